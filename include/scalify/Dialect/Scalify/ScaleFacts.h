@@ -1,0 +1,83 @@
+//===- ScaleFacts.h - What is known of a value's distribution ---*- C++ -*-===//
+//
+// The lattice that travels beside the scales. Second moments alone fail with
+// depth: the sum of squares in a norm and the sum of exponentials in a softmax
+// grow by N, not by sqrt(N), and rsqrt cubed amplifies the error in the
+// backward. So each value carries its mean beside its root mean square, its
+// sign, a bound, and for masks their density.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_DIALECT_SCALIFY_SCALEFACTS_H
+#define SCALIFY_DIALECT_SCALIFY_SCALEFACTS_H
+
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace scalify {
+
+enum class Sign { Any, NonNegative, NonPositive };
+
+/// How an op computes on scaled data.
+enum class ScaleFamily {
+  /// No floating-point values in it, or none that carry a scale.
+  Untouched,
+  /// Moves or negates data: the result has the operand's scale.
+  Pass,
+  /// Operands must share one scale, which is the result's.
+  Align,
+  /// The result's scale is the product of the operands'.
+  Product,
+  /// The result's scale is the quotient of the operands'.
+  Quotient,
+  /// The op needs true values, and gives true values.
+  True,
+};
+
+/// What is known of a value's elements. Moments are estimates under the rules'
+/// independence assumptions; `bound` and `sign` hold for every element.
+struct ScaleFacts {
+  double mean = 0.0;
+  double rms = 1.0;
+  double bound = std::numeric_limits<double>::infinity();
+  Sign sign = Sign::Any;
+  /// The share of elements that are not a masking constant (for booleans: that
+  /// are true).
+  double density = 1.0;
+  /// Scale by the bound to the top of the format instead of by the root mean
+  /// square: few large values matter (probabilities).
+  bool scaleByBound = false;
+  /// The value of a splat constant.
+  std::optional<double> constant;
+  /// Zero, infinity, NaN or the lowest finite value: adopts any scale, sets
+  /// none.
+  bool anyScale = false;
+  /// The rule that set the scale, for reports.
+  std::string rule;
+
+  double variance() const { return std::max(0.0, rms * rms - mean * mean); }
+  /// log2 of the power-of-two scale for these facts.
+  int64_t scaleExponent() const;
+
+  static ScaleFacts constantOf(double value);
+  static ScaleFacts gaussian(double rms);
+  static ScaleFacts moments(double mean, double variance);
+};
+
+/// What a rule may ask.
+struct FactsQuery {
+  mlir::Operation *op;
+  llvm::function_ref<const ScaleFacts &(mlir::Value)> lookup;
+
+  const ScaleFacts &operand(unsigned i) const;
+  const ScaleFacts &of(mlir::Value value) const { return lookup(value); }
+};
+
+} // namespace scalify
+
+#endif // SCALIFY_DIALECT_SCALIFY_SCALEFACTS_H

@@ -1,0 +1,38 @@
+//===- Scalify.h - The scalify dialect --------------------------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_SCALIFY_SCALIFY_H
+#define SCALIFY_DIALECT_SCALIFY_SCALIFY_H
+
+#include "scalify/Dialect/Scalify/ScaleFacts.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "scalify/Dialect/Scalify/ScalifyDialect.h.inc"
+#include "scalify/Dialect/Scalify/ScalifyEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "scalify/Dialect/Scalify/ScalifyAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "scalify/Dialect/Scalify/ScalifyTypes.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/Scalify/ScalifyOps.h.inc"
+
+#include "scalify/Dialect/Scalify/ScaleRuleInterface.h.inc"
+
+namespace scalify {
+/// Names of the discardable attributes that the stages share.
+inline constexpr llvm::StringLiteral kPhaseAttr = "scalify.phase";
+inline constexpr llvm::StringLiteral kRoleAttr = "scalify.role";
+inline constexpr llvm::StringLiteral kNameAttr = "scalify.name";
+inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
+inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
+inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
+} // namespace scalify
+
+#endif // SCALIFY_DIALECT_SCALIFY_SCALIFY_H

@@ -1,0 +1,31 @@
+//===- ScalifyBase.td - The scalify dialect ----------------*- tablegen -*-===//
+
+#ifndef SCALIFY_BASE_TD
+#define SCALIFY_BASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def Scalify_Dialect : Dialect {
+  let name = "scalify";
+  let cppNamespace = "::scalify";
+  let summary = "Scaled tensors: a pair (data, scale) that stands for data * scale";
+  let description = [{
+    The dialect holds what the input language cannot say: which scale a tensor
+    has, where it changes, and where a tensor is cast to a narrow format. It is
+    used between Import and Fusion.
+
+    Discardable attributes that the passes read and write:
+
+    - `scalify.phase` (string, on ops): `forward`, `backward`, `optimizer`;
+    - `scalify.role`, `scalify.name` (strings, on arguments);
+    - `scalify.scale` (i32 on ops and arguments): log2 of the scale;
+    - `scalify.rule` (string, on ops): the rule that set the scale;
+    - `scalify.recipe` (`#scalify.recipe`, on the module).
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+}
+
+#endif // SCALIFY_BASE_TD

@@ -1,0 +1,156 @@
+//===- ScalifyOps.td - Operations on scaled tensors --------*- tablegen -*-===//
+
+#ifndef SCALIFY_OPS_TD
+#define SCALIFY_OPS_TD
+
+include "scalify/Dialect/Scalify/ScalifyAttrs.td"
+include "scalify/Dialect/Scalify/ScalifyTypes.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Scalify_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Scalify_Dialect, mnemonic, traits # [Pure]>;
+
+def Scalify_FloatTensor : RankedTensorOf<[AnyFloat]>;
+def Scalify_WideTensor : RankedTensorOf<[F32, F16, BF16]>;
+def Scalify_Float8Tensor : RankedTensorOf<[F8E4M3FN, F8E5M2]>;
+def Scalify_Scale : RankedTensorOf<[F32]>;
+def Scalify_ScalarScale
+    : Type<0DTensorOf<[F32]>.predicate, "rank-0 tensor of f32",
+           "::mlir::RankedTensorType">,
+      BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
+
+def PackOp : Scalify_Op<"pack", [
+    TypesMatchWith<"data's type is the pair's", "result", "data",
+                   "::llvm::cast<::scalify::ScaledType>($_self).getData()">,
+    TypesMatchWith<"scale's type follows from the pair's", "result", "scale",
+                   "::llvm::cast<::scalify::ScaledType>($_self).getScaleType()">]> {
+  let summary = "makes the scaled tensor that stands for data * scale";
+  let description = [{
+    ```mlir
+    %p = scalify.pack %d, %s : !scalify.scaled<tensor<4x8xf32>>
+    ```
+  }];
+  let arguments = (ins Scalify_FloatTensor:$data, Scalify_Scale:$scale);
+  let results = (outs Scalify_ScaledType:$result);
+  let assemblyFormat = "$data `,` $scale attr-dict `:` type($result)";
+}
+
+def UnpackOp : Scalify_Op<"unpack", [
+    TypesMatchWith<"data's type is the pair's", "source", "data",
+                   "::llvm::cast<::scalify::ScaledType>($_self).getData()">,
+    TypesMatchWith<"scale's type follows from the pair's", "source", "scale",
+                   "::llvm::cast<::scalify::ScaledType>($_self).getScaleType()">]> {
+  let summary = "the data and the scale of a scaled tensor";
+  let description = [{
+    Folds with the `scalify.pack` that made the pair.
+
+    ```mlir
+    %d, %s = scalify.unpack %p : !scalify.scaled<tensor<4x8xf32>>
+    ```
+  }];
+  let arguments = (ins Scalify_ScaledType:$source);
+  let results = (outs Scalify_FloatTensor:$data, Scalify_Scale:$scale);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasFolder = 1;
+}
+
+def RescaleOp : Scalify_Op<"rescale", [AllTypesMatch<["data", "result"]>]> {
+  let summary = "data of scale `from`, re-expressed as data of scale `to`";
+  let description = [{
+    `result = data * (from / to)`: the only arithmetic on full tensors that
+    propagation adds. Exact between powers of two, short of overflow and
+    underflow. Equal scales fold away, and so do chains.
+
+    ```mlir
+    %e = scalify.rescale %d from %s to %t : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Scalify_WideTensor:$data, Scalify_ScalarScale:$from,
+                       Scalify_ScalarScale:$to);
+  let results = (outs Scalify_WideTensor:$result);
+  let assemblyFormat = [{
+    $data `from` $from `to` $to attr-dict `:` type($data)
+  }];
+  let hasFolder = 1;
+}
+
+def SetScaleOp : Scalify_Op<"set_scale", [AllTypesMatch<["value", "result"]>]> {
+  let summary = "a value, and the scale it has if it is stored narrow";
+  let description = [{
+    The identity on true values. It marks a place where a narrow format may be
+    used, with the scale that the rules gave; `scalify-quantize` turns it into
+    a cast or removes it.
+
+    ```mlir
+    %y = scalify.set_scale %x, %s {rule = "dot: sqrt(K = 128)"} : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Scalify_WideTensor:$value, Scalify_ScalarScale:$scale,
+                       OptionalAttr<StrAttr>:$rule);
+  let results = (outs Scalify_WideTensor:$result);
+  let assemblyFormat = "$value `,` $scale attr-dict `:` type($value)";
+}
+
+def DynamicRescaleOp : Scalify_Op<"dynamic_rescale",
+    [AllTypesMatch<["data", "result"]>, AllTypesMatch<["scale", "new_scale"]>]> {
+  let summary = "rescales data by a statistic of the data itself";
+  let description = [{
+    With n = the statistic of `data` (`max`: largest magnitude, `l1`: mean
+    magnitude, `l2`: root mean square), rounded down to a power of two and at
+    least 2^-14: `result = data / n`, `new_scale = scale * n`. Data that is all
+    zero or not finite keeps its scale.
+
+    ```mlir
+    %e, %t = scalify.dynamic_rescale l2 %d, %s : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Scalify_StatisticAttr:$statistic,
+                       Scalify_WideTensor:$data, Scalify_ScalarScale:$scale);
+  let results = (outs Scalify_WideTensor:$result,
+                      Scalify_ScalarScale:$new_scale);
+  let assemblyFormat = [{
+    $statistic $data `,` $scale attr-dict `:` type($data)
+  }];
+}
+
+def QuantizeOp : Scalify_Op<"quantize"> {
+  let summary = "casts value / scale to FP8: nearest even, saturating, counted";
+  let description = [{
+    The result stands for `result * scale`. Rounding is to nearest, ties to
+    even; magnitudes beyond the format's largest finite value saturate, also
+    infinities; NaN stays NaN. The executable counts the values that saturated
+    and the non-zero values that became zero under the name `cast`.
+
+    ```mlir
+    %q = scalify.quantize %x, %s {cast = "dot_12.lhs"}
+        : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    ```
+  }];
+  let arguments = (ins Scalify_WideTensor:$value, Scalify_ScalarScale:$scale,
+                       OptionalAttr<StrAttr>:$cast);
+  let results = (outs Scalify_Float8Tensor:$result);
+  let assemblyFormat = [{
+    $value `,` $scale attr-dict `:` type($value) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def DequantizeOp : Scalify_Op<"dequantize"> {
+  let summary = "the wide value data * scale of FP8 data";
+  let description = [{
+    Exact for powers of two.
+
+    ```mlir
+    %y = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Scalify_Float8Tensor:$data, Scalify_ScalarScale:$scale);
+  let results = (outs Scalify_WideTensor:$result);
+  let assemblyFormat = [{
+    $data `,` $scale attr-dict `:` type($data) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SCALIFY_OPS_TD

@@ -1,0 +1,55 @@
+//===- ScaleFacts.cpp - From facts to a scale -----------------------------===//
+
+#include "scalify/Dialect/Scalify/ScaleFacts.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <cmath>
+
+using namespace scalify;
+
+// E4M3FN ends at 448, so that a bound brought to 256 is below it, and the
+// value has all of the format's range beneath.
+static constexpr int64_t kBoundExponent = 8;
+
+int64_t ScaleFacts::scaleExponent() const {
+  if (scaleByBound && std::isfinite(bound) && bound > 0)
+    return static_cast<int64_t>(std::ceil(std::log2(bound))) - kBoundExponent;
+  if (!std::isfinite(rms) || rms <= 0)
+    return 0;
+  // Scales and their inverses stay normal f32 numbers.
+  return std::clamp<int64_t>(std::llround(std::log2(rms)), -120, 120);
+}
+
+ScaleFacts ScaleFacts::constantOf(double value) {
+  ScaleFacts facts;
+  facts.constant = value;
+  facts.mean = value;
+  facts.rms = std::fabs(value);
+  facts.bound = std::fabs(value);
+  facts.sign = value >= 0 ? Sign::NonNegative : Sign::NonPositive;
+  // 1e30 is beyond any data: masks use -1e30, -1e9 or the lowest finite value.
+  facts.anyScale =
+      value == 0 || !std::isfinite(value) || std::fabs(value) >= 1e30;
+  if (facts.anyScale)
+    facts.rms = facts.mean = 0.0;
+  facts.rule = "constant";
+  return facts;
+}
+
+ScaleFacts ScaleFacts::gaussian(double rms) {
+  ScaleFacts facts;
+  facts.rms = rms;
+  return facts;
+}
+
+ScaleFacts ScaleFacts::moments(double mean, double variance) {
+  ScaleFacts facts;
+  facts.mean = mean;
+  facts.rms = std::sqrt(mean * mean + std::max(0.0, variance));
+  return facts;
+}
+
+const ScaleFacts &FactsQuery::operand(unsigned i) const {
+  return lookup(op->getOperand(i));
+}
