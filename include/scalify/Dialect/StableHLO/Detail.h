@@ -1,0 +1,24 @@
+//===- Detail.h - What generated op classes call ----------------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_DETAIL_H
+#define SCALIFY_DIALECT_STABLEHLO_DETAIL_H
+
+#include "mlir/IR/Location.h"
+#include "mlir/IR/TypeRange.h"
+#include "mlir/IR/ValueRange.h"
+
+namespace scalify::stablehlo::detail {
+
+/// The result type of an elementwise op: the operands' common type, with a
+/// dimension static where any operand has it static.
+llvm::LogicalResult
+inferElementwiseType(std::optional<mlir::Location> location,
+                     llvm::StringRef opName, mlir::ValueRange operands,
+                     llvm::SmallVectorImpl<mlir::Type> &inferred);
+
+/// Whether types agree pair by pair up to dynamic dimensions.
+bool areCompatibleTypes(mlir::TypeRange lhs, mlir::TypeRange rhs);
+
+} // namespace scalify::stablehlo::detail
+
+#endif // SCALIFY_DIALECT_STABLEHLO_DETAIL_H

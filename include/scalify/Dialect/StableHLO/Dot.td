@@ -1,0 +1,24 @@
+//===- Dot.td - Products of matrices -----------------------*- tablegen -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_DOT
+#define SCALIFY_DIALECT_STABLEHLO_DOT
+
+include "scalify/Dialect/StableHLO/Base.td"
+
+def StableHLO_DotGeneralOp : StableHLO_PureOp<"dot_general"> {
+  let summary = "sums of products over contracting dimensions";
+  let arguments = (ins
+    StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
+    StableHLO_DotDimensionNumbersAttr:$dot_dimension_numbers,
+    OptionalAttr<StableHLO_PrecisionConfigAttr>:$precision_config,
+    OptionalAttr<StableHLO_DotAlgorithmAttr>:$algorithm);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `,` custom<DotDimensionNumbers>($dot_dimension_numbers) ``
+    custom<PrecisionAndAlgorithm>($precision_config, $algorithm)
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // SCALIFY_DIALECT_STABLEHLO_DOT

@@ -1,0 +1,32 @@
+//===- CHLODialect.cpp - Registration of the chlo dialect -----------------===//
+
+#include "scalify/Dialect/CHLO/CHLO.h"
+
+#include "mlir/Transforms/InliningUtils.h"
+
+using namespace mlir;
+using namespace scalify::chlo;
+
+#include "scalify/Dialect/CHLO/CHLODialect.cpp.inc"
+
+namespace {
+/// Every op may be inlined: none depends on the function it stands in.
+struct Inliner : DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final {
+    return true;
+  }
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const final {
+    return true;
+  }
+};
+} // namespace
+
+void CHLODialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/CHLO/CHLOOps.cpp.inc"
+      >();
+  addInterfaces<Inliner>();
+}

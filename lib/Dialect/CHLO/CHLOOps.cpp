@@ -1,0 +1,71 @@
+//===- CHLOOps.cpp - Types of chlo ops ------------------------------------===//
+
+#include "scalify/Dialect/CHLO/CHLO.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace scalify::chlo;
+using scalify::stablehlo::detail::areCompatibleTypes;
+
+// The unary ops differ in nothing but their names.
+#define DEFINE_UNARY(Op, RESULT)                                               \
+  LogicalResult Op::inferReturnTypes(MLIRContext *context,                     \
+                                     std::optional<Location>, Adaptor adaptor, \
+                                     SmallVectorImpl<Type> &types) {           \
+    auto type = cast<RankedTensorType>(adaptor.getOperand().getType());        \
+    types.push_back(RESULT);                                                   \
+    return success();                                                          \
+  }                                                                            \
+  bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
+    return areCompatibleTypes(lhs, rhs);                                       \
+  }
+
+DEFINE_UNARY(AcosOp, type)
+DEFINE_UNARY(AcoshOp, type)
+DEFINE_UNARY(AsinOp, type)
+DEFINE_UNARY(AsinhOp, type)
+DEFINE_UNARY(AtanOp, type)
+DEFINE_UNARY(AtanhOp, type)
+DEFINE_UNARY(BesselI1eOp, type)
+DEFINE_UNARY(ConjOp, type)
+DEFINE_UNARY(CoshOp, type)
+DEFINE_UNARY(DigammaOp, type)
+DEFINE_UNARY(ErfInvOp, type)
+DEFINE_UNARY(ErfOp, type)
+DEFINE_UNARY(ErfcOp, type)
+DEFINE_UNARY(LgammaOp, type)
+DEFINE_UNARY(SinhOp, type)
+DEFINE_UNARY(SquareOp, type)
+DEFINE_UNARY(TanOp, type)
+DEFINE_UNARY(IsInfOp, type.clone(IntegerType::get(context, 1)))
+DEFINE_UNARY(IsNegInfOp, type.clone(IntegerType::get(context, 1)))
+DEFINE_UNARY(IsPosInfOp, type.clone(IntegerType::get(context, 1)))
+#undef DEFINE_UNARY
+
+LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
+                                       std::optional<Location> location,
+                                       Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto operand = cast<RankedTensorType>(adaptor.getOperand().getType());
+  int64_t k = adaptor.getK();
+  if (operand.getRank() == 0)
+    return emitOptionalError(location, "'", getOperationName(),
+                             "' op needs a tensor of rank 1 or more");
+  SmallVector<int64_t> shape(operand.getShape());
+  if (ShapedType::isStatic(shape.back()) && shape.back() < k)
+    return emitOptionalError(location, "'", getOperationName(), "' op takes ",
+                             k, " of the ", shape.back(),
+                             " elements in the last dimension");
+  shape.back() = k;
+  types.push_back(operand.clone(shape));
+  types.push_back(operand.clone(shape, IntegerType::get(context, 32)));
+  return success();
+}
+
+bool TopKOp::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {
+  return areCompatibleTypes(lhs, rhs);
+}
+
+#define GET_OP_CLASSES
+#include "scalify/Dialect/CHLO/CHLOOps.cpp.inc"

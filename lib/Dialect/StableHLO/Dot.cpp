@@ -1,0 +1,88 @@
+//===- Dot.cpp - Products of matrices -------------------------------------===//
+
+#include "Assembly.h"
+#include "Verification.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace scalify::stablehlo;
+
+/// Dimensions of one operand in the order batch, then contracting.
+static SmallVector<int64_t> join(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  SmallVector<int64_t> all(a);
+  all.append(b.begin(), b.end());
+  return all;
+}
+
+/// Checks that paired dimensions of both operands have the same size.
+static LogicalResult checkPairs(Operation *op, StringRef what,
+                                RankedTensorType lhs, RankedTensorType rhs,
+                                ArrayRef<int64_t> lhsDims,
+                                ArrayRef<int64_t> rhsDims) {
+  for (auto [l, r] : llvm::zip(lhsDims, rhsDims))
+    if (!sizesAgree(lhs.getDimSize(l), rhs.getDimSize(r)))
+      return op->emitOpError()
+             << "needs equal sizes in " << what << " dimensions but got "
+             << lhs.getDimSize(l) << " in dimension " << l << " of " << lhs
+             << " and " << rhs.getDimSize(r) << " in dimension " << r << " of "
+             << rhs;
+  return success();
+}
+
+LogicalResult DotGeneralOp::verify() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType());
+  auto rhs = cast<RankedTensorType>(getRhs().getType());
+  auto result = cast<RankedTensorType>(getType());
+  DotDimensionNumbersAttr dims = getDotDimensionNumbers();
+  ArrayRef<int64_t> lhsBatch = dims.getLhsBatchingDimensions();
+  ArrayRef<int64_t> rhsBatch = dims.getRhsBatchingDimensions();
+  ArrayRef<int64_t> lhsContract = dims.getLhsContractingDimensions();
+  ArrayRef<int64_t> rhsContract = dims.getRhsContractingDimensions();
+  // dot_general_c1, dot_general_c2
+  if (lhsBatch.size() != rhsBatch.size())
+    return emitOpError() << "needs as many lhs as rhs batching dimensions but "
+                            "got "
+                         << lhsBatch.size() << " and " << rhsBatch.size();
+  if (lhsContract.size() != rhsContract.size())
+    return emitOpError() << "needs as many lhs as rhs contracting dimensions "
+                            "but got "
+                         << lhsContract.size() << " and " << rhsContract.size();
+  // dot_general_c3 to c8
+  SmallVector<int64_t> lhsDims = join(lhsBatch, lhsContract);
+  SmallVector<int64_t> rhsDims = join(rhsBatch, rhsContract);
+  if (failed(checkDims(getLoc(), getOperationName(), "lhs dimension", lhsDims,
+                       lhs.getRank())) ||
+      failed(checkDims(getLoc(), getOperationName(), "rhs dimension", rhsDims,
+                       rhs.getRank())))
+    return failure();
+  // dot_general_c9, dot_general_c10
+  if (failed(checkPairs(*this, "batching", lhs, rhs, lhsBatch, rhsBatch)) ||
+      failed(checkPairs(*this, "contracting", lhs, rhs, lhsContract,
+                        rhsContract)))
+    return failure();
+  // dot_general_c11
+  if (getPrecisionConfig() && !getPrecisionConfig()->empty() &&
+      getPrecisionConfig()->size() != 2)
+    return emitOpError() << "needs one precision per operand but got "
+                         << getPrecisionConfig()->size();
+  // dot_general_c12: batch, then free dimensions of lhs, then those of rhs.
+  SmallVector<int64_t> shape;
+  for (int64_t dim : lhsBatch)
+    shape.push_back(lhs.getDimSize(dim));
+  for (int64_t dim = 0; dim < lhs.getRank(); ++dim)
+    if (!llvm::is_contained(lhsDims, dim))
+      shape.push_back(lhs.getDimSize(dim));
+  for (int64_t dim = 0; dim < rhs.getRank(); ++dim)
+    if (!llvm::is_contained(rhsDims, dim))
+      shape.push_back(rhs.getDimSize(dim));
+  if (failed(verifyCompatibleShape(shape, result.getShape())))
+    return emitOpError() << "needs a result of shape "
+                         << RankedTensorType::get(shape,
+                                                  result.getElementType())
+                         << " but got " << result;
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Dot.cpp.inc"
