@@ -3,13 +3,24 @@
 #include "scalify/Pipeline/InitAll.h"
 
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/Passes.h"
+#include "scalify/Scaling/Rules.h"
+#include "scalify/Target/StableHLO/Passes.h"
 
 #include "mlir/IR/DialectRegistry.h"
 
 void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<scalify::stablehlo::StableHLODialect>();
-  registry.insert<scalify::chlo::CHLODialect>();
+  registry.insert<stablehlo::StableHLODialect>();
+  registry.insert<chlo::CHLODialect>();
+  registry.insert<ScalifyDialect>();
+  registerScaleRules(registry);
 }
 
-void scalify::registerAllPasses() {}
+void scalify::registerAllPasses() {
+  registerScalingPasses();
+  registerPrecisionPasses();
+  registerTargetStableHLOPasses();
+}

@@ -33,7 +33,7 @@ def PackOp : Scalify_Op<"pack", [
   }];
   let arguments = (ins Scalify_FloatTensor:$data, Scalify_Scale:$scale);
   let results = (outs Scalify_ScaledType:$result);
-  let assemblyFormat = "$data `,` $scale attr-dict `:` type($result)";
+  let assemblyFormat = "$data `,` $scale attr-dict `:` qualified(type($result))";
 }
 
 def UnpackOp : Scalify_Op<"unpack", [
@@ -51,7 +51,7 @@ def UnpackOp : Scalify_Op<"unpack", [
   }];
   let arguments = (ins Scalify_ScaledType:$source);
   let results = (outs Scalify_FloatTensor:$data, Scalify_Scale:$scale);
-  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source))";
   let hasFolder = 1;
 }
 

@@ -1,0 +1,33 @@
+//===- Passes.h - The Precision stage ---------------------------*- C++ -*-===//
+
+#ifndef SCALIFY_PRECISION_PASSES_H
+#define SCALIFY_PRECISION_PASSES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace scalify {
+
+#define GEN_PASS_DECL
+#include "scalify/Precision/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "scalify/Precision/Passes.h.inc"
+
+/// On a dot: why it stays wide.
+inline constexpr llvm::StringLiteral kWideAttr = "scalify.wide";
+
+struct PrecisionOptions {
+  /// A preset's name; empty for the module's own recipe.
+  std::string recipe;
+  bool strict = false;
+  bool remarks = true;
+};
+
+/// quantize, validate.
+void buildPrecisionPipeline(mlir::OpPassManager &pm,
+                            const PrecisionOptions &options);
+
+} // namespace scalify
+
+#endif // SCALIFY_PRECISION_PASSES_H

@@ -1,0 +1,28 @@
+//===- Passes.h - The Scaling stage -----------------------------*- C++ -*-===//
+
+#ifndef SCALIFY_SCALING_PASSES_H
+#define SCALIFY_SCALING_PASSES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace scalify {
+
+#define GEN_PASS_DECL
+#include "scalify/Scaling/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "scalify/Scaling/Passes.h.inc"
+
+struct ScalingOptions {
+  bool strict = false;
+  bool remarks = true;
+};
+
+/// propagate, fold, validate.
+void buildScalingPipeline(mlir::OpPassManager &pm,
+                          const ScalingOptions &options);
+
+} // namespace scalify
+
+#endif // SCALIFY_SCALING_PASSES_H

@@ -1,0 +1,40 @@
+//===- ScaleArithmetic.h - Building scale values ----------------*- C++ -*-===//
+
+#ifndef SCALIFY_SCALING_SCALEARITHMETIC_H
+#define SCALIFY_SCALING_SCALEARITHMETIC_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace scalify {
+
+/// Builds rank-0 f32 scales. Constants live once, at the start of the block,
+/// and products of constants are constants.
+class ScaleArithmetic {
+public:
+  explicit ScaleArithmetic(mlir::Block &block) : block(block) {}
+
+  mlir::Value powerOfTwo(int64_t exponent);
+  mlir::Value one() { return powerOfTwo(0); }
+  mlir::Value constant(float value);
+  mlir::Value product(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value a, mlir::Value b);
+  mlir::Value quotient(mlir::OpBuilder &builder, mlir::Location loc,
+                       mlir::Value a, mlir::Value b);
+  /// `data` re-expressed from one scale in another; itself if they are equal.
+  mlir::Value rescale(mlir::OpBuilder &builder, mlir::Location loc,
+                      mlir::Value data, mlir::Value from, mlir::Value to);
+
+private:
+  mlir::Block &block;
+  llvm::DenseMap<uint32_t, mlir::Value> constants;
+};
+
+/// The value of a constant scale.
+std::optional<float> getConstantScale(mlir::Value scale);
+
+} // namespace scalify
+
+#endif // SCALIFY_SCALING_SCALEARITHMETIC_H

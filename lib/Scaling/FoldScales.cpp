@@ -1,0 +1,183 @@
+//===- FoldScales.cpp - Fold scale arithmetic away ------------------------===//
+//
+// A rescale of an operand is moved below the op: through an op that moves
+// data as it is, through a sum if all operands carry the same one, through a
+// product as the product of both. Chains of rescales merge, and from an
+// argument's rescale (true to data) to the rescale before an op that needs
+// true values (data to true) they cancel. A dot keeps what it knew of its
+// operands as scalify.set_scale.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/Passes.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
+#include "scalify/Scaling/ScaleArithmetic.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_FOLDSCALES
+#include "scalify/Scaling/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+
+class ScaleFolder {
+public:
+  explicit ScaleFolder(func::FuncOp func)
+      : block(func.getBody().front()), scales(block),
+        builder(func.getContext()) {}
+  void run();
+
+private:
+  void visit(Operation *op);
+  void sink(Operation *op, Value from, Value to);
+  bool sinkAligned(Operation *op);
+  void sinkProduct(Operation *op, bool quotient);
+  void markDotOperands(Operation *op);
+
+  Block &block;
+  ScaleArithmetic scales;
+  OpBuilder builder;
+};
+
+} // namespace
+
+/// Zeros, infinities and masks pass as data of any scale.
+static bool adoptsAnyScale(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    DenseFPElementsAttr dense;
+    if (matchPattern(op, m_Constant(&dense))) {
+      if (!dense.isSplat())
+        return false;
+      APFloat x = dense.getSplatValue<APFloat>();
+      bool loses;
+      x.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+      return ScaleFacts::constantOf(x.convertToDouble()).anyScale;
+    }
+    if (!isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
+             stablehlo::ConvertOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+/// Bypasses the operands' rescales and puts one on the results.
+void ScaleFolder::sink(Operation *op, Value from, Value to) {
+  for (OpOperand &operand : op->getOpOperands())
+    if (auto rescale = operand.get().getDefiningOp<RescaleOp>())
+      operand.set(rescale.getData());
+  builder.setInsertionPointAfter(op);
+  for (Value result : op->getResults()) {
+    if (!isFloatTensor(result.getType()))
+      continue;
+    Value below = scales.rescale(builder, op->getLoc(), result, from, to);
+    if (below != result)
+      result.replaceAllUsesExcept(below, below.getDefiningOp());
+  }
+}
+
+bool ScaleFolder::sinkAligned(Operation *op) {
+  Value from, to;
+  for (Value operand : op->getOperands()) {
+    if (!isFloatTensor(operand.getType()) || adoptsAnyScale(operand))
+      continue;
+    auto rescale = operand.getDefiningOp<RescaleOp>();
+    if (!rescale || (from && (rescale.getFrom() != from || rescale.getTo() != to)))
+      return false;
+    from = rescale.getFrom();
+    to = rescale.getTo();
+  }
+  if (from)
+    sink(op, from, to);
+  return true;
+}
+
+void ScaleFolder::markDotOperands(Operation *op) {
+  builder.setInsertionPoint(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto rescale = operand.get().getDefiningOp<RescaleOp>();
+    Value data = rescale ? rescale.getData() : operand.get();
+    Value scale = rescale ? rescale.getTo() : scales.one();
+    StringAttr rule;
+    if (Operation *def = data.getDefiningOp())
+      rule = def->getAttrOfType<StringAttr>(kRuleAttr);
+    operand.set(
+        SetScaleOp::create(builder, op->getLoc(), data, scale, rule));
+  }
+}
+
+void ScaleFolder::sinkProduct(Operation *op, bool quotient) {
+  Value from[2], to[2];
+  for (int i : {0, 1}) {
+    auto rescale = op->getOperand(i).getDefiningOp<RescaleOp>();
+    from[i] = rescale ? rescale.getFrom() : scales.one();
+    to[i] = rescale ? rescale.getTo() : scales.one();
+  }
+  if (isa<stablehlo::DotGeneralOp>(op))
+    markDotOperands(op);
+  builder.setInsertionPoint(op);
+  auto combine = [&](Value *x) {
+    return quotient ? scales.quotient(builder, op->getLoc(), x[0], x[1])
+                    : scales.product(builder, op->getLoc(), x[0], x[1]);
+  };
+  Value above = combine(from), below = combine(to);
+  sink(op, above, below);
+}
+
+void ScaleFolder::visit(Operation *op) {
+  if (auto rescale = dyn_cast<RescaleOp>(op)) {
+    SmallVector<Value, 1> folded;
+    builder.setInsertionPoint(op);
+    if (succeeded(builder.tryFold(op, folded)) && folded.size() == 1)
+      rescale.replaceAllUsesWith(folded[0]);
+    return;
+  }
+  auto rule = dyn_cast<ScaleRuleInterface>(op);
+  if (!rule || op->getNumResults() == 0 ||
+      !isFloatTensor(op->getResult(0).getType()))
+    return;
+  switch (rule.getScaleFamily()) {
+  case ScaleFamily::Pass:
+  case ScaleFamily::Align:
+    sinkAligned(op);
+    return;
+  case ScaleFamily::Product:
+  case ScaleFamily::Quotient:
+    sinkProduct(op, rule.getScaleFamily() == ScaleFamily::Quotient);
+    return;
+  case ScaleFamily::True:
+  case ScaleFamily::Untouched:
+    return;
+  }
+}
+
+void ScaleFolder::run() {
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+    visit(&op);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+namespace {
+struct FoldScalesPass : scalify::impl::FoldScalesBase<FoldScalesPass> {
+  using FoldScalesBase::FoldScalesBase;
+
+  void runOnOperation() override {
+    getOperation().walk([&](RescaleOp) { ++numBefore; });
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (!func.isExternal() && func.getBody().hasOneBlock())
+        ScaleFolder(func).run();
+    getOperation().walk([&](RescaleOp) { ++numAfter; });
+  }
+};
+} // namespace

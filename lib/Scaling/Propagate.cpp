@@ -1,0 +1,247 @@
+//===- Propagate.cpp - Give every floating-point tensor a scale -----------===//
+//
+// One forward walk with a map from values to (data, scale). Facts come first,
+// from ScaleAnalysis; they fix the scale of every result, a power of two. The
+// family of an op then says how it computes on data, and a rescale brings the
+// result to its scale. A walk and not a dialect conversion: the order of the
+// block is all the driver needs, and a step of 80 layers stays fast.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/Passes.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
+#include "scalify/Scaling/ScaleArithmetic.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_PROPAGATESCALES
+#include "scalify/Scaling/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+
+/// Data and its scale; a null scale marks a constant that adopts any.
+struct ScaledValue {
+  Value data;
+  Value scale;
+};
+
+class Propagator {
+public:
+  Propagator(func::FuncOp func, const ScaleAnalysis &analysis)
+      : analysis(analysis), scales(func.getBody().front()),
+        builder(func.getContext()) {}
+
+  void run(func::FuncOp func);
+
+private:
+  void rewrite(Operation &op);
+  void rewriteTrue(Operation &op);
+  void rewritePass(Operation &op);
+  void rewriteAlign(Operation &op);
+  void rewriteProduct(Operation &op, bool quotient);
+
+  /// The operand as data of scale `to`; itself if it adopts any scale or is
+  /// not floating point.
+  Value dataAt(Value original, Value to, Location loc);
+  Value target(Value original) {
+    return scales.powerOfTwo(analysis.lookup(original).scaleExponent());
+  }
+  /// Records the results of `op`, which `clone` computes as data of scale
+  /// `from`, and brings them to their own scale.
+  void setResults(Operation &op, Operation *clone, Value from);
+  void annotate(Operation *clone, Operation &op);
+  ScaledValue lookup(Value original);
+
+  const ScaleAnalysis &analysis;
+  ScaleArithmetic scales;
+  OpBuilder builder;
+  DenseMap<Value, ScaledValue> values;
+};
+
+} // namespace
+
+/// Rank-0 statistics stay f32 and true: learning rate, clip factor, loss.
+static bool carriesScale(Value value) {
+  return isFloatTensor(value.getType()) &&
+         cast<ShapedType>(value.getType()).getRank() > 0;
+}
+
+ScaledValue Propagator::lookup(Value original) {
+  auto it = values.find(original);
+  return it == values.end() ? ScaledValue{original, scales.one()} : it->second;
+}
+
+Value Propagator::dataAt(Value original, Value to, Location loc) {
+  ScaledValue value = lookup(original);
+  if (!value.scale || !isFloatTensor(original.getType()))
+    return value.data;
+  return scales.rescale(builder, loc, value.data, value.scale, to);
+}
+
+void Propagator::annotate(Operation *clone, Operation &op) {
+  if (op.getNumResults() == 0 || !isFloatTensor(op.getResult(0).getType()))
+    return;
+  const ScaleFacts &facts = analysis.lookup(op.getResult(0));
+  int64_t exponent = carriesScale(op.getResult(0)) ? facts.scaleExponent() : 0;
+  clone->setAttr(kScaleAttr, builder.getI32IntegerAttr(exponent));
+  clone->setAttr(kRuleAttr, builder.getStringAttr(facts.rule));
+}
+
+void Propagator::setResults(Operation &op, Operation *clone, Value from) {
+  annotate(clone, op);
+  for (auto [old, result] : llvm::zip(op.getResults(), clone->getResults())) {
+    if (!isFloatTensor(old.getType())) {
+      values[old] = {result, {}};
+    } else if (analysis.lookup(old).anyScale) {
+      values[old] = {result, {}};
+    } else if (!carriesScale(old)) {
+      Value data =
+          scales.rescale(builder, op.getLoc(), result, from, scales.one());
+      values[old] = {data, scales.one()};
+    } else {
+      Value to = target(old);
+      values[old] = {scales.rescale(builder, op.getLoc(), result, from, to),
+                     to};
+    }
+  }
+}
+
+void Propagator::rewriteTrue(Operation &op) {
+  IRMapping mapping;
+  for (Value operand : op.getOperands())
+    mapping.map(operand, dataAt(operand, scales.one(), op.getLoc()));
+  setResults(op, builder.clone(op, mapping), scales.one());
+}
+
+void Propagator::rewritePass(Operation &op) {
+  Value scale = lookup(op.getOperand(0)).scale;
+  if (!scale || !isFloatTensor(op.getOperand(0).getType()))
+    scale = scales.one();
+  IRMapping mapping;
+  for (Value operand : op.getOperands())
+    mapping.map(operand, dataAt(operand, scale, op.getLoc()));
+  setResults(op, builder.clone(op, mapping), scale);
+}
+
+void Propagator::rewriteAlign(Operation &op) {
+  // A reduction adds in the scale of its input: its own is larger.
+  Value source = op.getResult(0);
+  if (isa<stablehlo::ReduceOp>(op))
+    source = op.getOperand(0);
+  Value scale = carriesScale(source) ? target(source) : scales.one();
+  IRMapping mapping;
+  for (Value operand : op.getOperands())
+    mapping.map(operand, dataAt(operand, scale, op.getLoc()));
+  setResults(op, builder.clone(op, mapping), scale);
+}
+
+void Propagator::rewriteProduct(Operation &op, bool quotient) {
+  ScaledValue a = lookup(op.getOperand(0)), b = lookup(op.getOperand(1));
+  IRMapping mapping;
+  mapping.map(op.getOperand(0), a.data);
+  mapping.map(op.getOperand(1), b.data);
+  Value left = a.scale ? a.scale : scales.one();
+  Value right = b.scale ? b.scale : scales.one();
+  Value scale = quotient ? scales.quotient(builder, op.getLoc(), left, right)
+                         : scales.product(builder, op.getLoc(), left, right);
+  setResults(op, builder.clone(op, mapping), scale);
+}
+
+void Propagator::rewrite(Operation &op) {
+  builder.setInsertionPoint(&op);
+  auto rule = dyn_cast<ScaleRuleInterface>(op);
+  bool isFloat = llvm::any_of(op.getResultTypes(), isFloatTensor);
+  if (!rule || !isFloat)
+    return rewriteTrue(op);
+  switch (rule.getScaleFamily()) {
+  case ScaleFamily::Untouched:
+  case ScaleFamily::True:
+    return rewriteTrue(op);
+  case ScaleFamily::Pass:
+    return rewritePass(op);
+  case ScaleFamily::Align:
+    return rewriteAlign(op);
+  case ScaleFamily::Product:
+    return rewriteProduct(op, /*quotient=*/false);
+  case ScaleFamily::Quotient:
+    return rewriteProduct(op, /*quotient=*/true);
+  }
+}
+
+void Propagator::run(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  builder.setInsertionPointToStart(&block);
+  SmallVector<Operation *> ops;
+  for (Operation &op : block.without_terminator())
+    ops.push_back(&op);
+  if (!ops.empty())
+    builder.setInsertionPoint(ops.front());
+  for (BlockArgument arg : func.getArguments()) {
+    if (!carriesScale(arg))
+      continue;
+    Value to = target(arg);
+    values[arg] = {
+        scales.rescale(builder, arg.getLoc(), arg, scales.one(), to), to};
+  }
+  for (Operation *op : ops)
+    rewrite(*op);
+  Operation *terminator = block.getTerminator();
+  builder.setInsertionPoint(terminator);
+  for (OpOperand &operand : terminator->getOpOperands())
+    operand.set(dataAt(operand.get(), scales.one(), terminator->getLoc()));
+  for (Operation *op : llvm::reverse(ops))
+    op->erase();
+}
+
+namespace {
+struct PropagateScalesPass
+    : scalify::impl::PropagateScalesBase<PropagateScalesPass> {
+  using PropagateScalesBase::PropagateScalesBase;
+
+  void runOnOperation() override {
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      if (func.isExternal())
+        continue;
+      if (!func.getBody().hasOneBlock()) {
+        func.emitOpError("has more than one block: inline and structure it "
+                         "with scalify-import first");
+        return signalPassFailure();
+      }
+      ScaleAnalysis analysis(func);
+      if (failed(report(func, analysis)))
+        return signalPassFailure();
+      Propagator(func, analysis).run(func);
+      func.walk([&](RescaleOp) { ++numRescales; });
+    }
+  }
+
+  LogicalResult report(func::FuncOp func, const ScaleAnalysis &analysis) {
+    numWithoutRule += analysis.getOpsWithoutRule().size();
+    for (Operation *op : analysis.getOpsWithoutRule()) {
+      if (strict)
+        op->emitOpError("has no scale rule; its operands would be "
+                        "materialised (drop strict, or add a rule in "
+                        "lib/Scaling/Rules)");
+      else if (remarks)
+        op->emitRemark("'") << op->getName()
+                            << "' has no scale rule: it computes on true "
+                               "values and its result counts as 2^0";
+    }
+    if (remarks)
+      for (BlockArgument arg : analysis.getUndeclaredArguments())
+        emitRemark(arg.getLoc())
+            << "argument " << arg.getArgNumber() << " of '" << func.getName()
+            << "' has no declared scale: it counts as 2^0 (declare "
+            << kScaleAttr << ", or measure the arguments)";
+    return failure(strict && !analysis.getOpsWithoutRule().empty());
+  }
+};
+} // namespace

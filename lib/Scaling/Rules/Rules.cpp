@@ -1,0 +1,46 @@
+//===- Rules.cpp - Registration and what the rules share ------------------===//
+
+#include "scalify/Scaling/Rules.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace scalify;
+
+void scalify::registerScaleRules(DialectRegistry &registry) {
+  registry.addExtension(
+      +[](MLIRContext *context, stablehlo::StableHLODialect *) {
+        attachElementwiseRules(context);
+        attachShapeRules(context);
+        attachReduceRules(context);
+        attachDotRules(context);
+      });
+}
+
+Value scalify::peelToSource(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
+            stablehlo::ConvertOp>(op)) {
+      value = op->getOperand(0);
+    } else if (isa<stablehlo::OptimizationBarrierOp>(op)) {
+      value = op->getOperand(cast<OpResult>(value).getResultNumber());
+    } else if (isa<stablehlo::MaxOp>(op) &&
+               matchPattern(op->getOperand(0), m_Constant())) {
+      value = op->getOperand(1);
+    } else if (isa<stablehlo::MaxOp>(op) &&
+               matchPattern(op->getOperand(1), m_Constant())) {
+      value = op->getOperand(0);
+    } else {
+      break;
+    }
+  }
+  return value;
+}
+
+double scalify::countElements(Value value) {
+  return static_cast<double>(
+      cast<RankedTensorType>(value.getType()).getNumElements());
+}

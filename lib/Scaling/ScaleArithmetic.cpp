@@ -1,0 +1,66 @@
+//===- ScaleArithmetic.cpp - Building scale values ------------------------===//
+
+#include "scalify/Scaling/ScaleArithmetic.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+std::optional<float> scalify::getConstantScale(Value scale) {
+  DenseElementsAttr value;
+  if (!matchPattern(scale, m_Constant(&value)) || !value.isSplat() ||
+      !value.getElementType().isF32())
+    return std::nullopt;
+  return value.getSplatValue<float>();
+}
+
+Value ScaleArithmetic::constant(float value) {
+  Value &entry = constants[llvm::bit_cast<uint32_t>(value)];
+  if (!entry) {
+    OpBuilder builder = OpBuilder::atBlockBegin(&block);
+    auto type = RankedTensorType::get({}, builder.getF32Type());
+    entry = stablehlo::ConstantOp::create(
+        builder, builder.getUnknownLoc(),
+        cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+  }
+  return entry;
+}
+
+Value ScaleArithmetic::powerOfTwo(int64_t exponent) {
+  return constant(std::ldexp(1.0f, static_cast<int>(exponent)));
+}
+
+Value ScaleArithmetic::product(OpBuilder &builder, Location loc, Value a,
+                               Value b) {
+  std::optional<float> x = getConstantScale(a), y = getConstantScale(b);
+  if (x && y)
+    return constant(*x * *y);
+  if (x == 1.0f)
+    return b;
+  if (y == 1.0f)
+    return a;
+  return stablehlo::MulOp::create(builder, loc, a, b);
+}
+
+Value ScaleArithmetic::quotient(OpBuilder &builder, Location loc, Value a,
+                                Value b) {
+  std::optional<float> x = getConstantScale(a), y = getConstantScale(b);
+  if (x && y)
+    return constant(*x / *y);
+  if (y == 1.0f)
+    return a;
+  return stablehlo::DivOp::create(builder, loc, a, b);
+}
+
+Value ScaleArithmetic::rescale(OpBuilder &builder, Location loc, Value data,
+                               Value from, Value to) {
+  std::optional<float> x = getConstantScale(from), y = getConstantScale(to);
+  if (from == to || (x && y && *x == *y))
+    return data;
+  return builder.createOrFold<RescaleOp>(loc, data, from, to);
+}

@@ -1,0 +1,71 @@
+//===- ValidateScales.cpp - Check what Scaling promises to Precision ------===//
+
+#include "scalify/Scaling/Passes.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
+#include "scalify/Scaling/ScaleArithmetic.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_VALIDATESCALES
+#include "scalify/Scaling/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static LogicalResult checkScale(SetScaleOp op) {
+  std::optional<float> scale = getConstantScale(op.getScale());
+  int exponent;
+  if (scale && !(*scale > 0 && std::frexp(*scale, &exponent) == 0.5f))
+    return op.emitOpError("has the scale ")
+           << *scale << ", not a positive power of two";
+  return success();
+}
+
+static LogicalResult checkDot(stablehlo::DotGeneralOp dot) {
+  for (auto [i, operand] : llvm::enumerate(dot->getOperands()))
+    if (isFloatTensor(operand.getType()) &&
+        !operand.getDefiningOp<SetScaleOp>())
+      return dot.emitOpError("has no scale on operand ")
+             << i << ": run scalify-propagate and scalify-fold";
+  return success();
+}
+
+namespace {
+struct ValidateScalesPass
+    : scalify::impl::ValidateScalesBase<ValidateScalesPass> {
+  using ValidateScalesBase::ValidateScalesBase;
+
+  void runOnOperation() override {
+    WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
+      if (auto hint = dyn_cast<SetScaleOp>(op))
+        return checkScale(hint);
+      if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
+        return checkDot(dot);
+      if (isa<PackOp, UnpackOp>(op))
+        return op->emitOpError("is left after scaling");
+      if (auto rescale = dyn_cast<RescaleOp>(op))
+        if (cast<ShapedType>(rescale.getType()).getRank() > 0)
+          return op->emitOpError("rescales a full tensor after scalify-fold");
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace
+
+void scalify::buildScalingPipeline(OpPassManager &pm,
+                                   const ScalingOptions &options) {
+  PropagateScalesOptions propagate;
+  propagate.strict = options.strict;
+  propagate.remarks = options.remarks;
+  pm.addPass(createPropagateScales(propagate));
+  pm.addPass(createFoldScales());
+  pm.addPass(createValidateScales());
+}

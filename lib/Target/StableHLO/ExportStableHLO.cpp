@@ -1,0 +1,151 @@
+//===- ExportStableHLO.cpp - The scalify dialect as plain StableHLO -------===//
+
+#include "scalify/Target/StableHLO/Passes.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/AmaxScale.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_EXPORTSTABLEHLO
+#include "scalify/Target/StableHLO/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
+                       double value) {
+  APFloat x(value);
+  bool loses;
+  x.convert(cast<FloatType>(type.getElementType()).getFloatSemantics(),
+            APFloat::rmNearestTiesToEven, &loses);
+  return stablehlo::ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, x)));
+}
+
+static Value convertTo(OpBuilder &builder, Location loc, Value value,
+                       Type element) {
+  if (cast<ShapedType>(value.getType()).getElementType() == element)
+    return value;
+  return stablehlo::ConvertOp::create(builder, loc, value, element);
+}
+
+/// `value * scale`, or `value / scale`, by a broadcast of the rank-0 scale.
+/// A constant's inverse is exact, since scales are powers of two.
+static Value multiplyByScale(OpBuilder &builder, Location loc, Value value,
+                             Value scale, bool inverse) {
+  auto type = cast<RankedTensorType>(value.getType());
+  DenseFPElementsAttr constant;
+  if (matchPattern(scale, m_Constant(&constant)) && constant.isSplat()) {
+    double x = constant.getSplatValue<APFloat>().convertToFloat();
+    if (x == 1)
+      return value;
+    Value factor = makeSplat(builder, loc, RankedTensorType::get({}, type.getElementType()),
+                             inverse ? 1 / x : x);
+    Value wide = stablehlo::BroadcastInDimOp::create(
+        builder, loc, type, factor, ArrayRef<int64_t>{});
+    return stablehlo::MulOp::create(builder, loc, value, wide);
+  }
+  Value wide = stablehlo::BroadcastInDimOp::create(builder, loc, type, scale,
+                                                   ArrayRef<int64_t>{});
+  if (inverse)
+    return stablehlo::DivOp::create(builder, loc, value, wide);
+  return stablehlo::MulOp::create(builder, loc, value, wide);
+}
+
+static void exportQuantize(QuantizeOp op) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value wide =
+      convertTo(builder, loc, op.getValue(), builder.getF32Type());
+  Value scaled = multiplyByScale(builder, loc, wide, op.getScale(), true);
+  auto format =
+      cast<FloatType>(cast<ShapedType>(op.getType()).getElementType());
+  double largest = getLargestFinite(format);
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  Value clamped = stablehlo::ClampOp::create(
+      builder, loc, makeSplat(builder, loc, scalar, -largest), scaled,
+      makeSplat(builder, loc, scalar, largest));
+  op.replaceAllUsesWith(convertTo(builder, loc, clamped, format));
+  op.erase();
+}
+
+static void exportDequantize(DequantizeOp op) {
+  OpBuilder builder(op);
+  Type element = cast<ShapedType>(op.getType()).getElementType();
+  Value wide =
+      convertTo(builder, op.getLoc(), op.getData(), builder.getF32Type());
+  Value scaled =
+      multiplyByScale(builder, op.getLoc(), wide, op.getScale(), false);
+  op.replaceAllUsesWith(convertTo(builder, op.getLoc(), scaled, element));
+  op.erase();
+}
+
+static void eraseScalifyAttributes(Operation *op) {
+  SmallVector<StringAttr> names;
+  for (NamedAttribute attr : op->getDiscardableAttrs())
+    if (attr.getName().strref().starts_with("scalify."))
+      names.push_back(attr.getName());
+  for (StringAttr name : names)
+    op->removeDiscardableAttr(name);
+}
+
+static void eraseArgumentAttributes(func::FuncOp func) {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    for (NamedAttribute attr : mlir::function_interface_impl::getArgAttrs(func, i))
+      if (attr.getName().strref().starts_with("scalify."))
+        func.removeArgAttr(i, attr.getName());
+}
+
+/// Appends the operands of every cast to the results of main.
+static void returnCasts(func::FuncOp func) {
+  Operation *terminator = func.getBody().front().getTerminator();
+  SmallVector<Value> results(terminator->getOperands());
+  SmallVector<DictionaryAttr> attrs;
+  func.getAllResultAttrs(attrs);
+  func.walk([&](QuantizeOp op) {
+    results.push_back(op.getValue());
+    results.push_back(op.getScale());
+  });
+  attrs.resize(results.size(), DictionaryAttr::get(func.getContext()));
+  terminator->setOperands(results);
+  func.setFunctionType(FunctionType::get(func.getContext(),
+                                         func.getArgumentTypes(),
+                                         ValueRange(results).getTypes()));
+  func.setAllResultAttrs(attrs);
+}
+
+namespace {
+struct ExportStableHLOPass
+    : scalify::impl::ExportStableHLOBase<ExportStableHLOPass> {
+  using ExportStableHLOBase::ExportStableHLOBase;
+
+  void runOnOperation() override {
+    if (probeCasts)
+      for (auto func : getOperation().getOps<func::FuncOp>())
+        if (func.isPublic())
+          returnCasts(func);
+    getOperation().walk([](Operation *op) {
+      if (auto quantize = dyn_cast<QuantizeOp>(op))
+        exportQuantize(quantize);
+      else if (auto dequantize = dyn_cast<DequantizeOp>(op))
+        exportDequantize(dequantize);
+    });
+    WalkResult left = getOperation().walk([](Operation *op) -> WalkResult {
+      eraseScalifyAttributes(op);
+      if (auto func = dyn_cast<func::FuncOp>(op))
+        eraseArgumentAttributes(func);
+      if (isa_and_nonnull<ScalifyDialect>(op->getDialect()))
+        return op->emitOpError("has no StableHLO form: run "
+                               "scalify-fold and scalify-quantize first");
+      return WalkResult::advance();
+    });
+    if (left.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace
