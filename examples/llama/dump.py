@@ -1,6 +1,6 @@
 """Writes the StableHLO text of the example's training step, for scalify-opt and for reading.
 
-    python examples/llama/dump.py step.mlir --layers 2 --debug-info
+Usage: python examples/llama/dump.py step.mlir --layers 2 --debug-info
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
+from typing import Any
 
 import jax
-import model
 import numpy as np
+
+import model
 import optimizer
 from config import ModelConfig, TrainConfig
 
@@ -43,7 +45,8 @@ def main() -> None:
     if options.args:
         leaves = jax.tree.leaves((params, state, batch))
         kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
-        np.savez(options.args, **{f"arg{i}": np.asarray(leaves[j]) for i, j in enumerate(kept)})
+        arrays: dict[str, Any] = {f"arg{i}": np.asarray(leaves[j]) for i, j in enumerate(kept)}
+        np.savez(options.args, **arrays)
 
 
 if __name__ == "__main__":

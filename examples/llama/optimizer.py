@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import model
 import optax
+
+import model
 from config import ModelConfig, TrainConfig
 
 __all__ = ["make_optimizer", "make_step"]

@@ -1,0 +1,38 @@
+# The commands of the project. Each sets up what it needs and skips what is done.
+
+SHELL := /bin/bash
+PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help train test setup build lint bench numerics docs clean
+
+help: ## list the commands
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /make \1|/' | column -t -s '|'
+
+train: build ## train the example LLaMA in FP8, with the F32 run beside it (ARGS= for options)
+	@$(PY) examples/llama/train.py $(ARGS)
+
+test: build ## run every test: lit, GoogleTest, pytest
+	@scripts/test.sh
+
+setup: ## install Debian and Python packages
+	@scripts/setup.sh packages python
+
+build: ## set up, then build into build/
+	@scripts/setup.sh packages python build
+
+lint: build ## check format, style and types
+	@scripts/lint.sh
+
+bench: build ## time our training step against jax.jit on the same cores (ARGS= for options)
+	@$(PY) benchmarks/step.py $(ARGS)
+
+numerics: build ## print the drift bar and the gradient bar of the example (ARGS= for options)
+	@$(PY) examples/llama/numerics.py $(ARGS)
+
+docs: setup ## write the reference of dialects and passes from the td files into build/docs
+	@scripts/docs.sh
+
+clean: ## remove what builds and runs wrote (not .venv)
+	@rm -rf build build-dev build-asan out
+	@echo "scalify: removed build, build-dev, build-asan, out"

@@ -1,0 +1,73 @@
+"""Checks what no other linter does: lengths of files, unfinished text, undescribed passes."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+
+__all__ = ["main"]
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LONG, TOO_LONG = 600, 1000
+CODE = {".cpp", ".cc", ".c", ".h", ".cu", ".td", ".py", ".sh"}
+# Spelt in two parts, so that this file passes its own check.
+UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK|place" + r"holder)\b")
+PASS = re.compile(r"^def\s+(\w+)\s*:\s*\w*Pass<", re.MULTILINE)
+
+
+def tracked() -> list[pathlib.Path]:
+    """Returns the repository's files, those not yet added included."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def undescribed(text: str) -> list[str]:
+    """Returns the passes of a td file that lack a summary or a description."""
+    starts = [match.start() for match in PASS.finditer(text)]
+    bodies = [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [
+        match.group(1)
+        for match, body in zip(PASS.finditer(text), bodies, strict=True)
+        if "let summary" not in body or "let description" not in body
+    ]
+
+
+def check(path: pathlib.Path) -> tuple[list[str], list[str]]:
+    """Returns (errors, warnings) of one file."""
+    name = path.relative_to(ROOT)
+    errors: list[str] = []
+    warnings: list[str] = []
+    if path.suffix not in CODE | {".mlir", ".md"} and path.name != "CMakeLists.txt":
+        return errors, warnings
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if path.suffix in CODE and len(lines) > TOO_LONG:
+        errors.append(f"{name}: {len(lines)} lines; split it by op family or by question")
+    elif path.suffix in CODE and len(lines) > LONG:
+        warnings.append(f"{name}: {len(lines)} lines, over {LONG}")
+    for number, line in enumerate(lines, 1):
+        if match := UNFINISHED.search(line):
+            errors.append(f"{name}:{number}: '{match.group()}' marks something unfinished")
+    if path.name.endswith("Passes.td"):
+        errors += [f"{name}: pass '{p}' lacks a summary or description" for p in undescribed(text)]
+    return errors, warnings
+
+
+def main() -> int:
+    """Prints all findings; returns 1 where there is an error."""
+    count = 0
+    for path in tracked():
+        errors, warnings = check(path)
+        for line in warnings:
+            print(f"warning: {line}")
+        for line in errors:
+            print(f"error: {line}")
+        count += len(errors)
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Checks layout, format, style and types. `--all` lets clang-tidy look at every file again.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/common.sh
+failed=0
+
+# check NAME COMMAND... runs one check and goes on, so that one run shows all faults.
+check() {
+  local name=$1 started=$SECONDS
+  shift
+  if "$@"; then
+    say "lint: $name passed ($((SECONDS - started)) s)"
+  else
+    say "lint: $name FAILED"
+    failed=1
+  fi
+}
+
+sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.cc' '*.c' '*.h'; }
+
+format() { sources | xargs -r clang-format-22 --dry-run -Werror; }
+
+check layout .venv/bin/python scripts/check_layout.py
+check clang-format format
+check ruff .venv/bin/ruff check --quiet .
+check ruff-format .venv/bin/ruff format --quiet --check .
+
+typed=()
+for dir in python/scalify examples/llama benchmarks scripts; do
+  [ -z "$(git ls-files --cached --others --exclude-standard "$dir/*.py")" ] || typed+=("$dir")
+done
+check mypy .venv/bin/mypy "${typed[@]}"
+check clang-tidy .venv/bin/python scripts/tidy.py "$@"
+exit "$failed"
