@@ -16,7 +16,6 @@
 #include "scalify/Scaling/ScaleArithmetic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace scalify {
@@ -52,22 +51,8 @@ private:
 
 /// Zeros, infinities and masks pass as data of any scale.
 static bool adoptsAnyScale(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    DenseFPElementsAttr dense;
-    if (matchPattern(op, m_Constant(&dense))) {
-      if (!dense.isSplat())
-        return false;
-      APFloat x = dense.getSplatValue<APFloat>();
-      bool loses;
-      x.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-      return ScaleFacts::constantOf(x.convertToDouble()).anyScale;
-    }
-    if (!isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
-             stablehlo::ConvertOp>(op))
-      return false;
-    value = op->getOperand(0);
-  }
-  return false;
+  Operation *op = value.getDefiningOp();
+  return op && op->hasAttr(kAnyScaleAttr);
 }
 
 /// Bypasses the operands' rescales and puts one on the results.
@@ -91,7 +76,8 @@ bool ScaleFolder::sinkAligned(Operation *op) {
     if (!isFloatTensor(operand.getType()) || adoptsAnyScale(operand))
       continue;
     auto rescale = operand.getDefiningOp<RescaleOp>();
-    if (!rescale || (from && (rescale.getFrom() != from || rescale.getTo() != to)))
+    if (!rescale || (from && !(isSameScale(rescale.getFrom(), from) &&
+                               isSameScale(rescale.getTo(), to))))
       return false;
     from = rescale.getFrom();
     to = rescale.getTo();
@@ -163,9 +149,11 @@ void ScaleFolder::visit(Operation *op) {
 void ScaleFolder::run() {
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
     visit(&op);
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    op.removeDiscardableAttr(kAnyScaleAttr);
     if (isOpTriviallyDead(&op))
       op.erase();
+  }
 }
 
 namespace {

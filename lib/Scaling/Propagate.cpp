@@ -93,6 +93,8 @@ void Propagator::annotate(Operation *clone, Operation &op) {
   int64_t exponent = carriesScale(op.getResult(0)) ? facts.scaleExponent() : 0;
   clone->setAttr(kScaleAttr, builder.getI32IntegerAttr(exponent));
   clone->setAttr(kRuleAttr, builder.getStringAttr(facts.rule));
+  if (facts.anyScale)
+    clone->setAttr(kAnyScaleAttr, builder.getUnitAttr());
 }
 
 void Propagator::setResults(Operation &op, Operation *clone, Value from) {

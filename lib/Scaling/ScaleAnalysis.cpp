@@ -31,6 +31,13 @@ const ScaleFacts &ScaleAnalysis::lookup(Value value) const {
   return it == facts.end() ? unknown : it->second;
 }
 
+/// State other than the model's parameters: its scale follows from the step.
+static bool isWrittenState(FunctionOpInterface func, unsigned index) {
+  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+  return role && func.getArgAttr(index, "tf.aliasing_output") &&
+         (role.getValue() == "moment" || role.getValue() == "state");
+}
+
 void ScaleAnalysis::seedArguments() {
   for (BlockArgument arg : func.getArguments()) {
     if (!isFloatTensor(arg.getType()))
@@ -41,9 +48,9 @@ void ScaleAnalysis::seedArguments() {
       facts[arg].rule = "declared scale of the argument";
       continue;
     }
-    if (func.getArgAttr(index, "tf.aliasing_output")) {
-      facts[arg] = ScaleFacts::constantOf(0);
-      facts[arg].constant.reset();
+    if (isWrittenState(func, index)) {
+      // Nothing is known yet; not a zero constant, whose scale is free.
+      facts[arg] = ScaleFacts::gaussian(0);
       facts[arg].rule = "state: the scale of what is written into it";
       continue;
     }
@@ -81,7 +88,7 @@ bool ScaleAnalysis::updateState() {
     unsigned index = arg.getArgNumber();
     auto alias = func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
     if (!alias || func.getArgAttr(index, kScaleAttr) ||
-        !isFloatTensor(arg.getType()) ||
+        !isWrittenState(func, index) || !isFloatTensor(arg.getType()) ||
         alias.getInt() >= terminator->getNumOperands())
       continue;
     const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));
@@ -91,7 +98,6 @@ bool ScaleAnalysis::updateState() {
     current.rms = next.rms;
     current.sign = next.sign;
     current.mean = next.mean;
-    current.anyScale = false;
     changed = true;
   }
   return changed;

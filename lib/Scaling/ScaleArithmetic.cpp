@@ -19,6 +19,13 @@ std::optional<float> scalify::getConstantScale(Value scale) {
   return value.getSplatValue<float>();
 }
 
+bool scalify::isSameScale(Value a, Value b) {
+  if (a == b)
+    return true;
+  std::optional<float> x = getConstantScale(a), y = getConstantScale(b);
+  return x && y && *x == *y;
+}
+
 Value ScaleArithmetic::constant(float value) {
   Value &entry = constants[llvm::bit_cast<uint32_t>(value)];
   if (!entry) {
@@ -59,8 +66,7 @@ Value ScaleArithmetic::quotient(OpBuilder &builder, Location loc, Value a,
 
 Value ScaleArithmetic::rescale(OpBuilder &builder, Location loc, Value data,
                                Value from, Value to) {
-  std::optional<float> x = getConstantScale(from), y = getConstantScale(to);
-  if (from == to || (x && y && *x == *y))
+  if (isSameScale(from, to))
     return data;
   return builder.createOrFold<RescaleOp>(loc, data, from, to);
 }

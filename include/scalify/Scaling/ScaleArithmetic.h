@@ -35,6 +35,9 @@ private:
 /// The value of a constant scale.
 std::optional<float> getConstantScale(mlir::Value scale);
 
+/// Whether two scales are one value, or constants of equal value.
+bool isSameScale(mlir::Value a, mlir::Value b);
+
 } // namespace scalify
 
 #endif // SCALIFY_SCALING_SCALEARITHMETIC_H

@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_EXPORTSTABLEHLO
@@ -85,6 +86,20 @@ static void exportDequantize(DequantizeOp op) {
   op.erase();
 }
 
+static void exportRescale(RescaleOp op) {
+  OpBuilder builder(op);
+  Value up = multiplyByScale(builder, op.getLoc(), op.getData(), op.getFrom(),
+                             /*inverse=*/false);
+  op.replaceAllUsesWith(multiplyByScale(builder, op.getLoc(), up, op.getTo(),
+                                        /*inverse=*/true));
+  op.erase();
+}
+
+static void exportSetScale(SetScaleOp op) {
+  op.replaceAllUsesWith(op.getValue());
+  op.erase();
+}
+
 static void eraseScalifyAttributes(Operation *op) {
   SmallVector<StringAttr> names;
   for (NamedAttribute attr : op->getDiscardableAttrs())
@@ -130,10 +145,11 @@ struct ExportStableHLOPass
         if (func.isPublic())
           returnCasts(func);
     getOperation().walk([](Operation *op) {
-      if (auto quantize = dyn_cast<QuantizeOp>(op))
-        exportQuantize(quantize);
-      else if (auto dequantize = dyn_cast<DequantizeOp>(op))
-        exportDequantize(dequantize);
+      llvm::TypeSwitch<Operation *>(op)
+          .Case(exportQuantize)
+          .Case(exportDequantize)
+          .Case(exportRescale)
+          .Case(exportSetScale);
     });
     WalkResult left = getOperation().walk([](Operation *op) -> WalkResult {
       eraseScalifyAttributes(op);

@@ -32,6 +32,7 @@ inline constexpr llvm::StringLiteral kRoleAttr = "scalify.role";
 inline constexpr llvm::StringLiteral kNameAttr = "scalify.name";
 inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
+inline constexpr llvm::StringLiteral kAnyScaleAttr = "scalify.any_scale";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
 } // namespace scalify
 

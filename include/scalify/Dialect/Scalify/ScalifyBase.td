@@ -22,6 +22,8 @@ def Scalify_Dialect : Dialect {
     - `scalify.role`, `scalify.name` (strings, on arguments);
     - `scalify.scale` (i32 on ops and arguments): log2 of the scale;
     - `scalify.rule` (string, on ops): the rule that set the scale;
+    - `scalify.any_scale` (unit, on ops, from propagation to folding): the result
+      is zero, infinite or a masking constant, which any scale fits;
     - `scalify.recipe` (`#scalify.recipe`, on the module).
   }];
   let useDefaultAttributePrinterParser = 1;
