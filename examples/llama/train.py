@@ -1,0 +1,215 @@
+"""Trains the example LLaMA by a recipe, with the F32 run beside it, and compares the two.
+
+Both runs have equal steps, seed and data order; what differs is the recipe alone. The end
+is a table of validation losses and a page with curves and scales, out/llama.html.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+import data
+import generate
+import model
+import optimizer
+import page
+from config import ModelConfig, TrainConfig
+from progress import Progress
+
+__all__ = ["Run", "main"]
+
+BAR = 1.5  # percent of validation loss that a low-precision run may lose to F32
+
+
+@dataclasses.dataclass
+class Run:
+    """What one training run leaves behind."""
+
+    recipe: str
+    losses: list[float]
+    validation: float
+    seconds: float
+    compile_seconds: float
+    params: Any
+    report: list[dict[str, Any]]
+    health: list[dict[str, Any]]
+
+
+def compiled(
+    fn: Callable[..., Any], backend: str, recipe: str, donate: tuple[int, ...] = ()
+) -> Callable[..., Any]:
+    """Returns `fn` compiled: by Scalify, by XLA after Scalify's rewrite, or by XLA alone.
+
+    Raises:
+        ValueError: a recipe was asked of plain jax.jit.
+    """
+    if backend == "jax":
+        if recipe != "none":
+            raise ValueError(f"backend 'jax' knows no recipe '{recipe}'; use 'transform'")
+        return jax.jit(fn, donate_argnums=donate)
+    import scalify
+
+    if backend == "transform":
+        return jax.jit(scalify.transform(fn, recipe=recipe), donate_argnums=donate)
+    return scalify.jit(fn, recipe=recipe, target="cpu", donate_argnums=donate)
+
+
+def rows(step: Any, name: str) -> list[dict[str, Any]]:
+    """Returns the rows of step.report() or step.health(); none for plain jax.jit."""
+    method = getattr(step, name, None)
+    return [dict(row) for row in method()] if method else []
+
+
+def train(cfg: ModelConfig, plan: TrainConfig, text: data.Text, backend: str, recipe: str) -> Run:
+    """Trains from the seed's initial weights for plan.steps steps, then validates on all text."""
+    params = model.init(jax.random.key(plan.seed), cfg)
+    adamw = optimizer.make_optimizer(plan)
+    state = adamw.init(params)
+    batches = data.train_batches(text, plan.steps, plan.batch, cfg.seq, plan.seed)
+    step = compiled(optimizer.make_step(cfg, adamw), backend, recipe, donate=(0, 1))
+
+    losses: list[float] = []
+    bar = Progress("f32" if recipe == "none" else recipe, plan.steps, plan.batch * cfg.seq)
+    bar.say("compiling")
+    started = time.perf_counter()
+    compile_seconds = 0.0
+    for index, batch in enumerate(batches):
+        params, state, loss = step(params, state, batch)
+        losses.append(float(np.asarray(loss)))
+        if index == 0:
+            compile_seconds = time.perf_counter() - started
+            started = time.perf_counter()
+        bar.update(index + 1, losses[-1])
+    seconds = time.perf_counter() - started
+    bar.close()
+
+    evaluate = compiled(lambda params, batch: model.loss(params, batch, cfg), backend, recipe)
+    windows = data.validation_batches(text, plan.batch, cfg.seq)
+    found = [float(np.asarray(evaluate(params, batch))) for batch in windows]
+    params = jax.tree.map(np.asarray, params)
+    return Run(
+        recipe=recipe,
+        losses=losses,
+        validation=float(np.mean(found)),
+        seconds=seconds,
+        compile_seconds=compile_seconds,
+        params=params,
+        report=rows(step, "report"),
+        health=rows(step, "health"),
+    )
+
+
+def table(runs: list[Run], plan: TrainConfig, tokens: int) -> str:
+    """Returns the closing table; the first run is the one that the gaps refer to."""
+    lines = ["run           validation loss   gap       train loss   tokens/s   training   compile"]
+    for run in runs:
+        gap = 100 * (run.validation / runs[0].validation - 1)
+        speed = tokens * max(plan.steps - 1, 1) / max(run.seconds, 1e-9)
+        tail = float(np.mean(run.losses[-20:]))
+        lines.append(
+            f"{'f32' if run.recipe == 'none' else run.recipe:<14}{run.validation:<18.4f}"
+            f"{'' if run is runs[0] else f'{gap:+.2f} %':<10}{tail:<13.4f}{speed:<11.0f}"
+            f"{run.seconds:>5.0f} s  {run.compile_seconds:>7.1f} s"
+        )
+    return "\n".join(lines)
+
+
+def casts(run: Run) -> str:
+    """Returns one line on what the run's casts saturated and flushed in its last step."""
+    if not run.health:
+        return ""
+    total = sum(row["elements"] for row in run.health)
+    saturated = sum(row["saturated"] for row in run.health)
+    flushed = sum(row["flushed"] for row in run.health)
+    return (
+        f"{run.recipe}: {len(run.health)} casts of {total:,} values in the last step, "
+        f"{saturated:,} saturated, {flushed:,} flushed to zero"
+    )
+
+
+def parse() -> argparse.Namespace:
+    """Returns the command line; every field of the two configurations is an option."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--recipe", default="fp8", help="none, fp8, fp8-plain, ... (fp8)")
+    parser.add_argument(
+        "--backend",
+        choices=["scalify", "transform", "jax"],
+        default="scalify",
+        help="who compiles the step: Scalify, XLA after Scalify's rewrite, XLA alone (scalify)",
+    )
+    parser.add_argument("--alone", action="store_true", help="leave the F32 run out")
+    parser.add_argument("--max-gap", type=float, help="exit with 1 where the gap is wider, in %%")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/llama.html"))
+    for config in (ModelConfig, TrainConfig):
+        for field in dataclasses.fields(config):
+            option = "--" + field.name.replace("_", "-")
+            kind: Any = type(field.default)
+            parser.add_argument(option, type=kind, default=field.default, help=f"({field.default})")
+    return parser.parse_args()
+
+
+def configs(options: argparse.Namespace) -> tuple[ModelConfig, TrainConfig]:
+    """Returns the configurations that the options describe."""
+    made: list[Any] = []
+    for config in (ModelConfig, TrainConfig):
+        names = [field.name for field in dataclasses.fields(config)]
+        made.append(config(**{name: getattr(options, name) for name in names}))
+    return made[0], made[1]
+
+
+def main() -> int:
+    """Runs the command; returns its exit status."""
+    options = parse()
+    cfg, plan = configs(options)
+    text = data.load()
+    tokens = plan.batch * cfg.seq
+    count = sum(
+        leaf.size
+        for leaf in jax.tree.leaves(jax.eval_shape(lambda: model.init(jax.random.key(0), cfg)))
+    )
+    print(
+        f"LLaMA: {cfg.layers} layers, dim {cfg.dim}, {count / 1e6:.2f} M parameters, {cfg.dtype}; "
+        f"{plan.steps} steps of {plan.batch} x {cfg.seq} bytes\n"
+        f"text: {len(text.train):,} bytes to train on, {len(text.validation):,} to validate on"
+    )
+    recipes = (
+        [options.recipe]
+        if options.recipe == "none" or options.alone
+        else (["none", options.recipe])
+    )
+    runs = [train(cfg, plan, text, options.backend, recipe) for recipe in recipes]
+
+    last = runs[-1]
+    prompt = "The class statement "
+    print(
+        f"\nsample of the {last.recipe} run:\n{generate.generate(last.params, cfg, prompt, 240)}\n"
+    )
+    print(table(runs, plan, tokens))
+    for run in runs:
+        if line := casts(run):
+            print(line)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(page.render(runs, cfg, plan), encoding="utf-8")
+    print(f"curves and scales: {options.out}")
+    if len(runs) < 2:
+        return 0
+    gap = 100 * (last.validation / runs[0].validation - 1)
+    print(f"gap to F32: {gap:+.2f} % of validation loss (the bar is {BAR} %)")
+    return 1 if options.max_gap is not None and not gap <= options.max_gap else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,44 @@
+"""The example runs by its command line, and its training learns."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRAIN = ROOT / "examples" / "llama" / "train.py"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(TRAIN), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_training_by_jax_learns_and_writes_its_page(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "llama.html"
+    small = ["--layers", "2", "--dim", "32", "--ffn", "48", "--seq", "32", "--batch", "4"]
+    options = ["--steps", "40", "--warmup", "4", "--learning-rate", "1e-2", "--out", str(out)]
+    done = run("--backend", "jax", "--recipe", "none", *small, *options)
+    assert done.returncode == 0, done.stderr
+    match = re.search(r"^f32 +(\d\.\d{4})", done.stdout, re.MULTILINE)
+    assert match, done.stdout
+    # A uniform guess has log(256) = 5.55; the frequencies of single bytes give about 3.3.
+    assert float(match.group(1)) < 3.6
+    text = out.read_text()
+    assert text.count("<polyline") == 2
+    assert "http" not in text
+
+
+def test_recipe_on_plain_jax_is_refused() -> None:
+    done = run("--backend", "jax", "--recipe", "fp8", "--alone", "--steps", "1", "--layers", "1")
+    assert done.returncode == 1
+    assert "knows no recipe 'fp8'" in done.stderr
+
+
+def test_bad_sizes_are_refused() -> None:
+    done = run("--backend", "jax", "--heads", "5")
+    assert done.returncode == 1
+    assert "heads" in done.stderr
