@@ -1,0 +1,36 @@
+// RUN: scalify-opt %s --scalify-validate-precision -verify-diagnostics -split-input-file
+
+func.func @hint(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
+  // expected-error @+1 {{is left after quantisation}}
+  %0 = scalify.set_scale %x, %s : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func @half(%q: tensor<4x8xf8E4M3FN>, %w: tensor<8x2xf32>, %s: tensor<f32>) -> tensor<4x2xf32> {
+  %a = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
+  // expected-error @+1 {{has one FP8 operand and one wide operand}}
+  %y = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+
+// -----
+
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @unmarked(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
+    // expected-error @+1 {{is neither on FP8 operands nor marked scalify.wide with a reason}}
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    return %y : tensor<4x2xf32>
+  }
+}
+
+// -----
+
+func.func @twice(%x: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf8E5M2>, tensor<4xf8E5M2>) {
+  // expected-note @+1 {{first cast here}}
+  %0 = scalify.quantize %x, %s : tensor<4xf32> -> tensor<4xf8E5M2>
+  // expected-error @+1 {{casts a value that is cast already}}
+  %1 = scalify.quantize %x, %s : tensor<4xf32> -> tensor<4xf8E5M2>
+  return %0, %1 : tensor<4xf8E5M2>, tensor<4xf8E5M2>
+}
