@@ -1,0 +1,238 @@
+"""How good are the scales? Prints the drift bar and the gradient bar of the example.
+
+At initial weights and after some steps of F32 training:
+
+- drift: log2(true rms / scale) of every quantised operand, and its SQNR beside what an amax
+  scale (a power of two) would give the same values;
+- gradients: the cosine of each recipe's gradients to F32's, over all parameters and for the
+  worst single tensor.
+
+Scales of weights are measured once, at the start, as training does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+
+import data
+import model
+import optimizer
+from config import ModelConfig, TrainConfig
+
+__all__ = ["Operand", "cosine", "main", "operand", "sqnr"]
+
+FORWARD_BAR = (-4.0, 5.0)
+BACKWARD_BAR = (-8.0, 8.0)
+WITHIN_DB, SHARE_BAR = 1.0, 0.95
+GLOBAL_BAR, WORST_BAR, AMAX_BAR = 0.98, 0.95, 0.003
+RECIPES = ("fp8", "fp8-current", "fp8-plain", "fp8-plain-scaled")
+AMAX_RECIPE = "fp8-current"
+
+Grads = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def largest(dtype: Any) -> float:
+    """Returns the format's largest finite value."""
+    info: Any = ml_dtypes.finfo
+    return float(info(dtype).max)
+
+
+def quantised(value: np.ndarray, scale: float, dtype: Any) -> np.ndarray:
+    """Returns the values that a saturating cast of value / scale stands for, in F64."""
+    top = largest(dtype)
+    narrow = np.clip(value.astype(np.float32) / np.float32(scale), -top, top).astype(dtype)
+    return np.asarray(narrow.astype(np.float64) * scale)
+
+
+def sqnr(value: np.ndarray, scale: float, dtype: Any) -> float:
+    """Returns the signal to quantisation noise ratio in dB; infinite for an exact cast."""
+    wide = value.astype(np.float64)
+    noise = float(np.sum((wide - quantised(value, scale, dtype)) ** 2))
+    signal = float(np.sum(wide**2))
+    return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-300) / noise)
+
+
+def amax_scale(value: np.ndarray, dtype: Any) -> float:
+    """Returns the smallest power of two under which the largest value does not saturate."""
+    ratio = float(np.max(np.abs(value.astype(np.float64)))) / largest(dtype)
+    return 2.0 ** math.ceil(math.log2(ratio))
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """One quantised operand: how far its scale is from its values, and what that costs."""
+
+    name: str
+    phase: str
+    format: str
+    drift: float
+    sqnr: float
+    amax_sqnr: float
+
+    @property
+    def loss(self) -> float:
+        """DB that an amax scale would gain."""
+        return 0.0 if math.isinf(self.sqnr) else self.amax_sqnr - self.sqnr
+
+
+def operand(row: dict[str, Any]) -> Operand | None:
+    """Returns one row of scalify.probe judged; None for values that are all zero."""
+    value, scale = np.asarray(row["value"]), float(row["scale"])
+    dtype = np.dtype(getattr(ml_dtypes, row["format"]))
+    rms = math.sqrt(float(np.mean(value.astype(np.float64) ** 2)))
+    if rms == 0:
+        return None
+    return Operand(
+        name=f"{row['name']} {row['loc']}",
+        phase="backward" if row["phase"] == "backward" else "forward",
+        format=row["format"],
+        drift=math.log2(rms / scale),
+        sqnr=sqnr(value, scale, dtype),
+        amax_sqnr=sqnr(value, amax_scale(value, dtype), dtype),
+    )
+
+
+def cosine(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> float:
+    """Returns the cosine between two lists of arrays, each taken as one vector."""
+    pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(left, right, strict=True)]
+    dot = sum(float(np.sum(a * b)) for a, b in pairs)
+    norms = sum(float(np.sum(a * a)) for a, _ in pairs) * sum(
+        float(np.sum(b * b)) for _, b in pairs
+    )
+    return dot / math.sqrt(norms) if norms > 0 else 0.0
+
+
+def drift_bar(operands: list[Operand], verbose: bool) -> bool:
+    """Prints the operands' drift and SQNR; returns whether they hold the bar."""
+    if verbose:
+        print("  log2(rms/scale)   SQNR  by amax   operand")
+        for item in operands:
+            print(
+                f"  {item.drift:>15.2f} {item.sqnr:>6.1f} {item.amax_sqnr:>8.1f}   "
+                f"{item.phase:<9}{item.format:<15}{item.name}"
+            )
+    good = True
+    for phase, (low, high) in (("forward", FORWARD_BAR), ("backward", BACKWARD_BAR)):
+        drifts = [item.drift for item in operands if item.phase == phase]
+        if not drifts:
+            print(f"  {phase}: no quantised operand  FAILS")
+            good = False
+            continue
+        holds = low <= min(drifts) and max(drifts) <= high
+        good &= holds
+        print(
+            f"  {phase}: {len(drifts)} operands, log2(rms/scale) {min(drifts):+.2f} .. "
+            f"{max(drifts):+.2f}, bar {low:+.0f} .. {high:+.0f}  {verdict(holds)}"
+        )
+    near = sum(item.loss <= WITHIN_DB for item in operands) / max(len(operands), 1)
+    worst = max(operands, key=lambda item: item.loss, default=None)
+    good &= near >= SHARE_BAR
+    print(
+        f"  SQNR within {WITHIN_DB:g} dB of amax: {100 * near:.1f} % of operands, bar "
+        f"{100 * SHARE_BAR:.0f} %  {verdict(near >= SHARE_BAR)}"
+    )
+    if worst:
+        print(f"  worst: {worst.loss:.1f} dB below amax, {worst.sqnr:.1f} dB, {worst.name}")
+    return good
+
+
+def gradient_bar(grads: dict[str, Any], names: list[str]) -> bool:
+    """Prints each recipe's cosines to F32; returns whether `fp8` holds the bar."""
+    reference = grads["none"]
+    whole, worst = {}, {}
+    print("  recipe              global   worst tensor")
+    for recipe in RECIPES:
+        whole[recipe] = cosine(grads[recipe], reference)
+        each = [cosine([a], [b]) for a, b in zip(grads[recipe], reference, strict=True)]
+        worst[recipe] = min(each)
+        where = names[each.index(worst[recipe])]
+        print(f"  {recipe:<18}{whole[recipe]:>8.4f} {worst[recipe]:>8.4f}  {where}")
+    checks = [
+        (f"global at least {GLOBAL_BAR}", whole["fp8"] >= GLOBAL_BAR),
+        (f"worst tensor at least {WORST_BAR}", worst["fp8"] >= WORST_BAR),
+        (
+            f"global within {AMAX_BAR} of {AMAX_RECIPE}",
+            whole["fp8"] >= whole[AMAX_RECIPE] - AMAX_BAR,
+        ),
+    ]
+    for text, holds in checks:
+        print(f"  fp8: {text}  {verdict(holds)}")
+    return all(holds for _, holds in checks)
+
+
+def verdict(holds: bool) -> str:
+    """Returns the word for a bar's outcome."""
+    return "holds" if holds else "FAILS"
+
+
+def judge(where: str, grads: Grads, args: tuple[Any, Any], scales: Any, verbose: bool) -> bool:
+    """Prints both bars at one set of weights; returns whether both hold."""
+    import scalify
+
+    print(f"\nDrift {where}, recipe fp8")
+    rows = scalify.probe(grads, recipe="fp8", scales=scales)(*args)
+    judged = [found for row in rows if (found := operand(row)) is not None]
+    if len(judged) < len(rows):
+        print(f"  {len(rows) - len(judged)} operands are all zero")
+    good = drift_bar(judged, verbose)
+
+    print(f"\nGradients {where}, cosine to F32")
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(args[0])]
+    gradients: dict[str, list[np.ndarray]] = {}
+    for recipe in ("none", *RECIPES):
+        step = grads if recipe == "none" else scalify.transform(grads, recipe=recipe, scales=scales)
+        leaves = jax.tree.leaves(jax.jit(step)(*args)[1])
+        gradients[recipe] = [np.asarray(leaf) for leaf in leaves]
+    return gradient_bar(gradients, names) and good
+
+
+def main() -> int:
+    """Runs the command; returns 0 where every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--steps", type=int, default=100, help="F32 steps between the two looks")
+    parser.add_argument("--verbose", action="store_true", help="one line an operand")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=TrainConfig.batch)
+    for field in dataclasses.fields(ModelConfig):
+        kind: Any = type(field.default)
+        parser.add_argument("--" + field.name.replace("_", "-"), type=kind, default=field.default)
+    options = parser.parse_args()
+    names = [field.name for field in dataclasses.fields(ModelConfig)]
+    cfg = ModelConfig(**{name: getattr(options, name) for name in names})
+    # The schedule is the training run's own, of which the first steps are taken.
+    plan = TrainConfig(batch=options.batch, seed=options.seed)
+
+    import scalify
+
+    def grads(params: Any, batch: Any) -> tuple[Any, Any]:
+        loss, found = jax.value_and_grad(model.loss)(params, batch, cfg)
+        return loss, found
+
+    text = data.load()
+    params = model.init(jax.random.key(plan.seed), cfg)
+    batches = data.train_batches(text, options.steps + 1, plan.batch, cfg.seq, plan.seed)
+    scales = scalify.measure((params, batches[0]))
+    good = judge("at init", grads, (params, batches[0]), scales, options.verbose)
+
+    adamw = optimizer.make_optimizer(plan)
+    step = jax.jit(optimizer.make_step(cfg, adamw))
+    state = adamw.init(params)
+    for batch in batches[:-1]:
+        params, state, loss = step(params, state, batch)
+    where = f"after {options.steps} steps (loss {float(loss):.3f})"
+    good &= judge(where, grads, (params, batches[-1]), scales, options.verbose)
+    print(f"\nnumerics: {'every bar holds' if good else 'a bar FAILS'}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
