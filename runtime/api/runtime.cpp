@@ -1,0 +1,253 @@
+// The C interface: exceptions become status codes here and nowhere else.
+#include "scalify/runtime.h"
+#include "loader/Executable.h"
+#include "loader/Manifest.h"
+#include "support/Error.h"
+
+#include <new>
+
+using namespace scalify::rt;
+
+struct scalify_rt_executable {
+  scalify_rt_executable(Image image, std::unique_ptr<Device> device)
+      : impl(std::move(image), std::move(device)) {}
+  Executable impl;
+  mutable std::string trace;
+};
+
+namespace {
+thread_local std::string lastError;
+
+scalify_rt_status failed(scalify_rt_status status, const char *text) {
+  try {
+    lastError = text;
+  } catch (...) {
+    lastError.clear();
+  }
+  return status;
+}
+
+/// Runs `body` and turns what it throws into a status.
+template <typename Fn> scalify_rt_status guarded(Fn body) {
+  try {
+    body();
+    return SCALIFY_RT_OK;
+  } catch (const Error &error) {
+    return failed(error.status, error.what());
+  } catch (const std::bad_alloc &) {
+    return failed(SCALIFY_RT_INTERNAL, "out of memory");
+  } catch (const std::exception &error) {
+    return failed(SCALIFY_RT_INTERNAL, error.what());
+  } catch (...) {
+    return failed(SCALIFY_RT_INTERNAL, "unknown failure");
+  }
+}
+
+void requireHandle(const void *handle) {
+  if (!handle)
+    badArgument("the executable handle is null");
+}
+
+template <typename Table>
+void requireIndex(int32_t index, const Table &table, const char *what) {
+  if (index < 0 || static_cast<size_t>(index) >= table.size())
+    badArgument("there is no " + std::string(what) + " " +
+                std::to_string(index) + ", only " +
+                std::to_string(table.size()));
+}
+
+std::unique_ptr<Device> makeDevice(const scalify_rt_options *options) {
+  scalify_rt_options defaults = {};
+  const scalify_rt_options &chosen = options ? *options : defaults;
+  if (chosen.threads < 0 || chosen.threads > 4096)
+    badArgument("threads must be 0 to 4096, not " +
+                std::to_string(chosen.threads));
+  if (chosen.device == SCALIFY_RT_DEVICE_NULL)
+    return makeNullDevice();
+  if (chosen.device != SCALIFY_RT_DEVICE_CPU)
+    unsupported("there is no device " + std::to_string(int(chosen.device)));
+  return makeCpuDevice(chosen.threads);
+}
+
+template <typename MakeImage>
+scalify_rt_status load(const scalify_rt_options *options,
+                       scalify_rt_executable **out, MakeImage makeImage) {
+  return guarded([&] {
+    if (!out)
+      badArgument("the place for the executable is null");
+    *out = nullptr;
+    Image image = makeImage();
+    *out = new scalify_rt_executable(std::move(image), makeDevice(options));
+  });
+}
+
+void describe(const TensorType &type, scalify_rt_tensor &out) {
+  out.dtype = name(type.dtype);
+  out.shape = type.shape.data();
+  out.rank = static_cast<int32_t>(type.shape.size());
+  out.bytes = static_cast<uint64_t>(type.bytes);
+}
+} // namespace
+
+const char *scalify_rt_version(void) { return SCALIFY_RUNTIME_VERSION; }
+
+int32_t scalify_rt_manifest_version(void) { return manifestVersion; }
+
+const char *scalify_rt_last_error(void) { return lastError.c_str(); }
+
+scalify_rt_status scalify_rt_load_file(const char *path,
+                                       const scalify_rt_options *options,
+                                       scalify_rt_executable **out) {
+  return load(options, out, [&] {
+    if (!path)
+      badArgument("the path is null");
+    return Image::fromFile(path);
+  });
+}
+
+scalify_rt_status scalify_rt_load_memory(const void *data, size_t size,
+                                         const scalify_rt_options *options,
+                                         scalify_rt_executable **out) {
+  return load(options, out, [&] {
+    if (!data)
+      badArgument("the artefact's data is null");
+    return Image::fromMemory(data, size);
+  });
+}
+
+void scalify_rt_free(scalify_rt_executable *executable) { delete executable; }
+
+const char *scalify_rt_manifest(const scalify_rt_executable *executable) {
+  return executable ? executable->impl.manifest().c_str() : "";
+}
+
+int32_t scalify_rt_num_args(const scalify_rt_executable *executable) {
+  return executable ? int32_t(executable->impl.program().args.size()) : 0;
+}
+
+int32_t scalify_rt_num_results(const scalify_rt_executable *executable) {
+  return executable ? int32_t(executable->impl.program().results.size()) : 0;
+}
+
+scalify_rt_status scalify_rt_arg(const scalify_rt_executable *executable,
+                                 int32_t index, scalify_rt_tensor *out) {
+  return guarded([&] {
+    requireHandle(executable);
+    const auto &args = executable->impl.program().args;
+    requireIndex(index, args, "argument");
+    const Argument &arg = args[index];
+    describe(arg.type, *out);
+    out->name = arg.name.c_str();
+    out->role = arg.role.c_str();
+    out->alias = arg.aliasResult;
+  });
+}
+
+scalify_rt_status scalify_rt_result(const scalify_rt_executable *executable,
+                                    int32_t index, scalify_rt_tensor *out) {
+  return guarded([&] {
+    requireHandle(executable);
+    const auto &results = executable->impl.program().results;
+    requireIndex(index, results, "result");
+    const Result &result = results[index];
+    describe(result.type, *out);
+    out->name = result.name.c_str();
+    out->role = "";
+    out->alias = result.aliasArg;
+  });
+}
+
+scalify_rt_status scalify_rt_run(scalify_rt_executable *executable,
+                                 const char *function, void *const *args,
+                                 int32_t num_args, void *const *results,
+                                 int32_t num_results) {
+  return guarded([&] {
+    requireHandle(executable);
+    if (!function || (num_args && !args) || (num_results && !results))
+      badArgument("the function's name, arguments or results are null");
+    executable->impl.run(function, args, num_args, results, num_results);
+  });
+}
+
+int32_t scalify_rt_threads(const scalify_rt_executable *executable) {
+  return executable ? executable->impl.device().threads() : 0;
+}
+
+scalify_rt_status scalify_rt_set_threads(scalify_rt_executable *executable,
+                                         int32_t threads) {
+  return guarded([&] {
+    requireHandle(executable);
+    if (threads < 0 || threads > 4096)
+      badArgument("threads must be 0 to 4096, not " + std::to_string(threads));
+    executable->impl.setThreads(threads);
+  });
+}
+
+scalify_rt_status scalify_rt_set_poll(scalify_rt_executable *executable,
+                                      scalify_rt_poll poll, void *context) {
+  return guarded([&] {
+    requireHandle(executable);
+    executable->impl.setPoll(poll, context);
+  });
+}
+
+int32_t scalify_rt_num_counters(const scalify_rt_executable *executable) {
+  return executable ? int32_t(executable->impl.program().counters.size()) : 0;
+}
+
+scalify_rt_status
+scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
+                        scalify_rt_counter *out) {
+  return guarded([&] {
+    requireHandle(executable);
+    const auto &counters = executable->impl.program().counters;
+    requireIndex(index, counters, "counter");
+    const Counter &counter = counters[index];
+    const std::vector<uint64_t> &words = executable->impl.health();
+    *out = {counter.cast.c_str(),   counter.op.c_str(), counter.loc.c_str(),
+            counter.format.c_str(), counter.elements,   words[2 * index],
+            words[2 * index + 1]};
+  });
+}
+
+scalify_rt_status scalify_rt_set_profiling(scalify_rt_executable *executable,
+                                           int32_t on) {
+  return guarded([&] {
+    requireHandle(executable);
+    executable->impl.setProfiling(on != 0);
+  });
+}
+
+int32_t
+scalify_rt_num_profile_entries(const scalify_rt_executable *executable) {
+  return executable ? int32_t(executable->impl.profile().size()) : 0;
+}
+
+scalify_rt_status scalify_rt_profile(const scalify_rt_executable *executable,
+                                     int32_t index,
+                                     scalify_rt_profile_entry *out) {
+  return guarded([&] {
+    requireHandle(executable);
+    const auto &rows = executable->impl.profile();
+    requireIndex(index, rows, "profile entry");
+    const Executable::ProfileRow &row = rows[index];
+    const Command &command = *row.command;
+    bool isGemm = command.op == Command::Op::Gemm;
+    *out = {row.function->name.c_str(),
+            name(command.op),
+            command.name.c_str(),
+            command.loc.c_str(),
+            row.time.calls,
+            row.time.nanoseconds,
+            uint64_t(command.bytes),
+            isGemm ? command.gemm.flops() : 0};
+  });
+}
+
+const char *scalify_rt_trace(const scalify_rt_executable *executable) {
+  if (!executable)
+    return "";
+  scalify_rt_status status =
+      guarded([&] { executable->trace = executable->impl.device().trace(); });
+  return status == SCALIFY_RT_OK ? executable->trace.c_str() : "";
+}

@@ -1,0 +1,96 @@
+// Runs commands on the cores of this machine. Every command is cut into tasks
+// by its shape alone; the pool only decides who computes which task.
+#include "device/Device.h"
+#include "support/ThreadPool.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace scalify::rt;
+
+namespace {
+// One core copies this much in about the time another takes to wake up.
+constexpr int64_t copyChunk = 1 << 20;
+
+class CpuDevice : public Device {
+public:
+  explicit CpuDevice(int threads) { setThreads(threads); }
+
+  bool needsKernels() const override { return true; }
+
+  void prepare(const Command &command) override {
+    if (command.op == Command::Op::Kernel)
+      slots.resize(
+          std::max(slots.size(), command.counters.size() * 2 *
+                                     static_cast<size_t>(command.tasks())));
+  }
+
+  void kernel(const Command &command, void *const *buffers,
+              uint64_t *counters) override {
+    const size_t words = command.counters.size() * 2;
+    const int64_t tasks = command.tasks();
+    std::fill_n(slots.begin(), words * static_cast<size_t>(tasks), 0);
+    pool->forEach(tasks, [&](int64_t task) {
+      int64_t lo = task * command.rowsPerTask;
+      int64_t hi = lo + std::min(command.rowsPerTask, command.rows - lo);
+      command.kernel(buffers, lo, hi,
+                     slots.data() + static_cast<size_t>(task) * words);
+    });
+    for (int64_t task = 0; task < tasks; ++task)
+      for (size_t word = 0; word < words; ++word)
+        counters[word] += slots[static_cast<size_t>(task) * words + word];
+  }
+
+  void gemm(const Command &command, const float *a, const float *b,
+            float *c) override {
+    const GemmPlan &plan = command.gemmPlan;
+    if (plan.batches == 0 || plan.m == 0 || plan.n == 0)
+      return;
+    pool->forEach(plan.tasks(), [&](int64_t task) {
+      runGemmTask(command.gemm, plan, a, b, c, task);
+    });
+  }
+
+  void copy(const Command &command, const void *src, void *dst) override {
+    if (src == dst || command.bytes == 0)
+      return;
+    inChunks(command.bytes, [&](int64_t at, size_t size) {
+      std::memcpy(static_cast<char *>(dst) + at,
+                  static_cast<const char *>(src) + at, size);
+    });
+  }
+
+  void fill(const Command &command, void *dst) override {
+    inChunks(command.bytes, [&](int64_t at, size_t size) {
+      std::memset(static_cast<char *>(dst) + at, command.fillByte, size);
+    });
+  }
+
+  int threads() const override { return pool->threads(); }
+
+  void setThreads(int threads) override {
+    if (threads <= 0)
+      threads = availableCores();
+    if (!pool || pool->threads() != threads) {
+      pool.reset();
+      pool = std::make_unique<ThreadPool>(threads);
+    }
+  }
+
+private:
+  template <typename Fn> void inChunks(int64_t bytes, Fn fn) {
+    pool->forEach((bytes + copyChunk - 1) / copyChunk, [&](int64_t chunk) {
+      int64_t at = chunk * copyChunk;
+      fn(at, static_cast<size_t>(std::min(copyChunk, bytes - at)));
+    });
+  }
+
+  std::unique_ptr<ThreadPool> pool;
+  /// Counter words of each task of the running kernel.
+  std::vector<uint64_t> slots;
+};
+} // namespace
+
+std::unique_ptr<Device> scalify::rt::makeCpuDevice(int threads) {
+  return std::make_unique<CpuDevice>(threads);
+}

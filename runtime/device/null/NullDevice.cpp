@@ -1,0 +1,48 @@
+// Computes nothing and records every command: lets a test see what a plan
+// would do, on any machine.
+#include "device/Device.h"
+
+using namespace scalify::rt;
+
+namespace {
+class NullDevice : public Device {
+public:
+  bool needsKernels() const override { return false; }
+  void prepare(const Command &) override {}
+
+  void kernel(const Command &command, void *const *, uint64_t *) override {
+    record(command, command.symbol + " rows=" + std::to_string(command.rows) +
+                        " per_task=" + std::to_string(command.rowsPerTask) +
+                        " tasks=" + std::to_string(command.tasks()));
+  }
+  void gemm(const Command &command, const float *, const float *,
+            float *) override {
+    const GemmShape &g = command.gemm;
+    record(command, command.name + " " + std::to_string(g.m) + "x" +
+                        std::to_string(g.n) + "x" + std::to_string(g.k) +
+                        " batch=" + std::to_string(g.batchCount()));
+  }
+  void copy(const Command &command, const void *, void *) override {
+    record(command, "bytes=" + std::to_string(command.bytes));
+  }
+  void fill(const Command &command, void *) override {
+    record(command, "bytes=" + std::to_string(command.bytes) +
+                        " byte=" + std::to_string(command.fillByte));
+  }
+  std::string trace() const override { return lines; }
+
+private:
+  void record(const Command &command, const std::string &what) {
+    lines += std::string(name(command.op)) + " " + what + " bufs=[";
+    for (size_t i = 0; i < command.buffers.size(); ++i)
+      lines += (i ? "," : "") + std::to_string(command.buffers[i]);
+    lines += "]\n";
+  }
+
+  std::string lines;
+};
+} // namespace
+
+std::unique_ptr<Device> scalify::rt::makeNullDevice() {
+  return std::make_unique<NullDevice>();
+}

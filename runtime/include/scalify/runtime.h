@@ -1,0 +1,182 @@
+/* Scalify's runtime: loads a compiled training step and runs it.
+ *
+ * The runtime is plain C++17 behind this C interface. It links no compiler: an
+ * artefact (`.scalify`) carries its kernels as machine code and a manifest that
+ * lists the commands of each function. See docs/runtime.md for the file format.
+ *
+ * Conventions
+ *  - Every function that can fail returns a scalify_rt_status. The text of the
+ *    last failure on the calling thread is scalify_rt_last_error().
+ *  - Handles are opaque. A handle belongs to one executable; two executables
+ *    may run at the same time, one executable runs one function at a time (a
+ *    second caller gets SCALIFY_RT_BUSY).
+ *  - Strings and tables that a function hands out live as long as the handle.
+ *  - Tensors are dense, row major, little endian; i1 is one byte per element.
+ *  - Argument and result memory belongs to the caller. 64-byte alignment is
+ *    best for speed; the alignment of the element type is required.
+ */
+#ifndef SCALIFY_RUNTIME_H
+#define SCALIFY_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SCALIFY_RT_API
+#else
+#define SCALIFY_RT_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What went wrong. The numbers are stable. */
+typedef enum scalify_rt_status {
+  SCALIFY_RT_OK = 0,
+  SCALIFY_RT_IO = 1,           /* a file cannot be opened or read */
+  SCALIFY_RT_BAD_ARTEFACT = 2, /* truncated, damaged, or malformed artefact */
+  SCALIFY_RT_UNSUPPORTED = 3,  /* a version, CPU or command this build lacks */
+  SCALIFY_RT_BAD_ARGUMENT = 4, /* the caller passed something that cannot be */
+  SCALIFY_RT_BUSY = 5,         /* the executable is running on another thread */
+  SCALIFY_RT_INTERRUPTED = 6,  /* the poll callback asked to stop */
+  SCALIFY_RT_INTERNAL = 7      /* out of memory, or a fault in the runtime */
+} scalify_rt_status;
+
+typedef struct scalify_rt_executable scalify_rt_executable;
+
+/* Where the commands run. The null device computes nothing and records what it
+ * was asked to do: it exists for tests of plans. */
+typedef enum scalify_rt_device {
+  SCALIFY_RT_DEVICE_CPU = 0,
+  SCALIFY_RT_DEVICE_NULL = 1
+} scalify_rt_device;
+
+/* How to load. Zero-initialise it; zero means the default everywhere. */
+typedef struct scalify_rt_options {
+  int32_t threads; /* 0: one per core this process may use */
+  scalify_rt_device device;
+} scalify_rt_options;
+
+/* One argument or result, as the manifest describes it. */
+typedef struct scalify_rt_tensor {
+  const char *name;     /* "params['w']", "result[0]['w']" */
+  const char *dtype;    /* "f32", "bf16", "f8E4M3FN", "i32", "i1", ... */
+  const int64_t *shape; /* rank extents */
+  int32_t rank;
+  uint64_t bytes;
+  int32_t alias;    /* arguments: the result that takes over this memory;
+                       results: the argument whose memory it takes; or -1 */
+  const char *role; /* "param", "moment", ..., "" for results */
+} scalify_rt_tensor;
+
+/* One quantizing cast that counts what it clips. */
+typedef struct scalify_rt_counter {
+  const char *cast; /* the cast's name in the recipe's report */
+  const char *op;
+  const char *loc;
+  const char *format; /* "f8E4M3FN", "f8E5M2" */
+  uint64_t elements;  /* values cast in one step */
+  uint64_t saturated; /* of the last run: values clipped to the largest */
+  uint64_t flushed;   /* of the last run: nonzero values that became zero */
+} scalify_rt_counter;
+
+/* Time spent in one command since profiling was switched on. */
+typedef struct scalify_rt_profile_entry {
+  const char *function;
+  const char *op; /* "kernel", "gemm", "copy", "fill" */
+  const char *name;
+  const char *loc;
+  uint64_t calls;
+  uint64_t nanoseconds; /* wall time, all calls together */
+  uint64_t bytes;       /* memory traffic of one call, as the compiler counts */
+  uint64_t flops;       /* of one call; gemm only */
+} scalify_rt_profile_entry;
+
+/* The runtime's version, "0.1.0". */
+SCALIFY_RT_API const char *scalify_rt_version(void);
+
+/* The newest manifest version this runtime reads. */
+SCALIFY_RT_API int32_t scalify_rt_manifest_version(void);
+
+/* Text of the calling thread's last failure; "" if there was none. */
+SCALIFY_RT_API const char *scalify_rt_last_error(void);
+
+/* Loads an artefact from a file, or from `size` bytes at `data` (copied: the
+ * caller may free them). Checks magic, lengths, checksum, version, that this
+ * CPU has what the kernels were compiled for, and every index and extent in
+ * the manifest, so that a loaded executable cannot address memory outside its
+ * buffers. `options` may be NULL. On failure `*out` is NULL. */
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_load_file(const char *path, const scalify_rt_options *options,
+                     scalify_rt_executable **out);
+SCALIFY_RT_API scalify_rt_status scalify_rt_load_memory(
+    const void *data, size_t size, const scalify_rt_options *options,
+    scalify_rt_executable **out);
+
+/* Frees an executable that is not running. NULL is allowed. */
+SCALIFY_RT_API void scalify_rt_free(scalify_rt_executable *executable);
+
+/* The manifest's JSON text (UTF-8, zero terminated). */
+SCALIFY_RT_API const char *
+scalify_rt_manifest(const scalify_rt_executable *executable);
+
+SCALIFY_RT_API int32_t
+scalify_rt_num_args(const scalify_rt_executable *executable);
+SCALIFY_RT_API int32_t
+scalify_rt_num_results(const scalify_rt_executable *executable);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_arg(const scalify_rt_executable *executable, int32_t index,
+               scalify_rt_tensor *out);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_result(const scalify_rt_executable *executable, int32_t index,
+                  scalify_rt_tensor *out);
+
+/* Runs one function of the artefact, usually "step", and returns when it is
+ * done. `args` and `results` hold one pointer per argument and result. A
+ * result that takes over an argument's memory is written there: its entry in
+ * `results` is NULL or that argument's pointer. The runtime allocates nothing
+ * here. After SCALIFY_RT_INTERRUPTED the memory of results and of donated
+ * arguments holds unspecified values. */
+SCALIFY_RT_API scalify_rt_status scalify_rt_run(
+    scalify_rt_executable *executable, const char *function, void *const *args,
+    int32_t num_args, void *const *results, int32_t num_results);
+
+/* Threads that a run uses, the caller's included. Results do not depend on it,
+ * not by one bit. */
+SCALIFY_RT_API int32_t
+scalify_rt_threads(const scalify_rt_executable *executable);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_set_threads(scalify_rt_executable *executable, int32_t threads);
+
+/* Called on the running thread between commands, at most once in 50 ms; a
+ * nonzero return stops the run with SCALIFY_RT_INTERRUPTED. NULL removes it. */
+typedef int (*scalify_rt_poll)(void *context);
+SCALIFY_RT_API scalify_rt_status scalify_rt_set_poll(
+    scalify_rt_executable *executable, scalify_rt_poll poll, void *context);
+
+/* Health of the quantizing casts: counts of the last finished run. */
+SCALIFY_RT_API int32_t
+scalify_rt_num_counters(const scalify_rt_executable *executable);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
+                        scalify_rt_counter *out);
+
+/* Switches per-command timing on (clearing earlier times) or off. */
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_set_profiling(scalify_rt_executable *executable, int32_t on);
+SCALIFY_RT_API int32_t
+scalify_rt_num_profile_entries(const scalify_rt_executable *executable);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_profile(const scalify_rt_executable *executable, int32_t index,
+                   scalify_rt_profile_entry *out);
+
+/* The null device's record: one line of text per command that ran, oldest
+ * first, until the next load. Other devices record nothing. */
+SCALIFY_RT_API const char *
+scalify_rt_trace(const scalify_rt_executable *executable);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SCALIFY_RUNTIME_H */

@@ -1,0 +1,179 @@
+#include "loader/CommandReader.h"
+#include "loader/Manifest.h"
+
+#include <algorithm>
+
+using namespace scalify::rt;
+
+const char *scalify::rt::name(Command::Op op) {
+  switch (op) {
+  case Command::Op::Kernel:
+    return "kernel";
+  case Command::Op::Gemm:
+    return "gemm";
+  case Command::Op::Copy:
+    return "copy";
+  case Command::Op::Fill:
+    return "fill";
+  }
+  return "";
+}
+
+int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
+                                       int64_t bytes) {
+  // At most 64 tasks: enough to balance many cores, few enough that handing
+  // them out costs nothing. At least 64 KiB of traffic each: below that, one
+  // core is done before another has woken up.
+  constexpr int64_t mostTasks = 64;
+  constexpr int64_t leastBytes = 64 * 1024;
+  if (rows <= grain)
+    return std::max<int64_t>(rows, 1);
+  int64_t tasks = mostTasks;
+  if (bytes > 0)
+    tasks = std::clamp<int64_t>(bytes / leastBytes, 1, mostTasks);
+  int64_t perTask = (rows - 1) / tasks + 1;
+  int64_t grains = (perTask - 1) / grain + 1;
+  return grains > rows / grain ? rows : grains * grain;
+}
+
+namespace {
+int32_t bufferIndex(const JsonNode &node, const Program &program) {
+  return node.index(program.buffers.size(), "buffers");
+}
+
+void requireWritable(const JsonNode &node, int32_t index,
+                     const Program &program) {
+  if (program.buffers[index].kind == Buffer::Kind::Const)
+    node.fail("is written to, but buffer " + std::to_string(index) +
+              " is a constant");
+}
+
+void readKernel(const JsonNode &node, const Program &program,
+                Command &command) {
+  command.symbol = node["symbol"].text();
+  JsonNode buffers = node["bufs"];
+  for (size_t i = 0; i < buffers.size(); ++i)
+    command.buffers.push_back(bufferIndex(buffers.at(i), program));
+  command.rows = node["rows"].atLeast(0);
+  command.grain = node["grain"].atLeast(1);
+  command.bytes = std::max<int64_t>(node.integerOr("bytes", 0), 0);
+  if (command.bytes == 0)
+    for (int32_t buffer : command.buffers)
+      command.bytes += program.buffers[buffer].type.bytes;
+  if (node.has("counters")) {
+    JsonNode counters = node["counters"];
+    for (size_t i = 0; i < counters.size(); ++i)
+      command.counters.push_back(
+          counters.at(i).index(program.counters.size(), "counters"));
+  }
+  command.rowsPerTask =
+      chooseRowsPerTask(command.rows, command.grain, command.bytes);
+}
+
+Strides readStrides(const JsonNode &node) {
+  if (node.size() != 2)
+    node.fail("must hold a row and a column stride");
+  return {node.at(0).atLeast(0), node.at(1).atLeast(0)};
+}
+
+/// The largest element of each operand must lie in its buffer.
+void checkGemmExtents(const JsonNode &node, const Program &program,
+                      const Command &command) {
+  const char *names[] = {"a", "b", "c"};
+  for (int operand = 0; operand < 3; ++operand) {
+    const Buffer &buffer = program.buffers[command.buffers[operand]];
+    if (buffer.type.dtype != DType::F32)
+      unsupported("gemm '" + command.name + "' has operand " + names[operand] +
+                  " of type " + toString(buffer.type) +
+                  "; the runtime multiplies f32 only, convert it first");
+    int64_t last = 0;
+    if (!command.gemm.lastElement(operand, last) ||
+        __builtin_add_overflow(last, command.gemmOffsets[operand], &last) ||
+        last >= buffer.type.elements)
+      node[names[operand]].fail("reaches past the end of buffer " +
+                                std::to_string(command.buffers[operand]) +
+                                " of type " + toString(buffer.type));
+  }
+}
+
+void readGemm(const JsonNode &node, const Program &program, Command &command) {
+  std::string dtype = node.textOr("dtype", "f32");
+  if (dtype != "f32")
+    unsupported("gemm '" + command.name + "' has dtype '" + dtype +
+                "'; the runtime multiplies f32 only, convert it first");
+  GemmShape &gemm = command.gemm;
+  gemm.m = node["m"].atLeast(0);
+  gemm.n = node["n"].atLeast(0);
+  gemm.k = node["k"].atLeast(0);
+  gemm.a = readStrides(node["a_strides"]);
+  gemm.b = readStrides(node["b_strides"]);
+  gemm.c = readStrides(node["c_strides"]);
+  gemm.alpha = node.has("alpha") ? float(node["alpha"].number()) : 1.0f;
+  gemm.beta = node.has("beta") ? float(node["beta"].number()) : 0.0f;
+  if (node.has("batch")) {
+    JsonNode batch = node["batch"];
+    for (size_t i = 0; i < batch.size(); ++i) {
+      JsonNode dim = batch.at(i);
+      gemm.batch.push_back({dim["n"].atLeast(0), dim["a"].atLeast(0),
+                            dim["b"].atLeast(0), dim["c"].atLeast(0)});
+    }
+  }
+  const char *names[] = {"a", "b", "c"};
+  const char *offsets[] = {"a_off", "b_off", "c_off"};
+  for (int i = 0; i < 3; ++i) {
+    command.buffers.push_back(bufferIndex(node[names[i]], program));
+    if (node.has(offsets[i]))
+      command.gemmOffsets[i] = node[offsets[i]].atLeast(0);
+  }
+  requireWritable(node["c"], command.buffers[2], program);
+  checkGemmExtents(node, program, command);
+  std::string reason = planGemm(gemm, command.gemmPlan);
+  if (!reason.empty())
+    unsupported("gemm '" + command.name + "': " + reason);
+  for (int32_t buffer : command.buffers)
+    command.bytes += program.buffers[buffer].type.bytes;
+}
+
+void checkLength(const JsonNode &node, const Program &program,
+                 const Command &command) {
+  for (int32_t index : command.buffers)
+    if (command.bytes > program.buffers[index].type.bytes)
+      node["bytes"].fail("is " + std::to_string(command.bytes) +
+                         ", more than the " +
+                         std::to_string(program.buffers[index].type.bytes) +
+                         " of buffer " + std::to_string(index));
+}
+} // namespace
+
+Command scalify::rt::readCommand(const JsonNode &node, const Program &program) {
+  Command command;
+  std::string op = node["op"].text();
+  command.name = node.textOr("name", op.c_str());
+  command.loc = node.textOr("loc", "");
+  if (op == "kernel") {
+    command.op = Command::Op::Kernel;
+    readKernel(node, program, command);
+  } else if (op == "gemm") {
+    command.op = Command::Op::Gemm;
+    readGemm(node, program, command);
+  } else if (op == "copy") {
+    command.op = Command::Op::Copy;
+    command.buffers = {bufferIndex(node["src"], program),
+                       bufferIndex(node["dst"], program)};
+    command.bytes = node["bytes"].atLeast(0);
+    requireWritable(node["dst"], command.buffers[1], program);
+    checkLength(node, program, command);
+  } else if (op == "fill") {
+    command.op = Command::Op::Fill;
+    command.buffers = {bufferIndex(node["dst"], program)};
+    command.bytes = node["bytes"].atLeast(0);
+    command.fillByte = static_cast<uint8_t>(node["byte"].index(256, "bytes"));
+    requireWritable(node["dst"], command.buffers[0], program);
+    checkLength(node, program, command);
+  } else {
+    unsupported("command '" + op +
+                "' is not one this runtime runs (kernel, "
+                "gemm, copy, fill)");
+  }
+  return command;
+}

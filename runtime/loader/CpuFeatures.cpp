@@ -1,0 +1,88 @@
+// The levels are those of the x86-64 psABI. An instruction counts only if the
+// operating system saves its registers, hence the look at XCR0.
+#include "loader/CpuFeatures.h"
+#include "support/Error.h"
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+using namespace scalify::rt;
+
+#if defined(__x86_64__)
+namespace {
+struct Leaf {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  explicit Leaf(uint32_t leaf) {
+    if (!__get_cpuid_count(leaf, 0, &a, &b, &c, &d))
+      a = b = c = d = 0;
+  }
+};
+
+bool all(uint32_t word, std::initializer_list<int> bits) {
+  for (int bit : bits)
+    if (!(word >> bit & 1))
+      return false;
+  return true;
+}
+
+uint64_t savedState() {
+  uint32_t low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t(high) << 32 | low;
+}
+} // namespace
+
+int scalify::rt::hostLevel() {
+  Leaf one(1), seven(7), extended(0x80000001u);
+  // ssse3, cmpxchg16b, sse4.1, sse4.2, popcnt, sse3; lahf.
+  if (!all(one.c, {0, 9, 13, 19, 20, 23}) || !all(extended.c, {0}))
+    return 1;
+  // fma, movbe, osxsave, avx, f16c; bmi1, avx2, bmi2; lzcnt.
+  if (!all(one.c, {12, 22, 27, 28, 29}) || !all(seven.b, {3, 5, 8}) ||
+      !all(extended.c, {5}) || (savedState() & 0x6) != 0x6)
+    return 2;
+  // avx512 f, dq, cd, bw, vl; opmask and zmm state.
+  if (!all(seven.b, {16, 17, 28, 30, 31}) || (savedState() & 0xe0) != 0xe0)
+    return 3;
+  return 4;
+}
+#else
+int scalify::rt::hostLevel() { return 0; }
+#endif
+
+int scalify::rt::levelOf(const std::string &mcpu) {
+  struct Known {
+    const char *name;
+    int level;
+  };
+  // The compiler's default and the names it is likely to be given. A name that
+  // is not here is refused, since nothing could be checked for it.
+  static constexpr Known known[] = {
+      {"x86-64", 1},         {"x86-64-v2", 2},      {"x86-64-v3", 3},
+      {"x86-64-v4", 4},      {"haswell", 3},        {"broadwell", 3},
+      {"skylake", 3},        {"znver1", 3},         {"znver2", 3},
+      {"znver3", 3},         {"skylake-avx512", 4}, {"cascadelake", 4},
+      {"icelake-server", 4}, {"znver4", 4},
+  };
+  for (const Known &entry : known)
+    if (mcpu == entry.name)
+      return entry.level;
+  return -1;
+}
+
+void scalify::rt::requireCpu(const std::string &mcpu) {
+  int need = levelOf(mcpu);
+  if (need < 0)
+    unsupported("artefact was compiled for the CPU '" + mcpu +
+                "', which this runtime cannot check; compile with "
+                "--mcpu=x86-64, x86-64-v2, x86-64-v3 or x86-64-v4");
+  int have = hostLevel();
+  if (have < need)
+    unsupported("artefact was compiled for '" + mcpu +
+                "', this machine has level x86-64-v" + std::to_string(have) +
+                "; compile with --mcpu=x86-64" +
+                (have > 1 ? "-v" + std::to_string(have) : ""));
+}

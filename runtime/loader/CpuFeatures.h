@@ -1,0 +1,21 @@
+// Does this machine have what the kernels were compiled for?
+#ifndef SCALIFY_RUNTIME_LOADER_CPUFEATURES_H
+#define SCALIFY_RUNTIME_LOADER_CPUFEATURES_H
+
+#include <string>
+
+namespace scalify::rt {
+
+/// The highest x86-64 level of this CPU and operating system, 1 to 4; 0 on
+/// another architecture.
+int hostLevel();
+
+/// The x86-64 level that code for `mcpu` needs, or -1 for an unknown name.
+int levelOf(const std::string &mcpu);
+
+/// Throws Error if code compiled for `mcpu` cannot run here.
+void requireCpu(const std::string &mcpu);
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_LOADER_CPUFEATURES_H

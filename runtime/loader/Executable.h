@@ -1,0 +1,90 @@
+// A loaded artefact and everything a step needs, allocated once.
+#ifndef SCALIFY_RUNTIME_LOADER_EXECUTABLE_H
+#define SCALIFY_RUNTIME_LOADER_EXECUTABLE_H
+
+#include "device/Device.h"
+#include "loader/Image.h"
+#include "loader/Program.h"
+#include "loader/SharedObject.h"
+#include "scalify/runtime.h"
+
+#include <chrono>
+#include <mutex>
+
+namespace scalify::rt {
+
+/// Page-aligned zeroed memory from the system.
+class PageMemory {
+public:
+  explicit PageMemory(int64_t size);
+  ~PageMemory();
+  PageMemory(const PageMemory &) = delete;
+  PageMemory &operator=(const PageMemory &) = delete;
+  uint8_t *data() const { return bytes; }
+
+private:
+  uint8_t *bytes = nullptr;
+  size_t length = 0;
+};
+
+class Executable {
+public:
+  struct Time {
+    uint64_t calls = 0;
+    uint64_t nanoseconds = 0;
+  };
+  struct ProfileRow {
+    const Function *function;
+    const Command *command;
+    Time time;
+  };
+
+  Executable(Image image, std::unique_ptr<Device> device);
+
+  /// Throws Error; nothing is allocated. See scalify_rt_run.
+  void run(const std::string &function, void *const *args, int32_t numArgs,
+           void *const *results, int32_t numResults);
+
+  void setPoll(scalify_rt_poll poll, void *context);
+  void setThreads(int threads);
+  void setProfiling(bool on);
+
+  const std::string &manifest() const { return image.manifest(); }
+  const Program &program() const { return plan; }
+  /// Two words for each of the program's counters: saturated, flushed.
+  const std::vector<uint64_t> &health() const { return counterWords; }
+  const std::vector<ProfileRow> &profile() const { return rows; }
+  const Device &device() const { return *dev; }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  void loadKernels();
+  void bind(void *const *args, int32_t numArgs, void *const *results,
+            int32_t numResults);
+  void execute(const Command &command);
+  void pollIfDue(Clock::time_point now);
+  std::unique_lock<std::mutex> lockForUse();
+
+  Image image;
+  Program plan;
+  std::unique_ptr<Device> dev;
+  SharedObject kernels;
+  PageMemory arena;
+
+  std::mutex inUse;
+  std::vector<void *> bound;          // address of each buffer
+  std::vector<void *> kernelArgs;     // scratch of the running command
+  std::vector<uint64_t> counterWords; // of the last run
+  std::vector<uint64_t> kernelCounts; // scratch of the running kernel
+  std::vector<ProfileRow> rows;
+  std::vector<size_t> firstRow; // of each function
+  bool profiling = false;
+  scalify_rt_poll poll = nullptr;
+  void *pollContext = nullptr;
+  Clock::time_point lastPoll;
+};
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_LOADER_EXECUTABLE_H

@@ -1,0 +1,183 @@
+#include "loader/Manifest.h"
+#include "loader/CommandReader.h"
+#include "loader/JsonNode.h"
+
+#include <algorithm>
+
+using namespace scalify::rt;
+
+const Function *Program::find(const std::string &name) const {
+  for (const Function &function : functions)
+    if (function.name == name)
+      return &function;
+  return nullptr;
+}
+
+namespace {
+constexpr int64_t pageSize = 4096;
+constexpr int64_t bufferAlignment = 64;
+
+Section readSection(const JsonNode &node, int64_t fileSize) {
+  Section section;
+  section.offset = node["offset"].atLeast(0);
+  section.size = node["size"].atLeast(0);
+  if (section.offset % pageSize)
+    node.fail("starts at " + std::to_string(section.offset) +
+              ", not a multiple of 4096");
+  if (section.offset > fileSize || section.size > fileSize - section.offset)
+    node.fail("lies outside the file of " + std::to_string(fileSize) +
+              " bytes");
+  return section;
+}
+
+void readArgs(const JsonNode &list, Program &program) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    JsonNode node = list.at(i);
+    Argument arg;
+    arg.name = node.textOr("name", "");
+    if (arg.name.empty())
+      arg.name = "arg" + std::to_string(i);
+    arg.role = node.textOr("role", "input");
+    arg.type = node.tensor();
+    arg.aliasResult = static_cast<int32_t>(
+        std::clamp<int64_t>(node.integerOr("alias_result", -1), -1, INT32_MAX));
+    program.args.push_back(std::move(arg));
+  }
+}
+
+void readResults(const JsonNode &list, Program &program) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    JsonNode node = list.at(i);
+    Result result;
+    result.name = node.textOr("name", "");
+    if (result.name.empty())
+      result.name = "result" + std::to_string(i);
+    result.type = node.tensor();
+    if (node.has("alias_arg")) {
+      result.aliasArg = node["alias_arg"].index(program.args.size(), "args");
+      const Argument &arg = program.args[result.aliasArg];
+      if (!(arg.type == result.type))
+        node.fail("has type " + toString(result.type) +
+                  " but shares memory with an argument of type " +
+                  toString(arg.type));
+      if (arg.aliasResult != static_cast<int64_t>(i))
+        node.fail("claims argument " + std::to_string(result.aliasArg) +
+                  ", whose alias_result is " + std::to_string(arg.aliasResult));
+    }
+    program.results.push_back(std::move(result));
+  }
+  for (size_t i = 0; i < program.args.size(); ++i) {
+    int32_t alias = program.args[i].aliasResult;
+    if (alias >= 0 && (static_cast<size_t>(alias) >= program.results.size() ||
+                       program.results[alias].aliasArg != int64_t(i)))
+      badArtefact("bad manifest: args[" + std::to_string(i) +
+                  "].alias_result is " + std::to_string(alias) +
+                  ", and that result does not name the argument back");
+  }
+}
+
+/// The bytes of memory that a buffer's kind and index give it.
+int64_t extentOf(const Buffer &buffer, const Program &program) {
+  switch (buffer.kind) {
+  case Buffer::Kind::Arg:
+    return program.args[buffer.index].type.bytes;
+  case Buffer::Kind::Result:
+    return program.results[buffer.index].type.bytes;
+  case Buffer::Kind::Temp:
+    return program.arenaBytes;
+  case Buffer::Kind::Const:
+    return program.constants.size;
+  }
+  return 0;
+}
+
+Buffer readBuffer(const JsonNode &node, const Program &program) {
+  Buffer buffer;
+  std::string kind = node["kind"].text();
+  if (kind == "arg") {
+    buffer.kind = Buffer::Kind::Arg;
+    buffer.index = node["index"].index(program.args.size(), "args");
+  } else if (kind == "result") {
+    buffer.kind = Buffer::Kind::Result;
+    buffer.index = node["index"].index(program.results.size(), "results");
+  } else if (kind == "temp" || kind == "const") {
+    buffer.kind = kind == "temp" ? Buffer::Kind::Temp : Buffer::Kind::Const;
+    if (node["offset"].integer() % bufferAlignment)
+      node["offset"].fail("must be a multiple of 64");
+  } else {
+    node["kind"].fail("'" + kind + "' is none of arg, result, temp, const");
+  }
+  if (node.has("offset"))
+    buffer.offset = node["offset"].atLeast(0);
+  buffer.type = node.tensor();
+  int64_t extent = extentOf(buffer, program);
+  if (buffer.offset > extent || buffer.type.bytes > extent - buffer.offset)
+    node.fail("takes " + std::to_string(buffer.type.bytes) + " bytes at " +
+              std::to_string(buffer.offset) + ", past the end of its " +
+              std::to_string(extent) + " bytes of " + kind + " memory");
+  return buffer;
+}
+
+void readCounters(const JsonNode &list, Program &program) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    JsonNode node = list.at(i);
+    Counter counter;
+    counter.cast = node.textOr("cast", "");
+    counter.op = node.textOr("op", "");
+    counter.loc = node.textOr("loc", "");
+    counter.format = node.textOr("format", "");
+    counter.elements = static_cast<uint64_t>(node["elements"].atLeast(0));
+    program.counters.push_back(std::move(counter));
+  }
+}
+
+void readFunctions(const JsonNode &table, Program &program) {
+  if (!table.json().is_object())
+    table.fail("must be an object");
+  for (const auto &[name, value] : table.json().items()) {
+    JsonNode list = table[name.c_str()];
+    Function function;
+    function.name = name;
+    for (size_t i = 0; i < list.size(); ++i)
+      function.commands.push_back(readCommand(list.at(i), program));
+    program.functions.push_back(std::move(function));
+  }
+}
+
+nlohmann::json parseRoot(const std::string &json) {
+  nlohmann::json root = nlohmann::json::parse(json, nullptr, false);
+  if (root.is_discarded())
+    badArtefact("bad manifest: it is not JSON");
+  return root;
+}
+} // namespace
+
+Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
+  nlohmann::json tree = parseRoot(json);
+  JsonNode root(tree, "");
+  int64_t version = root["version"].integer();
+  if (version != manifestVersion)
+    unsupported("artefact has manifest version " + std::to_string(version) +
+                ", this runtime reads version " +
+                std::to_string(manifestVersion) +
+                "; compile it again with the matching compiler");
+  Program program;
+  program.target = root["target"].text();
+  if (program.target != "cpu")
+    unsupported("artefact is for target '" + program.target +
+                "', this runtime runs 'cpu'");
+  program.mcpu = root.textOr("mcpu", "x86-64");
+  program.recipe = root.textOr("recipe", "none");
+  program.hash = root.textOr("hash", "");
+  program.arenaBytes = root["arena_bytes"].atLeast(0);
+  program.kernels = readSection(root["sections"]["kernels"], fileSize);
+  program.constants = readSection(root["sections"]["constants"], fileSize);
+  readArgs(root["args"], program);
+  readResults(root["results"], program);
+  JsonNode buffers = root["buffers"];
+  for (size_t i = 0; i < buffers.size(); ++i)
+    program.buffers.push_back(readBuffer(buffers.at(i), program));
+  readCounters(root["counters"], program);
+  readFunctions(root["functions"], program);
+  return program;
+}

@@ -1,0 +1,101 @@
+// What an artefact says, checked: buffers, arguments, results and the commands
+// of each function. Everything that runs a step works on this, and may trust
+// every index, offset and extent in it.
+#ifndef SCALIFY_RUNTIME_LOADER_PROGRAM_H
+#define SCALIFY_RUNTIME_LOADER_PROGRAM_H
+
+#include "blas/Gemm.h"
+#include "support/Types.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace scalify::rt {
+
+/// A kernel computes rows [lo, hi) of its outermost loop.
+using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,
+                          uint64_t *counters);
+
+struct Buffer {
+  enum class Kind : uint8_t { Arg, Result, Temp, Const };
+  Kind kind = Kind::Temp;
+  int32_t index = 0;  // which argument or result
+  int64_t offset = 0; // bytes from the start of the memory it lies in
+  TensorType type;
+};
+
+struct Argument {
+  std::string name;
+  std::string role;
+  TensorType type;
+  int32_t aliasResult = -1;
+};
+
+struct Result {
+  std::string name;
+  TensorType type;
+  int32_t aliasArg = -1;
+};
+
+struct Counter {
+  std::string cast, op, loc, format;
+  uint64_t elements = 0;
+};
+
+/// One entry of a function's list. The fields in use depend on `op`.
+struct Command {
+  enum class Op : uint8_t { Kernel, Gemm, Copy, Fill };
+  Op op = Op::Kernel;
+  std::string name;
+  std::string loc;
+  int64_t bytes = 0; // memory traffic; for copy and fill also the length
+
+  // Kernel.
+  std::string symbol;
+  KernelFn kernel = nullptr; // set when the kernels are loaded
+  std::vector<int32_t> buffers;
+  int64_t rows = 0;
+  int64_t grain = 1;
+  int64_t rowsPerTask = 1; // a multiple of grain, fixed at load
+  std::vector<int32_t> counters;
+
+  // Gemm: buffers {a, b, c} and element offsets into them.
+  GemmShape gemm;
+  GemmPlan gemmPlan;
+  std::array<int64_t, 3> gemmOffsets = {0, 0, 0};
+
+  // Copy: buffers {src, dst}; fill: buffers {dst}.
+  uint8_t fillByte = 0;
+
+  int64_t tasks() const { return rows == 0 ? 0 : (rows - 1) / rowsPerTask + 1; }
+};
+
+struct Function {
+  std::string name;
+  std::vector<Command> commands;
+};
+
+struct Section {
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+struct Program {
+  std::string target, mcpu, recipe, hash;
+  int64_t arenaBytes = 0;
+  Section kernels, constants;
+  std::vector<Buffer> buffers;
+  std::vector<Argument> args;
+  std::vector<Result> results;
+  std::vector<Counter> counters;
+  std::vector<Function> functions;
+
+  const Function *find(const std::string &name) const;
+};
+
+const char *name(Command::Op op);
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_LOADER_PROGRAM_H

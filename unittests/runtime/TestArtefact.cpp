@@ -1,0 +1,158 @@
+#include "TestArtefact.h"
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+using namespace scalify::rt::test;
+
+std::string scalify::rt::test::readFile(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+namespace {
+void putWord(std::string &bytes, size_t at, uint64_t word) {
+  std::memcpy(&bytes[at], &word, 8);
+}
+
+size_t align(size_t offset) { return (offset + 4095) / 4096 * 4096; }
+} // namespace
+
+void scalify::rt::test::reseal(std::string &artefact) {
+  uint64_t hash = 14695981039346656037u;
+  for (size_t i = 32; i < artefact.size(); ++i)
+    hash = (hash ^ uint8_t(artefact[i])) * 1099511628211u;
+  putWord(artefact, 16, artefact.size());
+  putWord(artefact, 24, hash);
+}
+
+std::string scalify::rt::test::packText(const std::string &manifest,
+                                        const std::string &tail) {
+  std::string bytes = "SCALIFY1" + std::string(24, '\0') + manifest + tail;
+  putWord(bytes, 8, manifest.size());
+  reseal(bytes);
+  return bytes;
+}
+
+std::string scalify::rt::test::pack(Json manifest, const std::string &kernels,
+                                    const std::string &constants) {
+  // The manifest's length depends on the offsets in it: leave room for both.
+  size_t first = align(32 + manifest.dump().size() + 256);
+  size_t second = align(first + kernels.size());
+  manifest["sections"] = {
+      {"kernels", {{"offset", first}, {"size", kernels.size()}}},
+      {"constants", {{"offset", second}, {"size", constants.size()}}}};
+  std::string text = manifest.dump();
+  std::string tail(first - 32 - text.size(), '\0');
+  tail += kernels;
+  tail.resize(second - 32 - text.size());
+  return packText(text, tail + constants);
+}
+
+Json scalify::rt::test::buffer(const char *kind, int64_t at,
+                               std::vector<int64_t> shape, const char *dtype) {
+  bool byIndex = !std::strcmp(kind, "arg") || !std::strcmp(kind, "result");
+  return {{"kind", kind},
+          {byIndex ? "index" : "offset", at},
+          {"dtype", dtype},
+          {"shape", shape}};
+}
+
+Json scalify::rt::test::tinyManifest(int64_t n) {
+  Json none = nullptr;
+  return {
+      {"version", 1},
+      {"target", "cpu"},
+      {"mcpu", "x86-64"},
+      {"recipe", "fp8"},
+      {"hash", "0"},
+      {"arena_bytes", n * 4},
+      {"buffers",
+       {buffer("arg", 0, {n}), buffer("arg", 1, {n}), buffer("result", 0, {n}),
+        buffer("temp", 0, {n}), buffer("result", 1, {})}},
+      {"args",
+       {{{"name", "params['w']"},
+         {"shape", {n}},
+         {"dtype", "f32"},
+         {"role", "param"},
+         {"scale_exp", none},
+         {"alias_result", 0}},
+        {{"name", "batch"},
+         {"shape", {n}},
+         {"dtype", "f32"},
+         {"role", "batch"},
+         {"scale_exp", none},
+         {"alias_result", none}}}},
+      {"results",
+       {{{"name", "result[0]['w']"},
+         {"shape", {n}},
+         {"dtype", "f32"},
+         {"alias_arg", 0}},
+        {{"name", "result[1]"},
+         {"shape", Json::array()},
+         {"dtype", "f32"},
+         {"alias_arg", none}}}},
+      {"functions",
+       {{"step",
+         {{{"op", "kernel"},
+           {"symbol", "add"},
+           {"bufs", {0, 1, 2}},
+           {"rows", n},
+           {"grain", 16},
+           {"counters", Json::array()},
+           {"name", "add"},
+           {"loc", "step/add"},
+           {"bytes", 12 * n}},
+          {{"op", "kernel"},
+           {"symbol", "clip"},
+           {"bufs", {2, 3}},
+           {"rows", n},
+           {"grain", 8},
+           {"counters", {0}},
+           {"name", "clip"},
+           {"loc", "step/clip"},
+           {"bytes", 8 * n}},
+          {{"op", "kernel"},
+           {"symbol", "total"},
+           {"bufs", {3, 4}},
+           {"rows", 1},
+           {"grain", 1},
+           {"counters", Json::array()},
+           {"name", "total"},
+           {"loc", "step/total"},
+           {"bytes", 4 * n}}}}}},
+      {"counters",
+       {{{"cast", "w"},
+         {"op", "scalify.quantize"},
+         {"loc", "step/clip"},
+         {"format", "f8E4M3FN"},
+         {"elements", n}}}},
+      {"report", Json::array()},
+      {"remarks", Json::array()},
+      {"assumptions", Json::array()}};
+}
+
+std::string scalify::rt::test::kernels() {
+  return readFile(SCALIFY_TEST_KERNELS);
+}
+
+std::string scalify::rt::test::otherKernels() {
+  return readFile(SCALIFY_OTHER_TEST_KERNELS);
+}
+
+std::string scalify::rt::test::tinyArtefact(int64_t n) {
+  return pack(tinyManifest(n), kernels(), "");
+}
+
+Handle scalify::rt::test::load(const std::string &artefact, int threads,
+                               scalify_rt_device device) {
+  scalify_rt_options options = {};
+  options.threads = threads;
+  options.device = device;
+  scalify_rt_executable *exe = nullptr;
+  scalify_rt_load_memory(artefact.data(), artefact.size(), &options, &exe);
+  return Handle(exe);
+}
