@@ -24,15 +24,21 @@ static Sign flip(Sign sign) {
 // Sums
 //===----------------------------------------------------------------------===//
 
-/// Whether `subtrahend` is the maximum of `value` over some dimensions: the
-/// difference is then never positive.
-static bool isMaximumOf(Value subtrahend, Value value) {
-  Value source = peelToSource(subtrahend);
+/// The number of elements whose maximum is subtracted from them, or nothing
+/// if `value` is not x - max(x): such a difference is never positive.
+static std::optional<double> getWidthBelowMaximum(Value value) {
+  auto subtract = value.getDefiningOp<stablehlo::SubtractOp>();
+  if (!subtract)
+    return std::nullopt;
+  Value source = peelToSource(subtract.getRhs());
   if (auto select = source.getDefiningOp<stablehlo::SelectOp>())
     source = peelToSource(select.getOnTrue());
   auto reduce = source.getDefiningOp<stablehlo::ReduceOp>();
-  return reduce && reduce.getInputs()[0] == value &&
-         isa<stablehlo::MaxOp>(reduce.getBody().front().front());
+  if (!reduce || reduce.getInputs()[0] != subtract.getLhs() ||
+      !isa<stablehlo::MaxOp>(reduce.getBody().front().front()))
+    return std::nullopt;
+  return countElements(reduce.getInputs()[0]) /
+         std::max(1.0, countElements(reduce->getResult(0)));
 }
 
 static void addFacts(const FactsQuery &query, Results out) {
@@ -48,7 +54,7 @@ static void addFacts(const FactsQuery &query, Results out) {
   out[0].anyScale = a.anyScale && b.anyScale;
   // One-hot minus probabilities keeps the heavy tail of its parts.
   out[0].scaleByBound = a.scaleByBound && b.scaleByBound;
-  if (subtract && isMaximumOf(query.op->getOperand(1), query.op->getOperand(0)))
+  if (getWidthBelowMaximum(query.op->getResult(0)))
     out[0].sign = Sign::NonPositive;
   out[0].rule = "sum: variances add";
 }
@@ -177,8 +183,21 @@ static void linearFacts(const FactsQuery &query, Results out) {
 }
 
 static void exponentialFacts(const FactsQuery &query, Results out) {
-  out[0] = exponentialOf(query.operand(0));
+  const ScaleFacts &x = query.operand(0);
+  out[0] = exponentialOf(x);
   out[0].rule = "exponential: log-normal, non-negative";
+  Value source = peelToSource(query.op->getOperand(0));
+  if (std::optional<double> width = getWidthBelowMaximum(source)) {
+    // A softmax's numerator: from all ones, when attention is diffuse, to a
+    // single one, when it is sharp. Training goes from the first towards the
+    // second; the scale is right half-way, at sqrt(N) elements that matter.
+    double n = std::max(1.0, *width * x.density);
+    double mean = 1 / std::sqrt(n);
+    out[0] = ScaleFacts::moments(mean, mean - mean * mean);
+    out[0].sign = Sign::NonNegative;
+    out[0].bound = 1.0;
+    out[0].rule = "softmax's numerator: sqrt(N) elements matter";
+  }
 }
 
 static void logFacts(const FactsQuery &query, Results out) {
