@@ -1,4 +1,4 @@
-"""Checks what no other linter does: lengths of files, unfinished text, undescribed passes."""
+"""Checks what no other linter does: file lengths, unfinished text, dead links, bare passes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ LONG, TOO_LONG = 600, 1000
 CODE = {".cpp", ".cc", ".c", ".h", ".cu", ".td", ".py", ".sh"}
 # Spelt in two parts, so that this file passes its own check.
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK|place" + r"holder)\b")
+LINK = re.compile(r"\]\(([^)#\s][^)\s]*)\)")
 PASS = re.compile(r"^def\s+(\w+)\s*:\s*\w*Pass<", re.MULTILINE)
 
 
@@ -51,6 +52,10 @@ def check(path: pathlib.Path) -> tuple[list[str], list[str]]:
     for number, line in enumerate(lines, 1):
         if match := UNFINISHED.search(line):
             errors.append(f"{name}:{number}: '{match.group()}' marks something unfinished")
+    if path.suffix == ".md":
+        for link in LINK.findall(text):
+            if "://" not in link and not (path.parent / link.split("#")[0]).exists():
+                errors.append(f"{name}: link to '{link}' leads nowhere")
     if path.name.endswith("Passes.td"):
         errors += [f"{name}: pass '{p}' lacks a summary or description" for p in undescribed(text)]
     return errors, warnings
