@@ -1,0 +1,100 @@
+#include "Array.h"
+
+#include <cstring>
+#include <nanobind/stl/string.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::py;
+
+const SlotRef &Array::live() const {
+  if (!slot)
+    throw nb::value_error(
+        "this array was donated to a step and its memory now belongs to the "
+        "step's result; use the returned array, or copy it with numpy.array() "
+        "before the step");
+  return slot;
+}
+
+namespace {
+nb::tuple shapeOf(const Array &self) {
+  nb::list shape;
+  for (int64_t extent : self.type().shape)
+    shape.append(extent);
+  return nb::tuple(shape);
+}
+
+/// NumPy's protocol: a view where possible, a copy where asked or needed.
+nb::object asNumpy(const Array &self, nb::object dtype, nb::object copy) {
+  nb::object array = numpyView(self.live(), self.type());
+  bool wantsCopy = !copy.is_none() && nb::cast<bool>(copy);
+  if (!dtype.is_none() &&
+      !array.attr("dtype").attr("__eq__")(dtype).is(nb::bool_(true))) {
+    if (!copy.is_none() && !wantsCopy)
+      throw nb::value_error("a change of dtype needs a copy");
+    return array.attr("astype")(dtype);
+  }
+  return wantsCopy ? array.attr("copy")() : array;
+}
+
+nb::object item(const Array &self) {
+  return numpyView(self.live(), self.type()).attr("item")();
+}
+
+std::string repr(const Array &self) {
+  if (self.consumed())
+    return "scalify.Array(" + toString(self.type()) + ", donated)";
+  nb::object array = numpyView(self.live(), self.type());
+  return "scalify.Array(" + nb::cast<std::string>(nb::str(array)) + ", " +
+         toString(self.type()) + ")";
+}
+
+/// A copy of any array-like in a slot of its own, ready to be donated.
+Array fromAny(nb::handle object, nb::object dtype) {
+  TensorType want;
+  if (!dtype.is_none()) {
+    nb::object np = nb::module_::import_("numpy");
+    want.dtype = fromNumpyDType(np.attr("dtype")(dtype));
+  }
+  HostView view = hostView(object, want);
+  if (!dtype.is_none() && view.type.dtype != want.dtype)
+    view = hostView(nb::borrow(view.owner).attr("astype")(dtype), want);
+  SlotRef slot = std::make_shared<Slot>(view.type.bytes);
+  std::memcpy(slot->data(), view.data, static_cast<size_t>(view.type.bytes));
+  return Array(std::move(slot), view.type);
+}
+} // namespace
+
+void scalify::rt::py::bindArray(nb::module_ &module) {
+  nb::class_<Array>(module, "Array",
+                    "A dense tensor that owns its memory. A step takes a "
+                    "donated Array over without a copy and leaves it empty.")
+      .def_prop_ro("shape", &shapeOf)
+      .def_prop_ro("dtype",
+                   [](const Array &a) { return numpyDType(a.type().dtype); })
+      .def_prop_ro("ndim", [](const Array &a) { return a.type().shape.size(); })
+      .def_prop_ro("size", [](const Array &a) { return a.type().elements; })
+      .def_prop_ro("nbytes", [](const Array &a) { return a.type().bytes; })
+      .def("is_deleted", &Array::consumed,
+           "True once a step has taken the memory over.")
+      .def("item", &item, "The value of a one-element array.")
+      .def("__array__", &asNumpy, nb::arg("dtype") = nb::none(),
+           nb::arg("copy") = nb::none())
+      .def("__dlpack__",
+           [](const Array &a, const nb::kwargs &kwargs) {
+             return dlpack(a.live(), a.type(), kwargs);
+           })
+      .def("__dlpack_device__",
+           [](const Array &) { return nb::make_tuple(1, 0); })
+      .def("__float__", [](const Array &a) { return nb::float_(item(a)); })
+      .def("__int__", [](const Array &a) { return nb::int_(item(a)); })
+      .def("__len__",
+           [](const Array &a) {
+             if (a.type().shape.empty())
+               throw nb::type_error("len() of an array without dimensions");
+             return a.type().shape[0];
+           })
+      .def("__repr__", &repr);
+  module.def("array", &fromAny, nb::arg("object"),
+             nb::arg("dtype") = nb::none(),
+             "Copies any array-like into an Array that can be donated.");
+}

@@ -1,0 +1,260 @@
+// _runtime.Executable: an artefact that runs on Python's arrays.
+#include "Array.h"
+#include "scalify/runtime.h"
+
+#include <cstring>
+#include <nanobind/stl/string.h>
+#include <stdexcept>
+
+using namespace scalify::rt;
+using namespace scalify::rt::py;
+
+namespace {
+/// Raises the exception that fits the status.
+void check(scalify_rt_status status) {
+  if (status == SCALIFY_RT_OK)
+    return;
+  const char *text = scalify_rt_last_error();
+  switch (status) {
+  case SCALIFY_RT_BAD_ARGUMENT:
+    throw nb::value_error(text);
+  case SCALIFY_RT_IO:
+    PyErr_SetString(PyExc_OSError, text);
+    throw nb::python_error();
+  case SCALIFY_RT_INTERRUPTED:
+    throw nb::python_error(); // the signal handler's own exception
+  default:
+    throw std::runtime_error(text);
+  }
+}
+
+/// Lets Ctrl-C through while a step runs without the interpreter's lock.
+int checkSignals(void *) {
+  nb::gil_scoped_acquire lock;
+  return PyErr_CheckSignals();
+}
+
+TensorType typeOf(const scalify_rt_tensor &tensor) {
+  std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.rank);
+  return *makeTensorType(*parseDType(tensor.dtype), std::move(shape));
+}
+
+struct Parameter {
+  std::string name;
+  std::string role;
+  TensorType type;
+  int32_t alias;
+  Parameter(const scalify_rt_tensor &tensor)
+      : name(tensor.name), role(tensor.role), type(typeOf(tensor)),
+        alias(tensor.alias) {}
+};
+
+nb::list describe(const std::vector<Parameter> &parameters, const char *other) {
+  nb::list out;
+  for (const Parameter &p : parameters) {
+    nb::dict entry;
+    nb::list shape;
+    for (int64_t extent : p.type.shape)
+      shape.append(extent);
+    entry["name"] = p.name;
+    entry["dtype"] = name(p.type.dtype);
+    entry["shape"] = nb::tuple(shape);
+    entry["role"] = p.role;
+    entry[other] = p.alias < 0 ? nb::none() : nb::cast(p.alias);
+    out.append(entry);
+  }
+  return out;
+}
+
+/// One call's arguments: what is read, what is consumed, who keeps it alive.
+struct Call {
+  std::vector<void *> in, out;
+  std::vector<SlotRef> donated; // per argument; null where not donated
+  std::vector<SlotRef> fresh;   // per result; null where donated
+  std::vector<Array *> consumed;
+  std::vector<nb::object> alive;
+};
+
+class Executable {
+public:
+  Executable(nb::object source, int threads);
+  ~Executable() { scalify_rt_free(handle); }
+  Executable(const Executable &) = delete;
+  Executable &operator=(const Executable &) = delete;
+
+  nb::tuple run(nb::sequence inputs, const std::string &function);
+  nb::list health() const;
+  nb::list profile() const;
+  const char *manifest() const { return scalify_rt_manifest(handle); }
+  int threads() const { return scalify_rt_threads(handle); }
+  void setThreads(int count) { check(scalify_rt_set_threads(handle, count)); }
+  void setProfiling(bool on) { check(scalify_rt_set_profiling(handle, on)); }
+  nb::list args() const { return describe(arguments, "alias_result"); }
+  nb::list outs() const { return describe(results, "alias_arg"); }
+
+private:
+  void bindInput(Call &call, size_t index, nb::handle input) const;
+  nb::tuple collect(const Call &call) const;
+
+  scalify_rt_executable *handle = nullptr;
+  std::vector<Parameter> arguments, results;
+};
+
+Executable::Executable(nb::object source, int threads) {
+  scalify_rt_options options = {};
+  options.threads = threads;
+  if (nb::isinstance<nb::bytes>(source)) {
+    nb::bytes data = nb::cast<nb::bytes>(source);
+    check(scalify_rt_load_memory(data.c_str(), data.size(), &options, &handle));
+  } else {
+    nb::object path = nb::module_::import_("os").attr("fspath")(source);
+    check(scalify_rt_load_file(nb::cast<std::string>(path).c_str(), &options,
+                               &handle));
+  }
+  scalify_rt_tensor tensor;
+  for (int32_t i = 0; i < scalify_rt_num_args(handle); ++i) {
+    check(scalify_rt_arg(handle, i, &tensor));
+    arguments.emplace_back(tensor);
+  }
+  for (int32_t i = 0; i < scalify_rt_num_results(handle); ++i) {
+    check(scalify_rt_result(handle, i, &tensor));
+    results.emplace_back(tensor);
+  }
+  check(scalify_rt_set_poll(handle, checkSignals, nullptr));
+}
+
+void Executable::bindInput(Call &call, size_t index, nb::handle input) const {
+  const Parameter &parameter = arguments[index];
+  const bool donate = parameter.alias >= 0;
+  Array *array = nullptr;
+  HostView view;
+  if (nb::try_cast(input, array) && array) {
+    view = {array->live()->data(), array->type(), nb::borrow(input)};
+  } else {
+    view = hostView(input, parameter.type);
+  }
+  if (!(view.type == parameter.type))
+    throw nb::value_error(("argument '" + parameter.name + "' takes " +
+                           toString(parameter.type) + ", not " +
+                           toString(view.type))
+                              .c_str());
+  if (donate && array && !array->shared()) {
+    call.donated[index] = array->live();
+    call.in[index] = array->live()->data();
+  } else if (donate) {
+    // Foreign memory, or memory that someone still looks at: one copy.
+    call.donated[index] = std::make_shared<Slot>(parameter.type.bytes);
+    call.in[index] = call.donated[index]->data();
+    std::memcpy(call.in[index], view.data,
+                static_cast<size_t>(parameter.type.bytes));
+  } else {
+    call.in[index] = const_cast<void *>(view.data);
+  }
+  if (donate && array)
+    call.consumed.push_back(array);
+  call.alive.push_back(view.owner);
+}
+
+nb::tuple Executable::run(nb::sequence inputs, const std::string &function) {
+  if (nb::len(inputs) != arguments.size())
+    throw nb::value_error(("the step takes " +
+                           std::to_string(arguments.size()) +
+                           " arguments, not " + std::to_string(nb::len(inputs)))
+                              .c_str());
+  Call call;
+  call.in.resize(arguments.size());
+  call.donated.resize(arguments.size());
+  call.out.resize(results.size());
+  call.fresh.resize(results.size());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    bindInput(call, i, inputs[i]);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].alias < 0) {
+      call.fresh[i] = std::make_shared<Slot>(results[i].type.bytes);
+      call.out[i] = call.fresh[i]->data();
+    }
+  scalify_rt_status status;
+  {
+    nb::gil_scoped_release unlock;
+    status = scalify_rt_run(handle, function.c_str(), call.in.data(),
+                            int32_t(call.in.size()), call.out.data(),
+                            int32_t(call.out.size()));
+  }
+  // An interrupted step has left donated memory half written.
+  if (status == SCALIFY_RT_OK || status == SCALIFY_RT_INTERRUPTED)
+    for (Array *array : call.consumed)
+      array->consume();
+  check(status);
+  return collect(call);
+}
+
+nb::tuple Executable::collect(const Call &call) const {
+  nb::list out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Parameter &result = results[i];
+    if (result.alias >= 0)
+      out.append(nb::cast(Array(call.donated[result.alias], result.type)));
+    else
+      out.append(numpyArray(call.fresh[i], result.type));
+  }
+  return nb::tuple(out);
+}
+
+nb::list Executable::health() const {
+  nb::list out;
+  for (int32_t i = 0; i < scalify_rt_num_counters(handle); ++i) {
+    scalify_rt_counter counter;
+    check(scalify_rt_counter_info(handle, i, &counter));
+    nb::dict entry;
+    entry["cast"] = counter.cast;
+    entry["op"] = counter.op;
+    entry["loc"] = counter.loc;
+    entry["format"] = counter.format;
+    entry["elements"] = counter.elements;
+    entry["saturated"] = counter.saturated;
+    entry["flushed"] = counter.flushed;
+    out.append(entry);
+  }
+  return out;
+}
+
+nb::list Executable::profile() const {
+  nb::list out;
+  for (int32_t i = 0; i < scalify_rt_num_profile_entries(handle); ++i) {
+    scalify_rt_profile_entry row;
+    check(scalify_rt_profile(handle, i, &row));
+    nb::dict entry;
+    entry["function"] = row.function;
+    entry["op"] = row.op;
+    entry["name"] = row.name;
+    entry["loc"] = row.loc;
+    entry["calls"] = row.calls;
+    entry["nanoseconds"] = row.nanoseconds;
+    entry["bytes"] = row.bytes;
+    entry["flops"] = row.flops;
+    out.append(entry);
+  }
+  return out;
+}
+} // namespace
+
+void scalify::rt::py::bindExecutable(nb::module_ &module) {
+  nb::class_<Executable>(module, "Executable",
+                         "A compiled step, loaded from an artefact's bytes or "
+                         "path.")
+      .def(nb::init<nb::object, int>(), nb::arg("source"),
+           nb::arg("threads") = 0)
+      .def("run", &Executable::run, nb::arg("inputs"),
+           nb::arg("function") = "step",
+           "Runs one function. Donated results come back as Array, others as "
+           "NumPy arrays.")
+      .def("health", &Executable::health,
+           "Saturated and flushed counts of each cast in the last run.")
+      .def("profile", &Executable::profile,
+           "Calls and time of each command since profiling was set.")
+      .def("set_profiling", &Executable::setProfiling, nb::arg("on"))
+      .def_prop_ro("manifest", &Executable::manifest)
+      .def_prop_ro("args", &Executable::args)
+      .def_prop_ro("results", &Executable::outs)
+      .def_prop_rw("threads", &Executable::threads, &Executable::setThreads);
+}

@@ -1,0 +1,57 @@
+// scalify._runtime: artefacts and arrays for Python. Links no compiler.
+#include "Array.h"
+#include "scalify/runtime.h"
+#include "support/FloatFormats.h"
+
+#include <nanobind/stl/string.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::py;
+
+namespace {
+/// f32 array-like -> array of `To`.
+template <DType To> nb::object fromF32(nb::handle object) {
+  HostView view = hostView(object, *makeTensorType(DType::F32, {}));
+  if (view.type.dtype != DType::F32)
+    throw nb::type_error("the array to convert must have dtype float32");
+  TensorType type = *makeTensorType(To, view.type.shape);
+  SlotRef slot = std::make_shared<Slot>(type.bytes);
+  convertFromF32(To, static_cast<const float *>(view.data), slot->data(),
+                 type.elements);
+  return numpyArray(slot, type);
+}
+
+/// Array of a narrow float type -> f32 array.
+nb::object toF32(nb::handle object) {
+  HostView view = hostView(object, *makeTensorType(DType::F32, {}));
+  if (!isNarrowFloat(view.type.dtype))
+    throw nb::type_error("the array to convert must be of a float type of at "
+                         "most 32 bits");
+  TensorType type = *makeTensorType(DType::F32, view.type.shape);
+  SlotRef slot = std::make_shared<Slot>(type.bytes);
+  convertToF32(view.type.dtype, view.data, static_cast<float *>(slot->data()),
+               type.elements);
+  return numpyArray(slot, type);
+}
+} // namespace
+
+void scalify::rt::py::bindFormats(nb::module_ &module) {
+  module.def("f32_to_f8e4m3fn", &fromF32<DType::F8E4M3FN>, nb::arg("array"),
+             "Rounds to nearest even, saturates, keeps NaN.");
+  module.def("f32_to_f8e5m2", &fromF32<DType::F8E5M2>, nb::arg("array"),
+             "Rounds to nearest even, saturates (infinities too), keeps NaN.");
+  module.def("f32_to_bf16", &fromF32<DType::BF16>, nb::arg("array"),
+             "Rounds to nearest even; overflow gives infinity.");
+  module.def("f32_to_f16", &fromF32<DType::F16>, nb::arg("array"),
+             "Rounds to nearest even; overflow gives infinity.");
+  module.def("to_f32", &toF32, nb::arg("array"),
+             "Widens F8, BF16 or F16 to float32, exactly.");
+}
+
+NB_MODULE(_runtime, module) {
+  module.doc() = "Loads and runs compiled artefacts.";
+  module.def("version", &scalify_rt_version);
+  bindArray(module);
+  bindExecutable(module);
+  bindFormats(module);
+}
