@@ -1,19 +1,57 @@
 //===- scalify-opt.cpp - mlir-opt with Scalify's dialects and passes ------===//
 
+#include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Pipeline/InitAll.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
 
-int main(int argc, char **argv) {
+/// What mlir-opt does, on text that later MLIR versions may have printed.
+static llvm::LogicalResult run(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
   scalify::registerAllDialects(registry);
   scalify::registerAllPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(
-      argc, argv, "Scalify: scale propagation for StableHLO\n", registry));
+  auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
+      argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
+  auto config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects()) {
+    llvm::interleaveComma(registry.getDialectNames(), llvm::outs());
+    return llvm::success();
+  }
+  if (config.shouldListPasses()) {
+    mlir::printRegisteredPasses();
+    return llvm::success();
+  }
+
+  std::string error;
+  auto input = mlir::openInputFile(inputName, &error);
+  auto output = mlir::openOutputFile(outputName, &error);
+  if (!input || !output) {
+    llvm::errs() << error << "\n";
+    return llvm::failure();
+  }
+  if (auto packed =
+          scalify::stablehlo::packBooleanBlobs(input->getBuffer()))
+    input = llvm::MemoryBuffer::getMemBufferCopy(
+        *packed, input->getBufferIdentifier());
+  if (llvm::failed(
+          mlir::MlirOptMain(output->os(), std::move(input), registry, config)))
+    return llvm::failure();
+  output->keep();
+  return llvm::success();
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  return mlir::asMainReturnCode(run(argc, argv));
 }

@@ -3,6 +3,8 @@
 #include "Assembly.h"
 #include "Verification.h"
 
+#include "scalify/Dialect/StableHLO/BooleanBlobs.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
@@ -88,7 +90,13 @@ ParseResult ConstantOp::parse(OpAsmParser &parser, OperationState &result) {
 void ConstantOp::print(OpAsmPrinter &printer) {
   if (getValue().getType() == getOutput().getType()) {
     printer.printOptionalAttrDict((*this)->getAttrs(), {"value"});
-    printer << ' ' << getValue();
+    printer << ' ';
+    auto dense = dyn_cast<DenseElementsAttr>(getValue());
+    if (dense && dense.getElementType().isInteger(1) && !dense.isSplat() &&
+        dense.getNumElements() > 0)
+      printBooleanElements(printer.getStream(), dense);
+    else
+      printer << getValue();
     return;
   }
   printer << "() <{value = " << getValue() << "}>";

@@ -1,0 +1,26 @@
+//===- BooleanBlobs.h - Boolean constants across MLIR versions --*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_BOOLEANBLOBS_H
+#define SCALIFY_DIALECT_STABLEHLO_BOOLEANBLOBS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <optional>
+#include <string>
+
+namespace scalify::stablehlo {
+
+/// MLIR 22 reads a boolean constant's hex blob as one bit per element, later
+/// versions (and so the text that JAX prints) as one byte. Rewrites the blobs
+/// of one byte per element to bits; nothing if the text has none. Lines stay
+/// where they are.
+std::optional<std::string> packBooleanBlobs(llvm::StringRef text);
+
+/// Prints a boolean constant as nested lists, which every version reads.
+void printBooleanElements(llvm::raw_ostream &os,
+                          mlir::DenseElementsAttr elements);
+
+} // namespace scalify::stablehlo
+
+#endif // SCALIFY_DIALECT_STABLEHLO_BOOLEANBLOBS_H
