@@ -1,0 +1,89 @@
+//===- Compiler.h - From StableHLO text to an artefact ----------*- C++ -*-===//
+//
+// The one entry to the compiler for tools and for Python. Nothing here throws
+// or prints: a failure is explained by the diagnostics that come back.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_PIPELINE_COMPILER_H
+#define SCALIFY_PIPELINE_COMPILER_H
+
+#include "scalify/Pipeline/Diagnostics.h"
+#include "scalify/Pipeline/Stages.h"
+
+#include "llvm/Support/Error.h"
+
+namespace scalify {
+
+/// log2 of the scale of one argument of main.
+struct ArgumentScale {
+  /// Its name ("params['w']"), or its index in decimal.
+  std::string argument;
+  int32_t exponent = 0;
+};
+
+struct CompileOptions {
+  /// A preset's name or the text of a `#scalify.recipe<...>`; empty for the
+  /// recipe that the module carries, or `none`.
+  std::string recipe;
+  /// "cpu" or "stablehlo".
+  std::string target = "cpu";
+  bool strict = false;
+  /// The CPU whose instructions kernels may use. Not the machine's own: equal
+  /// programs shall give equal artefacts everywhere.
+  std::string mcpu = "x86-64-v3";
+  std::vector<ArgumentScale> scales;
+  /// The input is the output of this stage.
+  Stage compileFrom = Stage::Input;
+  /// The last stage to run; before Target the output is IR text.
+  Stage compileTo = Stage::Target;
+  /// A folder for the IR after each stage, `01-import.mlir` and so on.
+  std::string snapshots;
+  /// StableHLO out: main also returns wide value and scale of each cast.
+  bool probeCasts = false;
+  /// Print locations in IR text.
+  bool debugInfo = true;
+  /// What locations call the input.
+  std::string inputName = "input";
+};
+
+struct CompileResult {
+  /// The artefact's bytes, or IR text.
+  std::string output;
+  /// The report as a JSON array of rows, empty before Precision.
+  std::string report;
+};
+
+/// Reads options from a JSON object whose keys are the members' names, such as
+/// `{"recipe": "fp8", "scales": {"params['w']": -5}}`. `scales` may also be a
+/// list in main's order, with null for "none declared".
+llvm::Expected<CompileOptions> parseCompileOptions(llvm::StringRef json);
+
+/// Reads `scales` alone: what the file of `--scales` holds.
+llvm::Expected<std::vector<ArgumentScale>>
+parseArgumentScales(llvm::StringRef json);
+
+/// Runs the stages that the options ask for.
+mlir::FailureOr<CompileResult> compile(llvm::StringRef text,
+                                       const CompileOptions &options,
+                                       std::vector<Diagnostic> &diagnostics);
+
+/// The artefact for the CPU.
+mlir::FailureOr<CompileResult>
+compileToArtefact(llvm::StringRef text, CompileOptions options,
+                  std::vector<Diagnostic> &diagnostics);
+
+/// StableHLO that any XLA backend runs.
+mlir::FailureOr<CompileResult>
+transformToStableHLO(llvm::StringRef text, CompileOptions options,
+                     std::vector<Diagnostic> &diagnostics);
+
+/// The IR text after a pass pipeline in mlir-opt's syntax; `builtin.module(`
+/// may be left out.
+mlir::FailureOr<std::string> runPipeline(llvm::StringRef text,
+                                         llvm::StringRef pipeline,
+                                         std::vector<Diagnostic> &diagnostics);
+
+} // namespace scalify
+
+#endif // SCALIFY_PIPELINE_COMPILER_H

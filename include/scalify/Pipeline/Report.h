@@ -1,0 +1,49 @@
+//===- Report.h - What got which scale and format, and why ------*- C++ -*-===//
+
+#ifndef SCALIFY_PIPELINE_REPORT_H
+#define SCALIFY_PIPELINE_REPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace scalify {
+
+/// One value of the step.
+struct ReportRow {
+  /// Its name in the IR after Precision ("%412"), or of the argument.
+  std::string value;
+  std::string op;
+  std::string location;
+  std::string phase;
+  /// log2 of the scale; none where the step measures it or there is none.
+  std::optional<int64_t> scale;
+  /// "f8E4M3FN"; of a dot "f8E4M3FN x f8E5M2 -> f32".
+  std::string format;
+  /// The rule, fact or choice of the recipe behind scale and format.
+  std::string reason;
+  /// Of a quantizing cast its name, else empty.
+  std::string cast;
+};
+
+/// The rows of main after Precision, in program order: arguments that carry
+/// scales, values with a scale, casts, and all dots.
+std::vector<ReportRow> buildReport(mlir::ModuleOp module);
+
+/// The module attribute that carries the report to the artefact.
+inline constexpr llvm::StringLiteral kReportAttr = "scalify.report";
+
+/// Sets `scalify.report`, an array of one dictionary per row.
+void attachReport(mlir::ModuleOp module, const std::vector<ReportRow> &rows);
+
+/// A JSON array of objects with the members' names as keys.
+std::string toJSON(const std::vector<ReportRow> &rows);
+
+/// A few lines: casts by format, each dot with its formats or why it is wide.
+std::string summarize(const std::vector<ReportRow> &rows);
+
+} // namespace scalify
+
+#endif // SCALIFY_PIPELINE_REPORT_H

@@ -1,0 +1,47 @@
+//===- Stages.h - The order of the stages -----------------------*- C++ -*-===//
+
+#ifndef SCALIFY_PIPELINE_STAGES_H
+#define SCALIFY_PIPELINE_STAGES_H
+
+#include "mlir/Pass/PassManager.h"
+
+#include <optional>
+
+namespace scalify {
+
+/// In order. `Input` is the text as parsed.
+enum class Stage { Input, Import, Scaling, Precision, Fusion, Codegen, Target };
+
+/// "input", "import", ...
+llvm::StringRef stringifyStage(Stage stage);
+std::optional<Stage> symbolizeStage(llvm::StringRef name);
+/// All names joined by `, `, for diagnostics.
+std::string getStageNames();
+
+/// What the stages need to know of the user's wishes.
+struct StageOptions {
+  /// An op without a rule, or a dot that misses its format, is an error.
+  bool strict = false;
+  /// Report what is left wide, undeclared or without a rule.
+  bool remarks = true;
+  /// Whether the module's recipe casts; without casts Scaling has no purpose.
+  bool casts = true;
+  /// StableHLO out: append the wide value and the scale of each cast.
+  bool probeCasts = false;
+};
+
+/// The passes of one stage, its validate pass last. `Target` has none for the
+/// CPU, where a function and not a pass writes the artefact.
+void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
+                mlir::OpPassManager &manager);
+
+/// The stages that lead to `target` ("cpu" or "stablehlo"), in order.
+llvm::ArrayRef<Stage> getStages(bool toStableHLO);
+
+/// Registers `scalify-import`, `scalify-scaling`, `scalify-precision` and
+/// `scalify-pipeline`.
+void registerPipelines();
+
+} // namespace scalify
+
+#endif // SCALIFY_PIPELINE_STAGES_H

@@ -1,0 +1,252 @@
+//===- Compiler.cpp - From StableHLO text to an artefact ------------------===//
+
+#include "scalify/Pipeline/Compiler.h"
+
+#include "ArgumentScales.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Pipeline/InitAll.h"
+#include "scalify/Pipeline/Report.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static const DialectRegistry &getRegistry() {
+  static const DialectRegistry registry = [] {
+    DialectRegistry result;
+    mlir::registerAllDialects(result);
+    mlir::registerAllExtensions(result);
+    scalify::registerAllDialects(result);
+    return result;
+  }();
+  return registry;
+}
+
+/// A portable artefact is MLIR bytecode of a dialect that only jaxlib reads.
+static LogicalResult checkIsText(StringRef text, Location location) {
+  bool isBytecode = text.starts_with("ML\xefR");
+  if (!isBytecode && !text.contains("vhlo."))
+    return success();
+  return emitError(location)
+         << "the input is " << (isBytecode ? "bytecode" : "in the vhlo dialect")
+         << ", a portable artefact: convert it to text with 'python -m "
+            "scalify.portable IN > OUT.mlir'";
+}
+
+static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
+                                   MLIRContext &context) {
+  Location start = FileLineColLoc::get(&context, name, 1, 1);
+  if (failed(checkIsText(text, start)))
+    return {};
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
+                             llvm::SMLoc());
+  return parseSourceFile<ModuleOp>(sources, &context);
+}
+
+static std::string print(ModuleOp module, bool debugInfo) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  OpPrintingFlags flags;
+  if (debugInfo)
+    flags.enableDebugInfo();
+  module.print(os, flags);
+  return text;
+}
+
+namespace {
+/// One compilation: a context, its diagnostics, and the module on its way.
+class Compilation {
+public:
+  Compilation(StringRef text, const CompileOptions &options,
+              std::vector<Diagnostic> &diagnostics)
+      : text(text), options(options), context(getRegistry()),
+        collector(&context, options.inputName, text, diagnostics) {
+    context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
+                        ScalifyDialect>();
+  }
+
+  FailureOr<CompileResult> run();
+
+private:
+  LogicalResult checkOptions();
+  LogicalResult setRecipe();
+  LogicalResult runStage(Stage stage);
+  LogicalResult writeSnapshot(Stage stage);
+  Location here() { return FileLineColLoc::get(&context, options.inputName, 1, 1); }
+
+  StringRef text;
+  const CompileOptions &options;
+  MLIRContext context;
+  DiagnosticCollector collector;
+  OwningOpRef<ModuleOp> module;
+  bool toStableHLO = false;
+  std::vector<ReportRow> rows;
+};
+} // namespace
+
+LogicalResult Compilation::checkOptions() {
+  toStableHLO = options.target == "stablehlo";
+  if (!toStableHLO && options.target != "cpu")
+    return emitError(UnknownLoc::get(&context))
+           << "unknown target '" << options.target
+           << "': expected one of cpu, stablehlo";
+  if (options.compileFrom >= options.compileTo)
+    return emitError(UnknownLoc::get(&context))
+           << "there is no stage after '" << stringifyStage(options.compileFrom)
+           << "' and up to '" << stringifyStage(options.compileTo) << "'";
+  return success();
+}
+
+LogicalResult Compilation::setRecipe() {
+  StringRef recipe = options.recipe;
+  if (recipe.empty())
+    return success();
+  Attribute attr;
+  if (recipe.starts_with("#"))
+    attr = parseAttribute(recipe, &context);
+  else
+    attr = RecipeAttr::getPreset(&context, recipe);
+  if (!isa_and_nonnull<RecipeAttr>(attr))
+    return emitError(UnknownLoc::get(&context))
+           << "unknown recipe '" << recipe << "': expected one of "
+           << llvm::join(RecipeAttr::getPresetNames(), ", ")
+           << ", or the text of a #scalify.recipe<...>";
+  (*module)->setAttr(kRecipeAttr, attr);
+  return success();
+}
+
+LogicalResult Compilation::writeSnapshot(Stage stage) {
+  if (options.snapshots.empty())
+    return success();
+  std::string name = "0" + std::to_string(static_cast<int>(stage)) + "-" +
+                     stringifyStage(stage).str() + ".mlir";
+  if (std::error_code error =
+          llvm::sys::fs::create_directories(options.snapshots))
+    return emitError(here()) << "cannot make the folder '" << options.snapshots
+                             << "': " << error.message();
+  llvm::SmallString<128> path(options.snapshots);
+  llvm::sys::path::append(path, name);
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return emitError(here())
+           << "cannot write '" << path << "': " << error.message();
+  file << print(*module, options.debugInfo);
+  return success();
+}
+
+LogicalResult Compilation::runStage(Stage stage) {
+  // The names of arguments are known after Import.
+  if (stage == Stage::Scaling &&
+      failed(applyArgumentScales(*module, options.scales)))
+    return failure();
+  StageOptions stageOptions;
+  stageOptions.strict = options.strict;
+  stageOptions.casts = RecipeAttr::of(*module).castsDots();
+  stageOptions.probeCasts = options.probeCasts;
+  PassManager manager(&context);
+  buildStage(stage, toStableHLO, stageOptions, manager);
+  if (failed(manager.run(*module)))
+    return failure();
+  if (stage == Stage::Precision)
+    rows = buildReport(*module);
+  return writeSnapshot(stage);
+}
+
+FailureOr<CompileResult> Compilation::run() {
+  if (failed(checkOptions()))
+    return failure();
+  module = parse(text, options.inputName, context);
+  if (!module || failed(setRecipe()))
+    return failure();
+  for (Stage stage : getStages(toStableHLO)) {
+    if (stage <= options.compileFrom || stage > options.compileTo)
+      continue;
+    if (failed(runStage(stage)))
+      return failure();
+  }
+  CompileResult result;
+  result.report = toJSON(rows);
+  result.output = print(*module, options.debugInfo);
+  return result;
+}
+
+FailureOr<CompileResult>
+scalify::compile(StringRef text, const CompileOptions &options,
+                 std::vector<Diagnostic> &diagnostics) {
+  return Compilation(text, options, diagnostics).run();
+}
+
+FailureOr<CompileResult>
+scalify::compileToArtefact(StringRef text, CompileOptions options,
+                           std::vector<Diagnostic> &diagnostics) {
+  options.target = "cpu";
+  options.compileTo = Stage::Target;
+  return compile(text, options, diagnostics);
+}
+
+FailureOr<CompileResult>
+scalify::transformToStableHLO(StringRef text, CompileOptions options,
+                              std::vector<Diagnostic> &diagnostics) {
+  options.target = "stablehlo";
+  options.compileTo = Stage::Target;
+  return compile(text, options, diagnostics);
+}
+
+static void registerPassesOnce() {
+  static const bool once = [] {
+    mlir::registerAllPasses();
+    scalify::registerAllPasses();
+    return true;
+  }();
+  (void)once;
+}
+
+FailureOr<std::string>
+scalify::runPipeline(StringRef text, StringRef pipeline,
+                     std::vector<Diagnostic> &diagnostics) {
+  registerPassesOnce();
+  MLIRContext context(getRegistry());
+  DiagnosticCollector collector(&context, "input", text, diagnostics);
+  OwningOpRef<ModuleOp> module = parse(text, "input", context);
+  if (!module)
+    return failure();
+  std::string error;
+  llvm::raw_string_ostream os(error);
+  PassManager manager(&context);
+  pipeline = pipeline.trim();
+  LogicalResult parsed = success();
+  if (pipeline.starts_with("builtin.module(")) {
+    FailureOr<OpPassManager> found = parsePassPipeline(pipeline, os);
+    parsed = LogicalResult(found);
+    if (succeeded(found))
+      static_cast<OpPassManager &>(manager) = std::move(*found);
+  } else {
+    parsed = parsePassPipeline(pipeline, manager, os);
+  }
+  if (failed(parsed)) {
+    emitError(UnknownLoc::get(&context))
+        << "cannot read the pipeline '" << pipeline
+        << "': " << StringRef(error).trim();
+    return failure();
+  }
+  if (failed(manager.run(*module)))
+    return failure();
+  return print(*module, /*debugInfo=*/false);
+}

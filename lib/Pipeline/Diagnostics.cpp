@@ -1,0 +1,130 @@
+//===- Diagnostics.cpp - Diagnostics as data ------------------------------===//
+
+#include "scalify/Pipeline/Diagnostics.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <optional>
+
+using namespace mlir;
+using namespace scalify;
+
+/// Long lines, such as constants, say little as a whole.
+static constexpr size_t kLongestQuote = 160;
+
+StringRef scalify::stringifySeverity(DiagnosticSeverity severity) {
+  switch (severity) {
+  case DiagnosticSeverity::Error:
+    return "error";
+  case DiagnosticSeverity::Warning:
+    return "warning";
+  case DiagnosticSeverity::Remark:
+    return "remark";
+  case DiagnosticSeverity::Note:
+    return "note";
+  }
+  return "error";
+}
+
+/// The innermost place in a file: where the user's program called JAX.
+static FileLineColLoc findFile(Location location) {
+  return llvm::TypeSwitch<Location, FileLineColLoc>(location)
+      .Case([](FileLineColLoc file) { return file; })
+      .Case([](NameLoc name) { return findFile(name.getChildLoc()); })
+      .Case([](CallSiteLoc call) {
+        FileLineColLoc callee = findFile(call.getCallee());
+        return callee ? callee : findFile(call.getCaller());
+      })
+      .Case([](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          if (FileLineColLoc file = findFile(part))
+            return file;
+        return FileLineColLoc();
+      })
+      .Default([](Location) { return FileLineColLoc(); });
+}
+
+/// The names under which JAX traced the op, the callers' first.
+static std::string findNames(Location location) {
+  return llvm::TypeSwitch<Location, std::string>(location)
+      .Case([](NameLoc name) { return name.getName().str(); })
+      .Case([](CallSiteLoc call) {
+        std::string caller = findNames(call.getCaller());
+        std::string callee = findNames(call.getCallee());
+        return caller + (caller.empty() || callee.empty() ? "" : "/") + callee;
+      })
+      .Case([](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          if (std::string names = findNames(part); !names.empty())
+            return names;
+        return std::string();
+      })
+      .Default([](Location) { return std::string(); });
+}
+
+std::string scalify::describeLocation(Location location) {
+  std::string names = findNames(location);
+  FileLineColLoc file = findFile(location);
+  if (!file)
+    return names;
+  std::string place = file.getFilename().str() + ":" +
+                      std::to_string(file.getLine()) + ":" +
+                      std::to_string(file.getColumn());
+  return names.empty() ? place : place + " (" + names + ")";
+}
+
+DiagnosticCollector::DiagnosticCollector(MLIRContext *context, StringRef name,
+                                         StringRef text,
+                                         std::vector<Diagnostic> &out)
+    : name(name), text(text), out(out),
+      handler(context, [this](mlir::Diagnostic &diagnostic) {
+        add(diagnostic);
+        return success();
+      }) {}
+
+std::string DiagnosticCollector::quoteLine(Location location) const {
+  FileLineColLoc file = findFile(location);
+  if (!file || file.getFilename().getValue() != name || file.getLine() == 0)
+    return {};
+  StringRef rest = text;
+  for (unsigned line = 1; line < file.getLine(); ++line) {
+    size_t end = rest.find('\n');
+    if (end == StringRef::npos)
+      return {};
+    rest = rest.substr(end + 1);
+  }
+  StringRef line = rest.take_until([](char c) { return c == '\n'; }).trim();
+  if (line.size() <= kLongestQuote)
+    return line.str();
+  return line.take_front(kLongestQuote).str() + "...";
+}
+
+void DiagnosticCollector::add(mlir::Diagnostic &diagnostic) {
+  Diagnostic entry;
+  entry.severity = diagnostic.getSeverity();
+  entry.message = diagnostic.str();
+  entry.location = describeLocation(diagnostic.getLocation());
+  entry.source = quoteLine(diagnostic.getLocation());
+  for (mlir::Diagnostic &note : diagnostic.getNotes())
+    entry.notes.push_back({note.str(), describeLocation(note.getLocation())});
+  out.push_back(std::move(entry));
+}
+
+std::string scalify::formatDiagnostic(const Diagnostic &diagnostic) {
+  std::string text;
+  if (!diagnostic.location.empty())
+    text = diagnostic.location + ": ";
+  text += stringifySeverity(diagnostic.severity).str() + ": " +
+          diagnostic.message + "\n";
+  if (!diagnostic.source.empty())
+    text += "  | " + diagnostic.source + "\n";
+  for (const Note &note : diagnostic.notes) {
+    text += note.location.empty() ? "  " : "  " + note.location + ": ";
+    text += "note: " + note.message + "\n";
+  }
+  return text;
+}

@@ -1,0 +1,137 @@
+//===- Options.cpp - Options of a compilation from JSON -------------------===//
+
+#include "scalify/Pipeline/Compiler.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace scalify;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static llvm::Error addScale(std::vector<ArgumentScale> &scales,
+                            llvm::StringRef argument,
+                            const llvm::json::Value &value) {
+  if (value.kind() == llvm::json::Value::Null)
+    return llvm::Error::success();
+  std::optional<int64_t> exponent = value.getAsInteger();
+  // Scales and their inverses stay normal f32 numbers.
+  if (!exponent || *exponent < -120 || *exponent > 120)
+    return makeError("the scale of argument '" + argument +
+                     "' must be an integer from -120 to 120 (log2 of the "
+                     "scale) or null");
+  scales.push_back({argument.str(), static_cast<int32_t>(*exponent)});
+  return llvm::Error::success();
+}
+
+static llvm::Expected<std::vector<ArgumentScale>>
+readScales(const llvm::json::Value &value) {
+  std::vector<ArgumentScale> scales;
+  if (const llvm::json::Object *object = value.getAsObject()) {
+    for (const auto &[name, exponent] : *object)
+      if (llvm::Error error = addScale(scales, name, exponent))
+        return std::move(error);
+    // The order of a JSON object is not defined; diagnostics shall be.
+    llvm::sort(scales, [](const ArgumentScale &a, const ArgumentScale &b) {
+      return a.argument < b.argument;
+    });
+    return scales;
+  }
+  if (const llvm::json::Array *array = value.getAsArray()) {
+    for (const auto &[index, exponent] : llvm::enumerate(*array))
+      if (llvm::Error error = addScale(scales, std::to_string(index), exponent))
+        return std::move(error);
+    return scales;
+  }
+  return makeError("scales must be an object of argument names or a list in "
+                   "main's order");
+}
+
+llvm::Expected<std::vector<ArgumentScale>>
+scalify::parseArgumentScales(llvm::StringRef json) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
+  if (!value)
+    return value.takeError();
+  return readScales(*value);
+}
+
+static llvm::Error readStage(Stage &stage, llvm::StringRef key,
+                             llvm::StringRef name) {
+  std::optional<Stage> found = symbolizeStage(name);
+  if (!found)
+    return makeError("unknown stage '" + name + "' in option '" + key +
+                     "': expected one of " + getStageNames());
+  stage = *found;
+  return llvm::Error::success();
+}
+
+static std::string *findString(CompileOptions &options, llvm::StringRef key) {
+  if (key == "recipe")
+    return &options.recipe;
+  if (key == "target")
+    return &options.target;
+  if (key == "mcpu")
+    return &options.mcpu;
+  if (key == "snapshots")
+    return &options.snapshots;
+  if (key == "inputName")
+    return &options.inputName;
+  return nullptr;
+}
+
+static bool *findBool(CompileOptions &options, llvm::StringRef key) {
+  if (key == "strict")
+    return &options.strict;
+  if (key == "probeCasts")
+    return &options.probeCasts;
+  if (key == "debugInfo")
+    return &options.debugInfo;
+  return nullptr;
+}
+
+static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
+                              const llvm::json::Value &value) {
+  if (key == "scales") {
+    llvm::Expected<std::vector<ArgumentScale>> scales = readScales(value);
+    if (!scales)
+      return scales.takeError();
+    options.scales = std::move(*scales);
+    return llvm::Error::success();
+  }
+  if (bool *flag = findBool(options, key)) {
+    std::optional<bool> given = value.getAsBoolean();
+    if (!given)
+      return makeError("option '" + key + "' must be true or false");
+    *flag = *given;
+    return llvm::Error::success();
+  }
+  bool isStage = key == "compileFrom" || key == "compileTo";
+  std::string *member = findString(options, key);
+  if (!isStage && !member)
+    return makeError("unknown option '" + key + "'");
+  std::optional<llvm::StringRef> given = value.getAsString();
+  if (!given)
+    return makeError("option '" + key + "' must be a string");
+  if (isStage)
+    return readStage(key == "compileTo" ? options.compileTo
+                                        : options.compileFrom,
+                     key, *given);
+  *member = given->str();
+  return llvm::Error::success();
+}
+
+llvm::Expected<CompileOptions>
+scalify::parseCompileOptions(llvm::StringRef json) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
+  if (!value)
+    return value.takeError();
+  const llvm::json::Object *object = value->getAsObject();
+  if (!object)
+    return makeError("options must be a JSON object");
+  CompileOptions options;
+  for (const auto &[key, member] : *object)
+    if (llvm::Error error = readOption(options, key, member))
+      return std::move(error);
+  return options;
+}

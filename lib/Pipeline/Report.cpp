@@ -1,0 +1,218 @@
+//===- Report.cpp - What got which scale and format, and why --------------===//
+
+#include "scalify/Pipeline/Report.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Pipeline/Diagnostics.h"
+#include "scalify/Precision/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Matchers.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/JSON.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+template <typename T>
+static std::string printed(const T &what) {
+  std::string text;
+  llvm::raw_string_ostream(text) << what;
+  return text;
+}
+
+static std::string getElement(Value value) {
+  return printed(cast<ShapedType>(value.getType()).getElementType());
+}
+
+static std::string getString(Operation *op, StringRef name) {
+  auto attr = op->getAttrOfType<StringAttr>(name);
+  return attr ? attr.str() : "";
+}
+
+static bool isFloatTensor(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getRank() > 0 && isa<FloatType>(type.getElementType());
+}
+
+/// log2 of a scale known at compile time.
+static std::optional<int64_t> getExponent(Value scale) {
+  DenseFPElementsAttr constant;
+  if (!matchPattern(scale, m_Constant(&constant)) || !constant.isSplat())
+    return std::nullopt;
+  double value = constant.getSplatValue<APFloat>().convertToDouble();
+  if (!(value > 0) || std::isinf(value))
+    return std::nullopt;
+  return std::llround(std::log2(value));
+}
+
+/// What is narrow behind an operand of a dot.
+static std::string getOperandFormat(Value operand) {
+  if (auto dequantize = operand.getDefiningOp<DequantizeOp>())
+    return getElement(dequantize.getData());
+  return getElement(operand);
+}
+
+namespace {
+class ReportBuilder {
+public:
+  explicit ReportBuilder(func::FuncOp main) : main(main), names(main) {}
+  std::vector<ReportRow> run();
+
+private:
+  ReportRow makeRow(Operation *op);
+  void addArgument(BlockArgument arg);
+  void addOperation(Operation *op);
+
+  func::FuncOp main;
+  AsmState names;
+  std::vector<ReportRow> rows;
+};
+} // namespace
+
+ReportRow ReportBuilder::makeRow(Operation *op) {
+  ReportRow row;
+  llvm::raw_string_ostream os(row.value);
+  op->getResult(0).printAsOperand(os, names);
+  row.op = op->getName().stripDialect().str();
+  row.location = describeLocation(op->getLoc());
+  row.phase = getString(op, kPhaseAttr);
+  row.format = getElement(op->getResult(0));
+  row.reason = getString(op, kRuleAttr);
+  if (auto scale = op->getAttrOfType<IntegerAttr>(kScaleAttr))
+    row.scale = scale.getInt();
+  return row;
+}
+
+void ReportBuilder::addArgument(BlockArgument arg) {
+  if (!isFloatTensor(arg))
+    return;
+  unsigned index = arg.getArgNumber();
+  ReportRow row;
+  auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
+  row.value = name ? name.str() : "arg" + std::to_string(index);
+  row.op = "argument";
+  row.location = describeLocation(arg.getLoc());
+  row.format = getElement(arg);
+  if (auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr))
+    row.phase = role.str();
+  if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
+    row.scale = scale.getInt();
+    row.reason = "declared scale of the argument";
+  } else if (main.getArgAttr(index, "tf.aliasing_output")) {
+    row.reason = "state: the scale of what is written into it";
+  } else {
+    row.scale = 0;
+    row.reason = "undeclared argument: 2^0";
+  }
+  rows.push_back(std::move(row));
+}
+
+void ReportBuilder::addOperation(Operation *op) {
+  if (op->getNumResults() == 0 || !isa<ShapedType>(op->getResult(0).getType()))
+    return;
+  if (auto quantize = dyn_cast<QuantizeOp>(op)) {
+    ReportRow row = makeRow(op);
+    row.scale = getExponent(quantize.getScale());
+    if (!row.scale)
+      row.reason = "measured in the step";
+    row.cast = quantize.getCast().value_or("").str();
+    rows.push_back(std::move(row));
+    return;
+  }
+  if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
+    ReportRow row = makeRow(op);
+    row.format = getOperandFormat(dot.getLhs()) + " x " +
+                 getOperandFormat(dot.getRhs()) + " -> " +
+                 getElement(dot.getResult());
+    std::string wide = getString(op, kWideAttr);
+    if (!wide.empty())
+      row.reason = "stays wide: " + wide;
+    rows.push_back(std::move(row));
+    return;
+  }
+  if (op->hasAttr(kScaleAttr) && isFloatTensor(op->getResult(0)))
+    rows.push_back(makeRow(op));
+}
+
+std::vector<ReportRow> ReportBuilder::run() {
+  for (BlockArgument arg : main.getArguments())
+    addArgument(arg);
+  main.getBody().walk([this](Operation *op) { addOperation(op); });
+  return std::move(rows);
+}
+
+std::vector<ReportRow> scalify::buildReport(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || main.isExternal())
+    return {};
+  return ReportBuilder(main).run();
+}
+
+void scalify::attachReport(ModuleOp module,
+                           const std::vector<ReportRow> &rows) {
+  Builder builder(module.getContext());
+  SmallVector<Attribute> entries;
+  for (const ReportRow &row : rows) {
+    NamedAttrList entry;
+    entry.set("value", builder.getStringAttr(row.value));
+    entry.set("op", builder.getStringAttr(row.op));
+    entry.set("loc", builder.getStringAttr(row.location));
+    entry.set("phase", builder.getStringAttr(row.phase));
+    entry.set("format", builder.getStringAttr(row.format));
+    entry.set("reason", builder.getStringAttr(row.reason));
+    if (row.scale)
+      entry.set("scale", builder.getI64IntegerAttr(*row.scale));
+    if (!row.cast.empty())
+      entry.set("cast", builder.getStringAttr(row.cast));
+    entries.push_back(entry.getDictionary(module.getContext()));
+  }
+  module->setAttr(kReportAttr, builder.getArrayAttr(entries));
+}
+
+std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
+  llvm::json::Array array;
+  for (const ReportRow &row : rows) {
+    llvm::json::Object object{
+        {"value", row.value}, {"op", row.op},         {"loc", row.location},
+        {"phase", row.phase}, {"format", row.format}, {"reason", row.reason}};
+    object["scale"] = row.scale ? llvm::json::Value(*row.scale)
+                                : llvm::json::Value(nullptr);
+    if (!row.cast.empty())
+      object["cast"] = row.cast;
+    array.push_back(std::move(object));
+  }
+  return printed(llvm::json::Value(std::move(array)));
+}
+
+std::string scalify::summarize(const std::vector<ReportRow> &rows) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::MapVector<StringRef, unsigned> casts, dots;
+  for (const ReportRow &row : rows) {
+    if (row.op == "quantize")
+      ++casts[row.format];
+    if (row.op == "dot_general")
+      ++dots[row.format];
+  }
+  for (auto [format, count] : casts)
+    os << count << " casts to " << format << "\n";
+  for (auto [format, count] : dots)
+    os << count << " dots " << format << "\n";
+  for (const ReportRow &row : rows) {
+    if (row.op != "dot_general")
+      continue;
+    os << "  dot " << row.value << " " << row.format;
+    if (!row.phase.empty())
+      os << ", " << row.phase;
+    if (!row.location.empty())
+      os << ", " << row.location;
+    os << ": " << row.reason << "\n";
+  }
+  return text;
+}

@@ -1,0 +1,157 @@
+//===- Stages.cpp - The order of the stages -------------------------------===//
+//
+// The only file that knows which stage follows which. Each stage brings its
+// own pipeline, which ends in the pass that validates its contract.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Pipeline/Stages.h"
+
+#include "scalify/Import/Passes.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/Passes.h"
+#include "scalify/Target/StableHLO/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static constexpr Stage kToCPU[] = {Stage::Import,    Stage::Scaling,
+                                   Stage::Precision, Stage::Fusion,
+                                   Stage::Codegen,   Stage::Target};
+static constexpr Stage kToStableHLO[] = {Stage::Import, Stage::Scaling,
+                                         Stage::Precision, Stage::Target};
+
+ArrayRef<Stage> scalify::getStages(bool toStableHLO) {
+  if (toStableHLO)
+    return kToStableHLO;
+  return kToCPU;
+}
+
+static void buildImport(OpPassManager &manager) {
+  buildImportPipeline(manager);
+}
+
+static void buildScaling(const StageOptions &options, OpPassManager &manager) {
+  // The scales would only be computed to be thrown away.
+  if (!options.casts)
+    return;
+  ScalingOptions scaling;
+  scaling.strict = options.strict;
+  scaling.remarks = options.remarks;
+  buildScalingPipeline(manager, scaling);
+}
+
+static void buildPrecision(const StageOptions &options,
+                           OpPassManager &manager) {
+  PrecisionOptions precision;
+  precision.strict = options.strict;
+  precision.remarks = options.remarks;
+  buildPrecisionPipeline(manager, precision);
+}
+
+static void buildStableHLO(const StageOptions &options,
+                           OpPassManager &manager) {
+  ExportStableHLOOptions target;
+  target.probeCasts = options.probeCasts;
+  manager.addPass(createExportStableHLO(target));
+}
+
+void scalify::buildStage(Stage stage, bool toStableHLO,
+                         const StageOptions &options, OpPassManager &manager) {
+  switch (stage) {
+  case Stage::Import:
+    return buildImport(manager);
+  case Stage::Scaling:
+    return buildScaling(options, manager);
+  case Stage::Precision:
+    return buildPrecision(options, manager);
+  case Stage::Target:
+    if (toStableHLO)
+      buildStableHLO(options, manager);
+    return;
+  case Stage::Input:
+  case Stage::Fusion:
+  case Stage::Codegen:
+    return;
+  }
+}
+
+static constexpr StringLiteral kStageNames[] = {
+    "input", "import", "scaling", "precision", "fusion", "codegen", "target"};
+
+StringRef scalify::stringifyStage(Stage stage) {
+  return kStageNames[static_cast<unsigned>(stage)];
+}
+
+std::optional<Stage> scalify::symbolizeStage(StringRef name) {
+  for (auto [index, stage] : llvm::enumerate(kStageNames))
+    if (stage == name)
+      return static_cast<Stage>(index);
+  return std::nullopt;
+}
+
+std::string scalify::getStageNames() { return llvm::join(kStageNames, ", "); }
+
+namespace {
+struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
+  Option<bool> strict{*this, "strict",
+                      llvm::cl::desc("make what falls back an error"),
+                      llvm::cl::init(false)};
+  Option<bool> remarks{*this, "remarks",
+                       llvm::cl::desc("report what falls back"),
+                       llvm::cl::init(true)};
+  Option<std::string> recipe{*this, "recipe",
+                             llvm::cl::desc("a preset's name; the module's "
+                                            "scalify.recipe if empty"),
+                             llvm::cl::init("")};
+  Option<bool> stablehlo{*this, "stablehlo",
+                         llvm::cl::desc("end in plain StableHLO"),
+                         llvm::cl::init(false)};
+  Option<bool> probeCasts{*this, "probe-casts",
+                          llvm::cl::desc("also return each cast's wide value "
+                                         "and scale (with stablehlo)"),
+                          llvm::cl::init(false)};
+};
+} // namespace
+
+static StageOptions getStageOptions(const StagePipelineOptions &options) {
+  StageOptions result;
+  result.strict = options.strict;
+  result.remarks = options.remarks;
+  result.probeCasts = options.probeCasts;
+  return result;
+}
+
+static void buildPrecisionWithRecipe(OpPassManager &manager,
+                                     const StagePipelineOptions &options) {
+  PrecisionOptions precision;
+  precision.recipe = options.recipe;
+  precision.strict = options.strict;
+  precision.remarks = options.remarks;
+  buildPrecisionPipeline(manager, precision);
+}
+
+void scalify::registerPipelines() {
+  static PassPipelineRegistration<StagePipelineOptions> scaling(
+      "scalify-scaling", "the Scaling stage: propagate, fold, validate",
+      [](OpPassManager &manager, const StagePipelineOptions &options) {
+        buildScaling(getStageOptions(options), manager);
+      });
+  static PassPipelineRegistration<StagePipelineOptions> precision(
+      "scalify-precision", "the Precision stage: quantize, validate",
+      buildPrecisionWithRecipe);
+  static PassPipelineRegistration<StagePipelineOptions> whole(
+      "scalify-pipeline",
+      "Import, Scaling and Precision; with stablehlo=true also StableHLO out",
+      [](OpPassManager &manager, const StagePipelineOptions &options) {
+        StageOptions stages = getStageOptions(options);
+        buildImport(manager);
+        buildScaling(stages, manager);
+        buildPrecisionWithRecipe(manager, options);
+        if (options.stablehlo)
+          buildStableHLO(stages, manager);
+      });
+}
