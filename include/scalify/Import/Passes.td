@@ -1,0 +1,128 @@
+//===- Passes.td - Passes of the Import stage --------------*- tablegen -*-===//
+
+#ifndef SCALIFY_IMPORT_PASSES
+#define SCALIFY_IMPORT_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
+  let summary = "inlines every call into the public functions";
+  let description = [{
+    Before: public functions that call private ones, also from inside regions.
+    After: no `func.call`; private functions are gone. An inlined op's location
+    is `callsite(callee at call)`, from which the stack of JAX names is read.
+
+    ```mlir
+    func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = call @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    ```
+    becomes the body of `@relu` in place of the call. A recursive call, or one
+    of a function without a body, is an error.
+  }];
+  let statistics = [Statistic<"numInlined", "calls-inlined",
+                              "calls replaced by the callee's body">];
+}
+
+def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
+  let summary = "writes chlo ops in terms of stablehlo";
+  let description = [{
+    Before: unary chlo ops. After: stablehlo only. `chlo.square` becomes
+    `stablehlo.multiply %x, %x`; `erf`, `erfc` and `erf_inv` become polynomials
+    computed in f32, whatever the element type (f64 aside, which they refuse):
+    erf within 3 ulp, erfc within 6 ulp for |x| < 4 and then x*x/2 ulp of its
+    ever smaller value, erf_inv within 4 ulp.
+
+    An op without an expansion stays: --scalify-validate-import names it.
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
+def CanonicalizeStableHLOPass
+    : Pass<"scalify-canonicalize-stablehlo", "::mlir::ModuleOp"> {
+  let summary = "folds constants, simplifies, and merges equal ops";
+  let description = [{
+    Before and after: the same values. Every fold gives elements that compare
+    equal (or are NaN as before) to those of the program as written; nothing is
+    reassociated, and `x * 0` stays. The one liberty is the sign of a zero: `x +
+    0` is `x`, also for x = -0, as in XLA. `signed-zeros` withdraws it.
+
+    - elementwise ops, conversions and moves of constants are evaluated, where
+      the result is a splat or small (`max-elements`); iota never is;
+    - neutral elements, inverses and identities of moves go away, and moves of
+      moves are one move;
+    - a sum of two zero-padded tensors that share no element is a concatenation
+      (`add(pad, pad)` is how JAX adds the gradients of two slices);
+    - `stablehlo.optimization_barrier` stays.
+  }];
+  let options = [
+    Option<"maxElements", "max-elements", "int64_t", /*default=*/"1024",
+           "largest constant, splats aside, that a fold may create">,
+    Option<"signedZeros", "signed-zeros", "bool", /*default=*/"false",
+           "keep also the sign of a zero">];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
+def NormalizeDonationPass
+    : Pass<"scalify-normalize-donation", "::mlir::ModuleOp"> {
+  let summary = "pairs donated arguments with results, and names arguments";
+  let description = [{
+    Before: arguments of `@main` donated by `tf.aliasing_output` or
+    `jax.buffer_donor`. After: only `tf.aliasing_output = N : i32`, one argument
+    to a result at most, of equal types; each argument has `scalify.name`.
+
+    A donor takes, in order, the first result of its type that no argument
+    has: XLA's order. A donor without such a result loses the attribute. A name
+    is the one in the argument's location (`loc("params['w']")`), else the
+    `jax.result_info` of the result that it shares memory with, else `argN`.
+  }];
+}
+
+def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
+  let summary = "marks each op as forward, backward or optimizer";
+  let description = [{
+    After: each op of `@main`, and of the bodies of its loops and branches, has
+    `scalify.phase = "forward" | "backward" | "optimizer"`. Terminators and the
+    bodies of reductions have none.
+
+    With JAX's locations: `transpose(` in the stack of names is backward, unless
+    `rematted_computation` is there too; `jvp(` and recomputation are forward;
+    an op with neither is forward if such an op needs it, and otherwise
+    optimizer if it needs a gradient or feeds state.
+
+    Without: the ops that the loss needs (a scalar float result that is not
+    donated) are forward, and so are those equal to them in value when
+    `optimization_barrier` is looked through, which is what recomputation
+    leaves. The rest is backward up to the gradients, and optimizer after them:
+    the elementwise ops, broadcasts and reductions on shapes of state that feed
+    nothing but results.
+  }];
+  let options = [
+    Option<"useLocations", "use-locations", "bool", /*default=*/"true",
+           "read the phase from JAX's locations where there are any">];
+}
+
+def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
+  let summary = "marks what each argument of main is for";
+  let description = [{
+    Before: phases are known and donation is normal. After: each argument of
+    `@main` has `scalify.role`: `param`, `master` (a wider copy of a param),
+    `moment` (state of the optimizer, shaped like a param), `state` (other
+    donated values: counters, keys), `batch`, `scalar` or `input` (keys). A
+    role that is present stays. Names that optax gives decide first (`.mu`,
+    `.nu`, `.trace`, `.count`), then use: a donated float that the forward reads
+    is a param, one that it does not read is a moment.
+  }];
+}
+
+def ValidateImportPass : Pass<"scalify-validate-import", "::mlir::ModuleOp"> {
+  let summary = "checks the contract of the Import stage";
+  let description = [{
+    One function, the public `@main` of one block; only stablehlo ops, all
+    shapes static; each op has a phase; each argument has a role, a name and, if
+    donated, a result of its type. The error names the first op at fault.
+  }];
+}
+
+#endif // SCALIFY_IMPORT_PASSES

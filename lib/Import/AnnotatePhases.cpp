@@ -1,0 +1,59 @@
+//===- AnnotatePhases.cpp - Marks each op with its phase ------------------===//
+//
+// A recipe treats gradients and activations apart, and a flat step does not
+// say which operand is which. The phase is found once, here, while locations
+// are at hand; Phases/ has the two ways.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ArgumentInfo.h"
+#include "Phases/Phases.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Import/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_ANNOTATEPHASESPASS
+#include "scalify/Import/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify::import;
+
+namespace {
+
+class AnnotatePhases
+    : public scalify::impl::AnnotatePhasesPassBase<AnnotatePhases> {
+public:
+  using AnnotatePhasesPassBase::AnnotatePhasesPassBase;
+
+  void runOnOperation() override {
+    FailureOr<func::FuncOp> main = getMain(getOperation());
+    if (failed(main))
+      return signalPassFailure();
+    PhaseMap phases;
+    bool told = useLocations && computePhasesFromLocations(*main, phases);
+    if (!told && !computePhasesFromSlices(*main, phases))
+      warnIfTrained(*main);
+    Builder builder(&getContext());
+    main->getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (takesPhase(op))
+        op->setAttr(scalify::kPhaseAttr,
+                    builder.getStringAttr(getPhaseName(phases.lookup(op))));
+    });
+  }
+
+private:
+  /// A program that updates float state has gradients that were not found.
+  void warnIfTrained(func::FuncOp main) {
+    for (int64_t owner : getAliasedArguments(main))
+      if (owner >= 0 && isa<FloatType>(getElementTypeOrSelf(
+                            main.getArgumentTypes()[owner]))) {
+        main.emitWarning("no scalar float result that could be the loss, and "
+                         "no locations of JAX: every op counts as forward; "
+                         "return the loss, or lower with debug_info=True");
+        return;
+      }
+  }
+};
+
+} // namespace

@@ -1,0 +1,226 @@
+//===- AnnotateRoles.cpp - Marks what each argument of main is for --------===//
+//
+// Names decide first: optax calls its moments `.mu`, `.nu`, `.trace` and its
+// counters `.count`, and JAX writes those paths in locations and result_info.
+// What names leave open is decided by donation, type and phase of use, in the
+// order of `decide`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ArgumentInfo.h"
+#include "Phases/Phases.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Passes.h"
+
+#include "llvm/ADT/StringSet.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_ANNOTATEROLESPASS
+#include "scalify/Import/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+
+/// The parts of a path: "opt_state[1][0].mu['w']" gives opt_state 1 0 mu w.
+static SmallVector<StringRef> splitPath(StringRef name) {
+  SmallVector<StringRef> parts;
+  while (!name.empty()) {
+    size_t end = name.find_first_of(".[]'\"");
+    if (end != 0)
+      parts.push_back(name.substr(0, end));
+    name = end == StringRef::npos ? StringRef() : name.substr(end + 1);
+  }
+  return parts;
+}
+
+/// A role that the fields of a path tell, or null. Keys of the user's own
+/// dictionaries are read too, but only words that mean nothing else.
+static StringRef getRoleFromPath(StringRef name) {
+  static const llvm::StringSet<> moments = {
+      "mu",  "nu",  "trace",    "sum_of_squares", "v_row",   "v_col",
+      "e_g", "e_x", "momentum", "moments",        "exp_avg", "exp_avg_sq"};
+  for (StringRef part : llvm::reverse(splitPath(name))) {
+    if (moments.contains(part))
+      return "moment";
+    if (part == "count" || part == "mini_step" || part == "gradient_step")
+      return "state";
+    if (part == "master" || part == "master_params")
+      return "master";
+  }
+  return {};
+}
+
+/// Whether the first word of a path says that it holds the model.
+static bool isModelPath(StringRef name) {
+  SmallVector<StringRef> parts = splitPath(name);
+  static const llvm::StringSet<> roots = {"params", "param", "weights", "model",
+                                          "variables"};
+  return !parts.empty() && roots.contains(parts.front());
+}
+
+/// Steps back through ops that leave the elements as they are but for type and
+/// order.
+static Value skipMoves(Value value) {
+  while (isa_and_nonnull<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                         stablehlo::TransposeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+namespace {
+
+class Roles {
+public:
+  explicit Roles(func::FuncOp main)
+      : main(main), state(findStateArguments(main)) {
+    for (unsigned index = 0; index < main.getNumArguments(); ++index)
+      anyDonated |= getAliasedResult(main, index).has_value();
+    findWeights();
+  }
+
+  StringRef decide(unsigned index);
+
+private:
+  void findWeights();
+  bool isReadByForward(unsigned index);
+  bool isMaster(unsigned index);
+  bool hasParamOfShape(unsigned index);
+  StringRef decideState(unsigned index);
+  StringRef decideInput(unsigned index);
+
+  RankedTensorType getType(unsigned index) {
+    return cast<RankedTensorType>(main.getArgumentTypes()[index]);
+  }
+  bool isFloat(unsigned index) {
+    return isa<FloatType>(getType(index).getElementType());
+  }
+  StringRef getName(unsigned index) {
+    auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
+    return name ? name.getValue() : StringRef();
+  }
+
+  func::FuncOp main;
+  SmallVector<bool> state;
+  bool anyDonated = false;
+  llvm::DenseSet<Value> weights; // by use, for programs that donate nothing
+};
+
+} // namespace
+
+/// Right-hand sides of products, gathered tables, and vectors that are spread
+/// over a batch.
+void Roles::findWeights() {
+  main.getBody().walk([&](Operation *op) {
+    if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
+      if (dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty())
+        weights.insert(skipMoves(dot.getRhs()));
+    } else if (isa<stablehlo::BroadcastInDimOp, stablehlo::GatherOp>(op)) {
+      Value operand = skipMoves(op->getOperand(0));
+      auto type = cast<RankedTensorType>(operand.getType());
+      if (isa<stablehlo::GatherOp>(op) || type.getRank() == 1)
+        weights.insert(operand);
+    }
+  });
+}
+
+bool Roles::isReadByForward(unsigned index) {
+  Block &block = main.getBody().front();
+  return llvm::any_of(main.getArgument(index).getUsers(), [&](Operation *user) {
+    auto phase = block.findAncestorOpInBlock(*user)->getAttrOfType<StringAttr>(
+        kPhaseAttr);
+    return phase && phase.getValue() == getPhaseName(Phase::Forward);
+  });
+}
+
+/// Whether a donated result of a narrower type is this argument's new value
+/// converted.
+bool Roles::isMaster(unsigned index) {
+  std::optional<unsigned> own = getAliasedResult(main, index);
+  if (!own || isReadByForward(index))
+    return false;
+  Value updated = getResults(main)[*own];
+  for (auto [result, owner] : llvm::enumerate(getAliasedArguments(main))) {
+    auto convert =
+        getResults(main)[result].getDefiningOp<stablehlo::ConvertOp>();
+    if (owner >= 0 && convert && convert.getOperand() == updated)
+      return true;
+  }
+  return false;
+}
+
+bool Roles::hasParamOfShape(unsigned index) {
+  for (unsigned other = 0; other < main.getNumArguments(); ++other)
+    if (other != index && state[other] && isFloat(other) &&
+        getType(other).getShape() == getType(index).getShape() &&
+        isReadByForward(other))
+      return true;
+  return false;
+}
+
+StringRef Roles::decideState(unsigned index) {
+  if (!isFloat(index))
+    return "state";
+  if (isMaster(index))
+    return "master";
+  if (getType(index).getRank() == 0)
+    return isModelPath(getName(index)) ? "param" : "state";
+  if (isReadByForward(index))
+    return "param";
+  return hasParamOfShape(index) ? "moment" : "state";
+}
+
+StringRef Roles::decideInput(unsigned index) {
+  Type element = getType(index).getElementType();
+  if (element.isUnsignedInteger())
+    return "input";
+  if (getType(index).getRank() == 0)
+    return isModelPath(getName(index)) ? "param" : "scalar";
+  if (!isFloat(index))
+    return "batch";
+  bool isWeight = !anyDonated && weights.contains(main.getArgument(index));
+  return isModelPath(getName(index)) || isWeight ? "param" : "batch";
+}
+
+StringRef Roles::decide(unsigned index) {
+  if (StringRef role = getRoleFromPath(getName(index)); !role.empty())
+    return role;
+  if (anyDonated)
+    return state[index] ? decideState(index) : decideInput(index);
+  // Gradients and new state have the types of what they belong to; data whose
+  // type a result happens to have is told apart by its use.
+  if (state[index] && getType(index).getRank() > 0 && isFloat(index)) {
+    if (!isReadByForward(index))
+      return decideState(index);
+    return "param";
+  }
+  return decideInput(index);
+}
+
+namespace {
+
+class AnnotateRoles
+    : public scalify::impl::AnnotateRolesPassBase<AnnotateRoles> {
+public:
+  void runOnOperation() override {
+    FailureOr<func::FuncOp> main = getMain(getOperation());
+    if (failed(main))
+      return signalPassFailure();
+    for (Type type : main->getArgumentTypes())
+      if (!isa<RankedTensorType>(type)) {
+        main->emitOpError("has an argument of type '")
+            << type << "', which is no ranked tensor";
+        return signalPassFailure();
+      }
+    Roles roles(*main);
+    Builder builder(&getContext());
+    for (unsigned index = 0; index < main->getNumArguments(); ++index)
+      if (!main->getArgAttr(index, kRoleAttr))
+        main->setArgAttr(index, kRoleAttr,
+                         builder.getStringAttr(roles.decide(index)));
+  }
+};
+
+} // namespace

@@ -1,0 +1,17 @@
+//===- ErrorFunctions.h - erf and its kin in stablehlo ----------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_IMPORT_ERRORFUNCTIONS_H
+#define SCALIFY_LIB_IMPORT_ERRORFUNCTIONS_H
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace scalify::import {
+
+/// Each builds its function of `x`, an f32 tensor, in f32.
+mlir::Value buildErf(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+mlir::Value buildErfc(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+mlir::Value buildErfInv(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+
+} // namespace scalify::import
+
+#endif // SCALIFY_LIB_IMPORT_ERRORFUNCTIONS_H

@@ -1,0 +1,336 @@
+//===- ConstantFolds.cpp - Evaluates elementwise ops of constants ---------===//
+//
+// Only operations that IEEE 754 or integer arithmetic defines to the last bit
+// are evaluated: a folded exponential would differ from the one that the target
+// computes. Conversions to and from 8-bit floats stay, since overflow there is
+// a matter of the recipe.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Folds.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include "llvm/ADT/APSInt.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+#include <variant>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+
+using Element = std::variant<APInt, APFloat>;
+using MaybeElement = std::optional<Element>;
+
+static constexpr auto kRounding = APFloat::rmNearestTiesToEven;
+
+//===----------------------------------------------------------------------===//
+// What the other families use
+//===----------------------------------------------------------------------===//
+
+DenseElementsAttr scalify::import::getConstant(Value value) {
+  DenseElementsAttr elements;
+  if (matchPattern(value, m_Constant(&elements)))
+    return elements;
+  return {};
+}
+
+bool scalify::import::isZero(Value value) {
+  return matchPattern(value, m_AnyZeroFloat()) || matchPattern(value, m_Zero());
+}
+
+bool scalify::import::isNegativeZero(Value value) {
+  return matchPattern(value, m_NegZeroFloat());
+}
+
+bool scalify::import::isOne(Value value) {
+  return matchPattern(value, m_OneFloat()) || matchPattern(value, m_One());
+}
+
+//===----------------------------------------------------------------------===//
+// One element
+//===----------------------------------------------------------------------===//
+
+static bool isUnsigned(Type type) {
+  return type.isUnsignedInteger() || type.isInteger(1);
+}
+
+/// Applies an int and a float version of an operation.
+template <typename IntFn, typename FloatFn>
+static MaybeElement apply(const Element &lhs, const Element &rhs, IntFn onInts,
+                          FloatFn onFloats) {
+  if (auto *a = std::get_if<APInt>(&lhs))
+    return MaybeElement(onInts(*a, std::get<APInt>(rhs)));
+  return MaybeElement(onFloats(std::get<APFloat>(lhs), std::get<APFloat>(rhs)));
+}
+
+static MaybeElement divide(const Element &lhs, const Element &rhs) {
+  if (!std::holds_alternative<APFloat>(lhs))
+    return std::nullopt;
+  return Element(std::get<APFloat>(lhs) / std::get<APFloat>(rhs));
+}
+
+static MaybeElement extreme(const Element &lhs, const Element &rhs,
+                            bool takeMax, bool isUnsignedInt) {
+  return apply(
+      lhs, rhs,
+      [&](const APInt &a, const APInt &b) {
+        bool less = isUnsignedInt ? a.ult(b) : a.slt(b);
+        return less == takeMax ? b : a;
+      },
+      [&](const APFloat &a, const APFloat &b) {
+        return takeMax ? llvm::maximum(a, b) : llvm::minimum(a, b);
+      });
+}
+
+static MaybeElement compare(stablehlo::CompareOp op, const Element &lhs,
+                            const Element &rhs, bool isUnsignedInt) {
+  using Direction = stablehlo::ComparisonDirection;
+  bool less, equal, ordered = true;
+  if (auto *a = std::get_if<APFloat>(&lhs)) {
+    APFloat::cmpResult order = a->compare(std::get<APFloat>(rhs));
+    less = order == APFloat::cmpLessThan;
+    equal = order == APFloat::cmpEqual;
+    ordered = order != APFloat::cmpUnordered;
+  } else {
+    const APInt &x = std::get<APInt>(lhs), &y = std::get<APInt>(rhs);
+    less = isUnsignedInt ? x.ult(y) : x.slt(y);
+    equal = x == y;
+  }
+  auto holds = [&] {
+    switch (op.getComparisonDirection()) {
+    case Direction::EQ:
+      return equal;
+    case Direction::NE:
+      return !equal;
+    case Direction::LT:
+      return less;
+    case Direction::LE:
+      return less || equal;
+    case Direction::GT:
+      return ordered && !less && !equal;
+    case Direction::GE:
+      return ordered && !less;
+    }
+    llvm_unreachable("unknown comparison direction");
+  };
+  return Element(APInt(1, holds()));
+}
+
+static bool isFoldableFloat(Type type) {
+  return isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(type);
+}
+
+static MaybeElement convertInt(const APInt &value, Type from, Type to) {
+  if (auto type = dyn_cast<FloatType>(to)) {
+    if (!isFoldableFloat(type))
+      return std::nullopt;
+    APFloat result(type.getFloatSemantics());
+    result.convertFromAPInt(value, !isUnsigned(from), kRounding);
+    return Element(result);
+  }
+  if (to.isInteger(1))
+    return Element(APInt(1, !value.isZero()));
+  unsigned width = to.getIntOrFloatBitWidth();
+  return Element(isUnsigned(from) ? value.zextOrTrunc(width)
+                                  : value.sextOrTrunc(width));
+}
+
+static MaybeElement convertFloat(APFloat value, Type from, Type to) {
+  if (!isFoldableFloat(from))
+    return std::nullopt;
+  bool exact;
+  if (auto type = dyn_cast<FloatType>(to)) {
+    if (!isFoldableFloat(type))
+      return std::nullopt;
+    value.convert(type.getFloatSemantics(), kRounding, &exact);
+    return Element(value);
+  }
+  if (to.isInteger(1))
+    return Element(APInt(1, !value.isZero()));
+  APSInt result(to.getIntOrFloatBitWidth(), isUnsigned(to));
+  // Out of range, targets differ.
+  if (value.convertToInteger(result, APFloat::rmTowardZero, &exact) &
+      APFloat::opInvalidOp)
+    return std::nullopt;
+  return Element(APInt(result));
+}
+
+static MaybeElement convert(const Element &value, Type from, Type to) {
+  if (!to.isIntOrFloat())
+    return std::nullopt;
+  if (auto *number = std::get_if<APInt>(&value))
+    return convertInt(*number, from, to);
+  return convertFloat(std::get<APFloat>(value), from, to);
+}
+
+static MaybeElement shift(const Element &lhs, const Element &rhs, bool left) {
+  const APInt &value = std::get<APInt>(lhs), &amount = std::get<APInt>(rhs);
+  if (amount.uge(value.getBitWidth()))
+    return Element(APInt::getZero(value.getBitWidth()));
+  return Element(left ? value.shl(amount) : value.lshr(amount));
+}
+
+static MaybeElement evaluateUnary(Operation *op, const Element &x) {
+  auto *number = std::get_if<APInt>(&x);
+  auto *real = std::get_if<APFloat>(&x);
+  return llvm::TypeSwitch<Operation *, MaybeElement>(op)
+      .Case([&](stablehlo::NegOp) -> MaybeElement {
+        return number ? Element(-*number) : Element(neg(*real));
+      })
+      .Case([&](stablehlo::AbsOp) -> MaybeElement {
+        return number ? Element(number->abs()) : Element(abs(*real));
+      })
+      .Case([&](stablehlo::NotOp) -> MaybeElement { return Element(~*number); })
+      .Case([&](stablehlo::IsFiniteOp) -> MaybeElement {
+        return Element(APInt(1, real->isFinite()));
+      })
+      .Case([&](stablehlo::SqrtOp) -> MaybeElement {
+        // The host's sqrt is IEEE's; other precisions are not worth the code.
+        if (!real || &real->getSemantics() != &APFloat::IEEEsingle())
+          return std::nullopt;
+        return Element(APFloat(std::sqrt(real->convertToFloat())));
+      })
+      .Case([&](stablehlo::ConvertOp convertOp) {
+        return convert(x, getElementTypeOrSelf(convertOp.getOperand()),
+                       getElementTypeOrSelf(convertOp.getResult()));
+      })
+      .Default([](Operation *) -> MaybeElement { return std::nullopt; });
+}
+
+static MaybeElement evaluateBinary(Operation *op, const Element &lhs,
+                                   const Element &rhs) {
+  bool isUnsignedInt = isUnsigned(getElementTypeOrSelf(op->getOperand(0)));
+  bool isPred = getElementTypeOrSelf(op->getOperand(0)).isInteger(1);
+  auto ints = [&](auto function) {
+    return Element(function(std::get<APInt>(lhs), std::get<APInt>(rhs)));
+  };
+  return llvm::TypeSwitch<Operation *, MaybeElement>(op)
+      .Case([&](stablehlo::AddOp) -> MaybeElement {
+        if (isPred)
+          return ints([](APInt a, const APInt &b) { return a | b; });
+        return apply(lhs, rhs, std::plus<>(), std::plus<>());
+      })
+      .Case([&](stablehlo::SubtractOp) {
+        return apply(lhs, rhs, std::minus<>(), std::minus<>());
+      })
+      .Case([&](stablehlo::MulOp) {
+        return apply(lhs, rhs, std::multiplies<>(), std::multiplies<>());
+      })
+      .Case([&](stablehlo::DivOp) { return divide(lhs, rhs); })
+      .Case([&](stablehlo::MaxOp) {
+        return extreme(lhs, rhs, /*takeMax=*/true, isUnsignedInt);
+      })
+      .Case([&](stablehlo::MinOp) {
+        return extreme(lhs, rhs, /*takeMax=*/false, isUnsignedInt);
+      })
+      .Case([&](stablehlo::AndOp) -> MaybeElement {
+        return ints([](APInt a, const APInt &b) { return a & b; });
+      })
+      .Case([&](stablehlo::OrOp) -> MaybeElement {
+        return ints([](APInt a, const APInt &b) { return a | b; });
+      })
+      .Case([&](stablehlo::XorOp) -> MaybeElement {
+        return ints([](APInt a, const APInt &b) { return a ^ b; });
+      })
+      .Case([&](stablehlo::ShiftLeftOp) { return shift(lhs, rhs, true); })
+      .Case([&](stablehlo::ShiftRightLogicalOp) {
+        return shift(lhs, rhs, false);
+      })
+      .Case([&](stablehlo::CompareOp compareOp) -> MaybeElement {
+        if (compareOp.getCompareType() == stablehlo::ComparisonType::TOTALORDER)
+          return std::nullopt;
+        return compare(compareOp, lhs, rhs, isUnsignedInt);
+      })
+      .Default([](Operation *) -> MaybeElement { return std::nullopt; });
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// The elements in row-major order; one only, of a splat.
+static SmallVector<Element> getElements(DenseElementsAttr attr) {
+  auto read = [&](auto values) {
+    return attr.isSplat() ? SmallVector<Element>{Element(*values.begin())}
+                          : SmallVector<Element>(values.begin(), values.end());
+  };
+  if (isa<FloatType>(attr.getElementType()))
+    return read(attr.getValues<APFloat>());
+  return read(attr.getValues<APInt>());
+}
+
+static DenseElementsAttr makeTensor(ShapedType type,
+                                    ArrayRef<Element> elements) {
+  auto make = [&](auto kind) {
+    SmallVector<decltype(kind), 0> values;
+    for (const Element &element : elements)
+      values.push_back(std::get<decltype(kind)>(element));
+    return DenseElementsAttr::get(type, values);
+  };
+  if (isa<FloatType>(type.getElementType()))
+    return make(APFloat(0.0f));
+  return make(APInt());
+}
+
+static bool isSimple(Type type) {
+  return getElementTypeOrSelf(type).isIntOrFloat();
+}
+
+namespace {
+
+struct FoldElementwise : RewritePattern {
+  FoldElementwise(MLIRContext *context, int64_t maxElements)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context),
+        maxElements(maxElements) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    unsigned arity = op->getNumOperands();
+    if (!op->hasTrait<OpTrait::Elementwise>() || op->getNumResults() != 1 ||
+        arity < 1 || arity > 2)
+      return rewriter.notifyMatchFailure(op, "not a unary or binary op");
+    auto type = cast<ShapedType>(op->getResult(0).getType());
+    if (!type.hasStaticShape() || !isSimple(type))
+      return rewriter.notifyMatchFailure(op, "not a plain static tensor");
+    SmallVector<SmallVector<Element>, 2> operands;
+    size_t count = 1;
+    for (Value operand : op->getOperands()) {
+      DenseElementsAttr constant = getConstant(operand);
+      if (!constant || !isSimple(operand.getType()))
+        return rewriter.notifyMatchFailure(op, "operand is no constant");
+      if (!constant.isSplat() && constant.getNumElements() > maxElements)
+        return rewriter.notifyMatchFailure(op, "operand is too large");
+      operands.push_back(getElements(constant));
+      count = std::max(count, operands.back().size());
+    }
+    SmallVector<Element, 0> results;
+    for (size_t i = 0; i < count; ++i) {
+      auto at = [&](unsigned k) -> const Element & {
+        return operands[k][operands[k].size() == 1 ? 0 : i];
+      };
+      MaybeElement result = arity == 1 ? evaluateUnary(op, at(0))
+                                       : evaluateBinary(op, at(0), at(1));
+      if (!result)
+        return rewriter.notifyMatchFailure(op, "is not exactly computable");
+      results.push_back(*result);
+    }
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+        op, makeTensor(type, results));
+    return success();
+  }
+
+  int64_t maxElements;
+};
+
+} // namespace
+
+void scalify::import::populateConstantFolds(RewritePatternSet &patterns,
+                                            const FoldOptions &options) {
+  patterns.add<FoldElementwise>(patterns.getContext(), options.maxElements);
+}

@@ -1,0 +1,41 @@
+//===- Folds.h - Folds on stablehlo ops, by family --------------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_IMPORT_FOLDS_FOLDS_H
+#define SCALIFY_LIB_IMPORT_FOLDS_FOLDS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace scalify::import {
+
+struct FoldOptions {
+  int64_t maxElements; // of a constant that is no splat
+  bool signedZeros;    // whether the sign of a zero must be kept
+};
+
+/// Evaluation of elementwise ops whose operands are constants.
+void populateConstantFolds(mlir::RewritePatternSet &patterns,
+                           const FoldOptions &options);
+/// Neutral elements, inverses, conversions and selects that do nothing.
+void populateAlgebraFolds(mlir::RewritePatternSet &patterns,
+                          const FoldOptions &options);
+/// Moves that do nothing, moves of moves, moves of constants.
+void populateShapeFolds(mlir::RewritePatternSet &patterns,
+                        const FoldOptions &options);
+/// Sums of padded tensors that share no element.
+void populatePadFolds(mlir::RewritePatternSet &patterns,
+                      const FoldOptions &options);
+
+/// The elements of `value` if it is a constant, else null.
+mlir::DenseElementsAttr getConstant(mlir::Value value);
+
+/// Whether every element of `value` is known to be zero, of either sign.
+bool isZero(mlir::Value value);
+/// Whether every element of `value` is known to be -0.0.
+bool isNegativeZero(mlir::Value value);
+/// Whether every element of `value` is known to be one.
+bool isOne(mlir::Value value);
+
+} // namespace scalify::import
+
+#endif // SCALIFY_LIB_IMPORT_FOLDS_FOLDS_H

@@ -1,0 +1,248 @@
+//===- ShapeFolds.cpp - Folds on ops that move elements -------------------===//
+//
+// Moves lose nothing, so two in a row are one, and a move of a constant is a
+// constant. A constant that is no splat is only made up to a size: a mask that
+// an iota computes must not become megabytes of literal.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Folds.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+
+using Index = SmallVector<int64_t>;
+
+//===----------------------------------------------------------------------===//
+// Moves of constants
+//===----------------------------------------------------------------------===//
+
+/// The constant of type `type` whose element at an index is the element of
+/// `source` at the index that `getSource` gives.
+static DenseElementsAttr
+moveElements(DenseElementsAttr source, ShapedType type,
+             function_ref<Index(ArrayRef<int64_t>)> getSource) {
+  SmallVector<Attribute, 0> from(source.getValues<Attribute>());
+  SmallVector<Attribute, 0> to;
+  SmallVector<int64_t> strides = computeStrides(source.getType().getShape());
+  SmallVector<int64_t> outer = computeStrides(type.getShape());
+  for (int64_t i = 0, e = type.getNumElements(); i < e; ++i)
+    to.push_back(from[linearize(getSource(delinearize(i, outer)), strides)]);
+  return DenseElementsAttr::get(type, to);
+}
+
+namespace {
+
+/// Shared by the folds of moves: splats are resized, small tensors are moved
+/// element by element, others stay.
+template <typename Op> struct FoldMove : OpRewritePattern<Op> {
+  FoldMove(MLIRContext *context, int64_t maxElements)
+      : OpRewritePattern<Op>(context), maxElements(maxElements) {}
+
+  /// The index in the operand of what the result has at `index`.
+  static Index getSource(Op op, ArrayRef<int64_t> index);
+
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    DenseElementsAttr source = getConstant(op.getOperand());
+    auto type = cast<ShapedType>(op.getResult().getType());
+    if (!source || !type.hasStaticShape())
+      return rewriter.notifyMatchFailure(op, "the operand is no constant");
+    DenseElementsAttr result;
+    if (source.isSplat())
+      result = source.resizeSplat(type);
+    else if (type.getNumElements() <= maxElements)
+      result = moveElements(source, type, [&](ArrayRef<int64_t> index) {
+        return getSource(op, index);
+      });
+    else
+      return rewriter.notifyMatchFailure(op, "the constant would be too large");
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(op, result);
+    return success();
+  }
+
+  int64_t maxElements;
+};
+
+template <>
+Index FoldMove<stablehlo::BroadcastInDimOp>::getSource(
+    stablehlo::BroadcastInDimOp op, ArrayRef<int64_t> index) {
+  Index source;
+  ArrayRef<int64_t> shape =
+      cast<ShapedType>(op.getOperand().getType()).getShape();
+  for (auto [size, dim] : llvm::zip_equal(shape, op.getBroadcastDimensions()))
+    source.push_back(size == 1 ? 0 : index[dim]);
+  return source;
+}
+
+template <>
+Index FoldMove<stablehlo::TransposeOp>::getSource(stablehlo::TransposeOp op,
+                                                  ArrayRef<int64_t> index) {
+  Index source(index.size());
+  for (auto [at, dim] : llvm::zip_equal(index, op.getPermutation()))
+    source[dim] = at;
+  return source;
+}
+
+template <>
+Index FoldMove<stablehlo::SliceOp>::getSource(stablehlo::SliceOp op,
+                                              ArrayRef<int64_t> index) {
+  Index source;
+  for (auto [at, start, stride] :
+       llvm::zip_equal(index, op.getStartIndices(), op.getStrides()))
+    source.push_back(start + at * stride);
+  return source;
+}
+
+template <>
+Index FoldMove<stablehlo::ReverseOp>::getSource(stablehlo::ReverseOp op,
+                                                ArrayRef<int64_t> index) {
+  Index source(index);
+  ArrayRef<int64_t> shape = op.getType().getShape();
+  for (int64_t dim : op.getDimensions())
+    source[dim] = shape[dim] - 1 - index[dim];
+  return source;
+}
+
+/// A reshape keeps the order of the elements, whatever their number.
+struct FoldReshapeOfConstant : OpRewritePattern<stablehlo::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::ReshapeOp op,
+                                PatternRewriter &rewriter) const override {
+    DenseElementsAttr source = getConstant(op.getOperand());
+    if (!source)
+      return rewriter.notifyMatchFailure(op, "the operand is no constant");
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+        op, source.reshape(op.getType()));
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Moves that do nothing, and two in a row
+//===----------------------------------------------------------------------===//
+
+struct FoldBroadcast : OpRewritePattern<stablehlo::BroadcastInDimOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::BroadcastInDimOp op,
+                                PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> dims = op.getBroadcastDimensions();
+    if (op.getOperand().getType() == op.getType() && llvm::is_sorted(dims)) {
+      rewriter.replaceOp(op, op.getOperand());
+      return success();
+    }
+    auto inner = op.getOperand().getDefiningOp<stablehlo::BroadcastInDimOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "the operand is no broadcast");
+    Index composed;
+    for (int64_t dim : inner.getBroadcastDimensions())
+      composed.push_back(dims[dim]);
+    rewriter.replaceOpWithNewOp<stablehlo::BroadcastInDimOp>(
+        op, op.getType(), inner.getOperand(), composed);
+    return success();
+  }
+};
+
+struct FoldReshape : OpRewritePattern<stablehlo::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::ReshapeOp op,
+                                PatternRewriter &rewriter) const override {
+    if (op.getOperand().getType() == op.getType()) {
+      rewriter.replaceOp(op, op.getOperand());
+      return success();
+    }
+    auto inner = op.getOperand().getDefiningOp<stablehlo::ReshapeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "the operand is no reshape");
+    rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
+                                                      inner.getOperand());
+    return success();
+  }
+};
+
+struct FoldTranspose : OpRewritePattern<stablehlo::TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> permutation = op.getPermutation();
+    if (llvm::is_sorted(permutation)) {
+      rewriter.replaceOp(op, op.getOperand());
+      return success();
+    }
+    auto inner = op.getOperand().getDefiningOp<stablehlo::TransposeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "the operand is no transpose");
+    Index composed;
+    for (int64_t dim : permutation)
+      composed.push_back(inner.getPermutation()[dim]);
+    rewriter.replaceOpWithNewOp<stablehlo::TransposeOp>(
+        op, op.getType(), inner.getOperand(), composed);
+    return success();
+  }
+};
+
+/// Whole slices, paddings by nothing, one-operand concatenations: they keep the
+/// type, and nothing of these kinds keeps the type otherwise, negative
+/// paddings aside.
+template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    Value operand = op->getOperand(0);
+    if (operand.getType() != op.getResult().getType())
+      return rewriter.notifyMatchFailure(op, "the type changes");
+    if constexpr (std::is_same_v<Op, stablehlo::PadOp>)
+      if (!llvm::all_of(op.getEdgePaddingLow(),
+                        [](int64_t low) { return low == 0; }))
+        return rewriter.notifyMatchFailure(op, "elements are shifted");
+    if constexpr (std::is_same_v<Op, stablehlo::ConcatenateOp>)
+      if (op.getInputs().size() != 1)
+        return rewriter.notifyMatchFailure(op, "there are more operands");
+    rewriter.replaceOp(op, operand);
+    return success();
+  }
+};
+
+/// A splat padded with its own value.
+struct FoldPadOfSplat : OpRewritePattern<stablehlo::PadOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::PadOp op,
+                                PatternRewriter &rewriter) const override {
+    DenseElementsAttr source = getConstant(op.getOperand());
+    DenseElementsAttr value = getConstant(op.getPaddingValue());
+    if (!source || !value || !source.isSplat() || !value.isSplat() ||
+        source.getSplatValue<Attribute>() != value.getSplatValue<Attribute>())
+      return rewriter.notifyMatchFailure(op, "not one constant value");
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+        op, value.resizeSplat(op.getType()));
+    return success();
+  }
+};
+
+} // namespace
+
+void scalify::import::populateShapeFolds(RewritePatternSet &patterns,
+                                         const FoldOptions &options) {
+  MLIRContext *context = patterns.getContext();
+  patterns.add<FoldMove<stablehlo::BroadcastInDimOp>,
+               FoldMove<stablehlo::ReverseOp>, FoldMove<stablehlo::SliceOp>,
+               FoldMove<stablehlo::TransposeOp>>(context, options.maxElements);
+  patterns
+      .add<FoldBroadcast, FoldIdentity<stablehlo::ConcatenateOp>,
+           FoldIdentity<stablehlo::PadOp>, FoldIdentity<stablehlo::SliceOp>,
+           FoldPadOfSplat, FoldReshape, FoldReshapeOfConstant, FoldTranspose>(
+          context);
+}

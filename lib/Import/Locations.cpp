@@ -1,0 +1,34 @@
+//===- Locations.cpp - Names in JAX's locations ---------------------------===//
+//
+// JAX writes NameLoc(stack of names, child = the Python frames as a chain of
+// callsites). Names below the first one are those of Python functions and are
+// not read. Inlining adds callsites on the outside, whose caller is the call.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Import/Locations.h"
+
+#include "mlir/IR/BuiltinAttributes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+std::string scalify::getNameStack(Location location) {
+  return llvm::TypeSwitch<Location, std::string>(location)
+      .Case([](NameLoc name) { return name.getName().str(); })
+      .Case([](CallSiteLoc call) {
+        std::string caller = getNameStack(call.getCaller());
+        std::string callee = getNameStack(call.getCallee());
+        if (caller.empty() || callee.empty())
+          return caller + callee;
+        return caller + "/" + callee;
+      })
+      .Case([](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          if (std::string stack = getNameStack(part); !stack.empty())
+            return stack;
+        return std::string();
+      })
+      .Default([](Location) { return std::string(); });
+}

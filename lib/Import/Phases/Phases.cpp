@@ -1,0 +1,105 @@
+//===- Phases.cpp - What both ways to find phases share -------------------===//
+
+#include "Phases.h"
+
+#include "../ArgumentInfo.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Transforms/RegionUtils.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+
+StringRef scalify::import::getPhaseName(Phase phase) {
+  switch (phase) {
+  case Phase::Forward:
+    return "forward";
+  case Phase::Backward:
+    return "backward";
+  case Phase::Optimizer:
+    return "optimizer";
+  }
+  llvm_unreachable("unknown phase");
+}
+
+std::optional<Phase> scalify::import::parsePhase(StringRef name) {
+  return llvm::StringSwitch<std::optional<Phase>>(name)
+      .Case("forward", Phase::Forward)
+      .Case("backward", Phase::Backward)
+      .Case("optimizer", Phase::Optimizer)
+      .Default(std::nullopt);
+}
+
+bool scalify::import::takesPhase(Operation *op) {
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return false;
+  Operation *parent = op->getParentOp();
+  while (
+      isa_and_nonnull<stablehlo::CaseOp, stablehlo::IfOp, stablehlo::WhileOp>(
+          parent))
+    parent = parent->getParentOp();
+  return isa_and_nonnull<func::FuncOp>(parent);
+}
+
+SmallVector<Value> scalify::import::getReads(Operation &op) {
+  SmallVector<Value> reads(op.getOperands());
+  if (op.getNumRegions() == 0)
+    return reads;
+  SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op.getRegions(), captured);
+  llvm::append_range(reads, captured);
+  return reads;
+}
+
+SmallVector<bool> scalify::import::findStateArguments(func::FuncOp main) {
+  SmallVector<bool> state;
+  bool anyDonated = false;
+  for (unsigned index = 0; index < main.getNumArguments(); ++index) {
+    state.push_back(getAliasedResult(main, index).has_value());
+    anyDonated |= state.back();
+  }
+  if (!anyDonated)
+    for (auto [index, type] : llvm::enumerate(main.getArgumentTypes()))
+      state[index] = llvm::is_contained(main.getResultTypes(), type);
+  return state;
+}
+
+SmallVector<bool> scalify::import::findStateResults(func::FuncOp main) {
+  SmallVector<bool> state;
+  bool anyDonated = false;
+  for (int64_t owner : getAliasedArguments(main)) {
+    state.push_back(owner >= 0);
+    anyDonated |= owner >= 0;
+  }
+  if (!anyDonated)
+    for (auto [index, type] : llvm::enumerate(main.getResultTypes()))
+      state[index] = isa<FloatType>(getElementTypeOrSelf(type)) &&
+                     llvm::is_contained(main.getArgumentTypes(), type);
+  return state;
+}
+
+void scalify::import::settleConstants(func::FuncOp main, PhaseMap &phases) {
+  // Users come after: in reverse, each op's users are settled.
+  for (Operation &op : llvm::reverse(main.getBody().front())) {
+    bool isConstant = llvm::all_of(getReads(op), [](Value read) {
+      Operation *source = read.getDefiningOp();
+      return source && source->hasTrait<OpTrait::ConstantLike>();
+    });
+    if (!isConstant || !takesPhase(&op) || op.use_empty())
+      continue;
+    Phase first = Phase::Optimizer;
+    bool found = false;
+    for (Operation *user : op.getUsers()) {
+      Operation *node = main.getBody().front().findAncestorOpInBlock(*user);
+      if (auto phase = phases.find(node); phase != phases.end()) {
+        first = std::min(first, phase->second);
+        found = true;
+      }
+    }
+    if (found)
+      phases[&op] = first;
+  }
+}

@@ -1,0 +1,150 @@
+//===- PhasesFromLocations.cpp - Reads phases from JAX's locations --------===//
+//
+// JAX puts the transformations under which it traced an op in the op's stack of
+// names: `jvp(` while it evaluates what will be differentiated, `transpose(`
+// while it runs the derivative backwards, and `rematted_computation` where a
+// checkpoint makes it evaluate again, inside a transpose. What is traced under
+// none of them is either preparation (forward) or follows the gradients.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Phases.h"
+
+#include "../ArgumentInfo.h"
+#include "scalify/Import/Locations.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+
+std::optional<Phase> scalify::import::getPhaseFromNames(Operation *op) {
+  std::string stack = getNameStack(op->getLoc());
+  bool recomputed = StringRef(stack).contains("rematted_computation");
+  if (StringRef(stack).contains("transpose(") && !recomputed)
+    return Phase::Backward;
+  if (StringRef(stack).contains("jvp(") || recomputed)
+    return Phase::Forward;
+  return std::nullopt;
+}
+
+namespace {
+
+class LocationPhases {
+public:
+  LocationPhases(func::FuncOp main, PhaseMap &phases)
+      : main(main), block(main.getBody().front()), phases(phases) {}
+
+  bool compute();
+
+private:
+  std::optional<Phase> readNode(Operation &node);
+  void findNeeded();
+  void findStateFeeders();
+  Phase decide(Operation &node);
+
+  func::FuncOp main;
+  Block &block;
+  PhaseMap &phases;
+  llvm::DenseMap<Operation *, Phase> told;   // by an op's own names
+  llvm::DenseMap<Operation *, Phase> needed; // first told phase that reads it
+  llvm::DenseSet<Operation *> feedsState;
+};
+
+} // namespace
+
+/// A loop or branch without names of its own counts as the last phase in it.
+std::optional<Phase> LocationPhases::readNode(Operation &node) {
+  std::optional<Phase> phase = getPhaseFromNames(&node);
+  if (phase)
+    return phase;
+  node.walk([&](Operation *inner) {
+    if (std::optional<Phase> found = getPhaseFromNames(inner))
+      if (!phase || *phase < *found)
+        phase = found;
+  });
+  return phase;
+}
+
+/// Which told phases need each op, directly or not: the first of them.
+void LocationPhases::findNeeded() {
+  for (Operation &node : llvm::reverse(block)) {
+    auto own = told.find(&node);
+    auto later = needed.find(&node);
+    if (own == told.end() && later == needed.end())
+      continue;
+    Phase phase = own != told.end() ? own->second : later->second;
+    for (Value read : getReads(node)) {
+      Operation *source = read.getDefiningOp();
+      if (!source)
+        continue;
+      auto [at, inserted] = needed.try_emplace(source, phase);
+      if (!inserted)
+        at->second = std::min(at->second, phase);
+    }
+  }
+}
+
+void LocationPhases::findStateFeeders() {
+  SmallVector<int64_t> owners = getAliasedArguments(main);
+  for (auto [value, owner] : llvm::zip_equal(getResults(main), owners))
+    if (Operation *source = value.getDefiningOp(); source && owner >= 0)
+      feedsState.insert(source);
+  for (Operation &node : llvm::reverse(block))
+    if (feedsState.contains(&node))
+      for (Value read : getReads(node))
+        if (Operation *source = read.getDefiningOp())
+          feedsState.insert(source);
+}
+
+/// Of an op whose names tell nothing.
+Phase LocationPhases::decide(Operation &node) {
+  Phase reached = Phase::Forward;
+  for (Value read : getReads(node))
+    if (Operation *source = read.getDefiningOp())
+      reached = std::max(reached, phases.lookup(source));
+  auto need = needed.find(&node);
+  if (need != needed.end())
+    return std::min(reached, need->second);
+  return reached == Phase::Forward && !feedsState.contains(&node)
+             ? Phase::Forward
+             : Phase::Optimizer;
+}
+
+bool LocationPhases::compute() {
+  bool anyGradient = false;
+  for (Operation &node : block)
+    if (std::optional<Phase> phase = readNode(node)) {
+      told[&node] = *phase;
+      anyGradient |= *phase == Phase::Backward;
+    }
+  if (told.empty())
+    return false;
+  findNeeded();
+  if (anyGradient)
+    findStateFeeders();
+  for (Operation &node : block) {
+    auto own = told.find(&node);
+    phases[&node] = own != told.end() ? own->second : decide(node);
+  }
+  // What the optimizer alone reads, such as a learning rate from a count.
+  for (Operation &node : llvm::reverse(block)) {
+    if (told.contains(&node) || needed.contains(&node))
+      continue;
+    for (Operation *user : node.getUsers())
+      if (phases.lookup(block.findAncestorOpInBlock(*user)) == Phase::Optimizer)
+        phases[&node] = Phase::Optimizer;
+  }
+  // Inside loops and branches names decide, and then the op around.
+  main.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op->getParentOp() != main && takesPhase(op))
+      phases[op] =
+          getPhaseFromNames(op).value_or(phases.lookup(op->getParentOp()));
+  });
+  settleConstants(main, phases);
+  return true;
+}
+
+bool scalify::import::computePhasesFromLocations(func::FuncOp main,
+                                                 PhaseMap &phases) {
+  return LocationPhases(main, phases).compute();
+}

@@ -1,0 +1,137 @@
+//===- ValidateImport.cpp - Checks the contract of the Import stage -------===//
+
+#include "ArgumentInfo.h"
+#include "Phases/Phases.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Import/Passes.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_VALIDATEIMPORTPASS
+#include "scalify/Import/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify::import;
+
+static constexpr StringRef kRoles[] = {
+    "batch", "input", "master", "moment", "param", "scalar", "state"};
+
+static LogicalResult checkModule(ModuleOp module, func::FuncOp main) {
+  for (Operation &op : *module.getBody()) {
+    if (&op == main)
+      continue;
+    if (isa<func::FuncOp>(op))
+      return op.emitOpError("is left beside '@main'; "
+                            "run --scalify-inline-calls first");
+    return op.emitOpError("is not part of a program for one device");
+  }
+  return success();
+}
+
+static LogicalResult checkTypes(Operation *op, TypeRange types) {
+  for (Type type : types) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor)
+      return op->emitOpError("has the type '")
+             << type << "', which is no ranked tensor";
+    if (!tensor.hasStaticShape())
+      return op->emitOpError("has the type '")
+             << type << "'; shapes must be static, so trace the function "
+             << "with concrete shapes";
+  }
+  return success();
+}
+
+static LogicalResult checkDialect(Operation *op) {
+  StringRef dialect = op->getName().getDialectNamespace();
+  if (dialect == "stablehlo" || isa<func::ReturnOp>(op))
+    return success();
+  if (isa<func::CallOp>(op))
+    return op->emitOpError("is left; run --scalify-inline-calls first");
+  if (dialect == "chlo")
+    return op->emitOpError("has no expansion in stablehlo for '")
+           << op->getOperand(0).getType()
+           << "'; compute it outside of the compiled function or write it "
+              "with other ops";
+  return op->emitOpError("is not a stablehlo op");
+}
+
+static LogicalResult checkOp(Operation *op) {
+  if (failed(checkDialect(op)) || failed(checkTypes(op, op->getResultTypes())))
+    return failure();
+  for (Region &region : op->getRegions())
+    for (Block &block : region)
+      if (failed(checkTypes(op, block.getArgumentTypes())))
+        return failure();
+  if (!takesPhase(op))
+    return success();
+  auto phase = op->getAttrOfType<StringAttr>(scalify::kPhaseAttr);
+  if (!phase)
+    return op->emitOpError("has no '")
+           << scalify::kPhaseAttr << "'; run --scalify-annotate-phases first";
+  if (!parsePhase(phase.getValue()))
+    return op->emitOpError("has the phase ")
+           << phase
+           << "; it must be \"forward\", \"backward\" or \"optimizer\"";
+  return success();
+}
+
+static LogicalResult checkArgument(func::FuncOp main, unsigned index) {
+  auto role = main.getArgAttrOfType<StringAttr>(index, scalify::kRoleAttr);
+  if (!role)
+    return main.emitOpError("argument ")
+           << index << " has no '" << scalify::kRoleAttr
+           << "'; run --scalify-annotate-roles first";
+  if (!llvm::is_contained(kRoles, role.getValue()))
+    return main.emitOpError("argument ")
+           << index << " has the role " << role << "; it must be one of "
+           << llvm::join(kRoles, ", ");
+  if (!main.getArgAttrOfType<StringAttr>(index, scalify::kNameAttr) ||
+      main.getArgAttr(index, kDonorAttr))
+    return main.emitOpError("argument ")
+           << index << " has no name or a donation that is not paired; run "
+           << "--scalify-normalize-donation first";
+  std::optional<unsigned> result = getAliasedResult(main, index);
+  if (result &&
+      (*result >= main.getNumResults() ||
+       main.getResultTypes()[*result] != main.getArgumentTypes()[index]))
+    return main.emitOpError("argument ")
+           << index << " is donated to result " << *result
+           << ", which is not of its type";
+  return success();
+}
+
+namespace {
+
+class ValidateImport
+    : public scalify::impl::ValidateImportPassBase<ValidateImport> {
+public:
+  void runOnOperation() override {
+    if (failed(check()))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult check() {
+    FailureOr<func::FuncOp> main = getMain(getOperation());
+    if (failed(main) || failed(checkModule(getOperation(), *main)) ||
+        failed(checkTypes(*main, main->getArgumentTypes())))
+      return failure();
+    WalkResult result =
+        main->getBody().walk<WalkOrder::PreOrder>([](Operation *op) {
+          return failed(checkOp(op)) ? WalkResult::interrupt()
+                                     : WalkResult::advance();
+        });
+    if (result.wasInterrupted())
+      return failure();
+    for (unsigned index = 0; index < main->getNumArguments(); ++index)
+      if (failed(checkArgument(*main, index)))
+        return failure();
+    return success();
+  }
+};
+
+} // namespace
