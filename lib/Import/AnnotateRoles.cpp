@@ -42,7 +42,8 @@ static StringRef getRoleFromPath(StringRef name) {
   static const llvm::StringSet<> moments = {
       "mu",  "nu",  "trace",    "sum_of_squares", "v_row",   "v_col",
       "e_g", "e_x", "momentum", "moments",        "exp_avg", "exp_avg_sq"};
-  for (StringRef part : llvm::reverse(splitPath(name))) {
+  SmallVector<StringRef> parts = splitPath(name);
+  for (StringRef part : llvm::reverse(parts)) {
     if (moments.contains(part))
       return "moment";
     if (part == "count" || part == "mini_step" || part == "gradient_step")

@@ -15,8 +15,8 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify::import;
 
-static constexpr StringRef kRoles[] = {
-    "batch", "input", "master", "moment", "param", "scalar", "state"};
+static constexpr StringRef kRoles[] = {"batch", "input",  "master", "moment",
+                                       "param", "scalar", "state"};
 
 static LogicalResult checkModule(ModuleOp module, func::FuncOp main) {
   for (Operation &op : *module.getBody()) {
@@ -87,7 +87,7 @@ static LogicalResult checkArgument(func::FuncOp main, unsigned index) {
   if (!llvm::is_contained(kRoles, role.getValue()))
     return main.emitOpError("argument ")
            << index << " has the role " << role << "; it must be one of "
-           << llvm::join(kRoles, ", ");
+           << llvm::join(ArrayRef(kRoles), ", ");
   if (!main.getArgAttrOfType<StringAttr>(index, scalify::kNameAttr) ||
       main.getArgAttr(index, kDonorAttr))
     return main.emitOpError("argument ")

@@ -5,6 +5,7 @@
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Passes.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
@@ -20,6 +21,8 @@ void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
 }
 
 void scalify::registerAllPasses() {
+  registerImportPasses();
+  registerImportPipeline();
   registerScalingPasses();
   registerPrecisionPasses();
   registerTargetStableHLOPasses();

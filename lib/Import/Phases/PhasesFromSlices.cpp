@@ -143,6 +143,7 @@ bool SlicePhases::isStateShaped(Type type) {
 
 bool SlicePhases::isOptimizerLike(Operation &op) {
   if (!op.hasTrait<OpTrait::Elementwise>() &&
+      !op.hasTrait<stablehlo::OpTrait::TernaryElementwise>() &&
       !isa<stablehlo::BroadcastInDimOp, stablehlo::ConstantOp,
            stablehlo::IotaOp, stablehlo::ReduceOp>(op))
     return false;

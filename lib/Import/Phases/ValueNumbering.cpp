@@ -23,10 +23,15 @@ Value ValueNumbering::getLeader(Value value) const {
 }
 
 bool ValueNumbering::isEqual(Operation *lhs, Operation *rhs) const {
+  // What the ops' own regions define is equal by its place.
+  llvm::DenseMap<Value, Value> inner;
   return OperationEquivalence::isEquivalentTo(
       lhs, rhs,
-      [&](Value a, Value b) { return success(getLeader(a) == getLeader(b)); },
-      /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
+      [&](Value a, Value b) {
+        return success(getLeader(a) == getLeader(b) || inner.lookup(b) == a);
+      },
+      [&](Value a, Value b) { inner[b] = a; },
+      OperationEquivalence::IgnoreLocations);
 }
 
 ValueNumbering::ValueNumbering(Block &block) {
