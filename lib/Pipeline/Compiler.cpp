@@ -74,7 +74,7 @@ namespace {
 class Compilation {
 public:
   Compilation(StringRef text, const CompileOptions &options,
-              std::vector<Diagnostic> &diagnostics)
+              std::vector<DiagnosticRecord> &diagnostics)
       : text(text), options(options), context(getRegistry()),
         collector(&context, options.inputName, text, diagnostics) {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
@@ -88,7 +88,9 @@ private:
   LogicalResult setRecipe();
   LogicalResult runStage(Stage stage);
   LogicalResult writeSnapshot(Stage stage);
-  Location here() { return FileLineColLoc::get(&context, options.inputName, 1, 1); }
+  Location here() {
+    return FileLineColLoc::get(&context, options.inputName, 1, 1);
+  }
 
   StringRef text;
   const CompileOptions &options;
@@ -189,13 +191,13 @@ FailureOr<CompileResult> Compilation::run() {
 
 FailureOr<CompileResult>
 scalify::compile(StringRef text, const CompileOptions &options,
-                 std::vector<Diagnostic> &diagnostics) {
+                 std::vector<DiagnosticRecord> &diagnostics) {
   return Compilation(text, options, diagnostics).run();
 }
 
 FailureOr<CompileResult>
 scalify::compileToArtefact(StringRef text, CompileOptions options,
-                           std::vector<Diagnostic> &diagnostics) {
+                           std::vector<DiagnosticRecord> &diagnostics) {
   options.target = "cpu";
   options.compileTo = Stage::Target;
   return compile(text, options, diagnostics);
@@ -203,7 +205,7 @@ scalify::compileToArtefact(StringRef text, CompileOptions options,
 
 FailureOr<CompileResult>
 scalify::transformToStableHLO(StringRef text, CompileOptions options,
-                              std::vector<Diagnostic> &diagnostics) {
+                              std::vector<DiagnosticRecord> &diagnostics) {
   options.target = "stablehlo";
   options.compileTo = Stage::Target;
   return compile(text, options, diagnostics);
@@ -220,7 +222,7 @@ static void registerPassesOnce() {
 
 FailureOr<std::string>
 scalify::runPipeline(StringRef text, StringRef pipeline,
-                     std::vector<Diagnostic> &diagnostics) {
+                     std::vector<DiagnosticRecord> &diagnostics) {
   registerPassesOnce();
   MLIRContext context(getRegistry());
   DiagnosticCollector collector(&context, "input", text, diagnostics);

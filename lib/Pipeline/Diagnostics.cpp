@@ -79,7 +79,7 @@ std::string scalify::describeLocation(Location location) {
 
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context, StringRef name,
                                          StringRef text,
-                                         std::vector<Diagnostic> &out)
+                                         std::vector<DiagnosticRecord> &out)
     : name(name), text(text), out(out),
       handler(context, [this](mlir::Diagnostic &diagnostic) {
         add(diagnostic);
@@ -104,7 +104,7 @@ std::string DiagnosticCollector::quoteLine(Location location) const {
 }
 
 void DiagnosticCollector::add(mlir::Diagnostic &diagnostic) {
-  Diagnostic entry;
+  DiagnosticRecord entry;
   entry.severity = diagnostic.getSeverity();
   entry.message = diagnostic.str();
   entry.location = describeLocation(diagnostic.getLocation());
@@ -114,7 +114,7 @@ void DiagnosticCollector::add(mlir::Diagnostic &diagnostic) {
   out.push_back(std::move(entry));
 }
 
-std::string scalify::formatDiagnostic(const Diagnostic &diagnostic) {
+std::string scalify::formatDiagnostic(const DiagnosticRecord &diagnostic) {
   std::string text;
   if (!diagnostic.location.empty())
     text = diagnostic.location + ": ";

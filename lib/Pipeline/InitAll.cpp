@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
+#include "scalify/Pipeline/Stages.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
@@ -26,4 +27,5 @@ void scalify::registerAllPasses() {
   registerScalingPasses();
   registerPrecisionPasses();
   registerTargetStableHLOPasses();
+  registerPipelines();
 }

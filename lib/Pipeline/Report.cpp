@@ -19,8 +19,7 @@
 using namespace mlir;
 using namespace scalify;
 
-template <typename T>
-static std::string printed(const T &what) {
+template <typename T> static std::string printed(const T &what) {
   std::string text;
   llvm::raw_string_ostream(text) << what;
   return text;
@@ -178,11 +177,11 @@ void scalify::attachReport(ModuleOp module,
 std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
   llvm::json::Array array;
   for (const ReportRow &row : rows) {
-    llvm::json::Object object{
-        {"value", row.value}, {"op", row.op},         {"loc", row.location},
-        {"phase", row.phase}, {"format", row.format}, {"reason", row.reason}};
-    object["scale"] = row.scale ? llvm::json::Value(*row.scale)
-                                : llvm::json::Value(nullptr);
+    llvm::json::Object object{{"value", row.value},   {"op", row.op},
+                              {"loc", row.location},  {"phase", row.phase},
+                              {"format", row.format}, {"reason", row.reason}};
+    object["scale"] =
+        row.scale ? llvm::json::Value(*row.scale) : llvm::json::Value(nullptr);
     if (!row.cast.empty())
       object["cast"] = row.cast;
     array.push_back(std::move(object));

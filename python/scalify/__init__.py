@@ -1,4 +1,9 @@
-"""Scalify: a graph compiler for low-precision training."""
+"""Scalify: a graph compiler for low-precision training.
+
+`jit` compiles a JAX function for Scalify's own runtime, `transform` rewrites it and lets JAX
+run it, `compile` takes StableHLO text. `measure` gives the scales of arguments, `probe` shows
+what every cast reads, `opt` runs passes on text.
+"""
 
 from __future__ import annotations
 
@@ -11,3 +16,20 @@ _checkout = pathlib.Path(__file__).resolve().parents[2]
 _build = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "build")
 if (_extensions := _build / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
+
+from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
+from scalify.errors import CompileError  # noqa: E402
+from scalify.report import Report  # noqa: E402
+from scalify.scales import Scales, measure  # noqa: E402
+
+__all__ = [
+    "CompileError",
+    "Report",
+    "Scales",
+    "Transformed",
+    "measure",
+    "opt",
+    "probe",
+    "recipes",
+    "transform",
+]

@@ -64,25 +64,25 @@ llvm::Expected<std::vector<ArgumentScale>>
 parseArgumentScales(llvm::StringRef json);
 
 /// Runs the stages that the options ask for.
-mlir::FailureOr<CompileResult> compile(llvm::StringRef text,
-                                       const CompileOptions &options,
-                                       std::vector<Diagnostic> &diagnostics);
+mlir::FailureOr<CompileResult>
+compile(llvm::StringRef text, const CompileOptions &options,
+        std::vector<DiagnosticRecord> &diagnostics);
 
 /// The artefact for the CPU.
 mlir::FailureOr<CompileResult>
 compileToArtefact(llvm::StringRef text, CompileOptions options,
-                  std::vector<Diagnostic> &diagnostics);
+                  std::vector<DiagnosticRecord> &diagnostics);
 
 /// StableHLO that any XLA backend runs.
 mlir::FailureOr<CompileResult>
 transformToStableHLO(llvm::StringRef text, CompileOptions options,
-                     std::vector<Diagnostic> &diagnostics);
+                     std::vector<DiagnosticRecord> &diagnostics);
 
 /// The IR text after a pass pipeline in mlir-opt's syntax; `builtin.module(`
 /// may be left out.
-mlir::FailureOr<std::string> runPipeline(llvm::StringRef text,
-                                         llvm::StringRef pipeline,
-                                         std::vector<Diagnostic> &diagnostics);
+mlir::FailureOr<std::string>
+runPipeline(llvm::StringRef text, llvm::StringRef pipeline,
+            std::vector<DiagnosticRecord> &diagnostics);
 
 } // namespace scalify
 

@@ -20,7 +20,7 @@ struct Note {
   std::string location;
 };
 
-struct Diagnostic {
+struct DiagnosticRecord {
   mlir::DiagnosticSeverity severity;
   std::string message;
   /// As `describeLocation` gives it; may be empty.
@@ -41,7 +41,7 @@ class DiagnosticCollector {
 public:
   /// `text` is the input, whose lines are quoted for locations in `name`.
   DiagnosticCollector(mlir::MLIRContext *context, llvm::StringRef name,
-                      llvm::StringRef text, std::vector<Diagnostic> &out);
+                      llvm::StringRef text, std::vector<DiagnosticRecord> &out);
 
 private:
   void add(mlir::Diagnostic &diagnostic);
@@ -49,13 +49,13 @@ private:
 
   llvm::StringRef name;
   llvm::StringRef text;
-  std::vector<Diagnostic> &out;
+  std::vector<DiagnosticRecord> &out;
   // Last, so that no diagnostic comes before the members above are set.
   mlir::ScopedDiagnosticHandler handler;
 };
 
 /// The diagnostic as text: location, severity, message, quoted line, notes.
-std::string formatDiagnostic(const Diagnostic &diagnostic);
+std::string formatDiagnostic(const DiagnosticRecord &diagnostic);
 
 } // namespace scalify
 

@@ -1,0 +1,118 @@
+//===- Module.cpp - The compiler as a Python module ------------------------===//
+//
+// Text in; artefact, StableHLO or IR text out. A failure raises
+// scalify.CompileError, which holds the diagnostics as dictionaries.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Pipeline/Compiler.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+namespace nb = nanobind;
+using namespace scalify;
+
+using Diagnostics = std::vector<DiagnosticRecord>;
+
+static nb::list toList(const Diagnostics &diagnostics) {
+  nb::list result;
+  for (const DiagnosticRecord &diagnostic : diagnostics) {
+    nb::list notes;
+    for (const Note &note : diagnostic.notes) {
+      nb::dict entry;
+      entry["message"] = note.message;
+      entry["location"] = note.location;
+      notes.append(entry);
+    }
+    nb::dict entry;
+    entry["severity"] = stringifySeverity(diagnostic.severity).str();
+    entry["message"] = diagnostic.message;
+    entry["location"] = diagnostic.location;
+    entry["source"] = diagnostic.source;
+    entry["notes"] = notes;
+    result.append(entry);
+  }
+  return result;
+}
+
+[[noreturn]] static void raise(const Diagnostics &diagnostics) {
+  nb::object type = nb::module_::import_("scalify.errors").attr("CompileError");
+  nb::object error = type(toList(diagnostics));
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+static CompileOptions readOptions(const std::string &json) {
+  llvm::Expected<CompileOptions> options = parseCompileOptions(json);
+  if (options)
+    return std::move(*options);
+  std::string message = llvm::toString(options.takeError());
+  throw nb::value_error(message.c_str());
+}
+
+using Transformation = mlir::FailureOr<CompileResult> (*)(llvm::StringRef,
+                                                          CompileOptions,
+                                                          Diagnostics &);
+
+/// Runs `transformation` without the GIL; raises if it fails.
+static CompileResult run(Transformation transformation, const std::string &text,
+                         const std::string &json, Diagnostics &diagnostics) {
+  CompileOptions options = readOptions(json);
+  mlir::FailureOr<CompileResult> result;
+  {
+    nb::gil_scoped_release release;
+    result = transformation(text, std::move(options), diagnostics);
+  }
+  if (failed(result))
+    raise(diagnostics);
+  return std::move(*result);
+}
+
+static nb::tuple compileText(const std::string &text, const std::string &json) {
+  Diagnostics diagnostics;
+  CompileResult result = run(compileToArtefact, text, json, diagnostics);
+  return nb::make_tuple(
+      nb::bytes(result.output.data(), result.output.size()),
+      toList(diagnostics));
+}
+
+static nb::tuple transformText(const std::string &text,
+                               const std::string &json) {
+  Diagnostics diagnostics;
+  CompileResult result = run(transformToStableHLO, text, json, diagnostics);
+  return nb::make_tuple(result.output, result.report, toList(diagnostics));
+}
+
+static std::string optText(const std::string &text,
+                           const std::string &pipeline) {
+  Diagnostics diagnostics;
+  mlir::FailureOr<std::string> result;
+  {
+    nb::gil_scoped_release release;
+    result = runPipeline(text, pipeline, diagnostics);
+  }
+  if (failed(result))
+    raise(diagnostics);
+  return std::move(*result);
+}
+
+static nb::list getRecipes() {
+  nb::list names;
+  for (llvm::StringRef name : RecipeAttr::getPresetNames())
+    names.append(name.str());
+  return names;
+}
+
+NB_MODULE(_compiler, module) {
+  module.doc() = "The compiler: StableHLO text in, artefact or text out.";
+  module.def("compile", &compileText, nb::arg("text"), nb::arg("options"),
+             "Returns (artefact, diagnostics).");
+  module.def("transform", &transformText, nb::arg("text"), nb::arg("options"),
+             "Returns (StableHLO text, report as JSON, diagnostics).");
+  module.def("opt", &optText, nb::arg("text"), nb::arg("pipeline"),
+             "Returns the IR text after a pass pipeline.");
+  module.def("recipes", &getRecipes, "Returns the names of the presets.");
+}

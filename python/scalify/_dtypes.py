@@ -1,0 +1,40 @@
+"""Element types: MLIR's spelling and numpy's type (ml_dtypes for bf16 and f8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["to_numpy"]
+
+_TYPES: dict[str, Any] = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "ui8": np.uint8,
+    "ui16": np.uint16,
+    "ui32": np.uint32,
+    "ui64": np.uint64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+}
+
+
+def to_numpy(element: str) -> np.dtype[Any]:
+    """Returns the numpy type of an element type such as "bf16".
+
+    Raises:
+        ValueError: numpy has no such type.
+    """
+    try:
+        return np.dtype(_TYPES[element])
+    except KeyError:
+        raise ValueError(f"element type '{element}' has no numpy type") from None

@@ -1,0 +1,108 @@
+"""Scales of arguments: measured once, given to the compiler, kept with the checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Scales", "ScalesLike", "measure"]
+
+# Scales and their inverses stay normal F32 numbers.
+_LARGEST = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """log2 of the scale of each leaf of a tree, None for a leaf without one.
+
+    Attributes:
+        exponents: one entry per leaf, in the tree's order.
+        names: the leaves' key paths, for reading only.
+    """
+
+    exponents: tuple[int | None, ...]
+    names: tuple[str, ...]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the scales as JSON."""
+        text = json.dumps({"exponents": self.exponents, "names": self.names}, indent=1)
+        pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Scales:
+        """Reads what `save` wrote.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it does not hold scales.
+        """
+        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or {"exponents", "names"} - content.keys():
+            raise ValueError(f"'{os.fspath(path)}' does not hold scales")
+        return Scales(tuple(content["exponents"]), tuple(content["names"]))
+
+
+# Scales, a mapping from argument names ("params['w']") or a list in main's order.
+ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | None
+
+
+def measure(tree: Any) -> Scales:
+    """Returns the scale of each array of a tree: the power of two nearest to its rms.
+
+    Give it the tuple of a step's arguments (static ones left out), in their order. Arrays that
+    are all zero, not finite, not floating point, or of rank 0 get no scale: what is written
+    into them, or their own value, decides.
+
+    Args:
+        tree: a pytree of arrays of any shapes.
+    """
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    return Scales(
+        tuple(_exponent(leaf) for _, leaf in paths),
+        tuple(jax.tree_util.keystr(path) for path, _ in paths),
+    )
+
+
+def _exponent(leaf: Any) -> int | None:
+    if isinstance(leaf, (bool, int, float, complex)):
+        return None
+    if np.ndim(leaf) == 0 or not jnp.issubdtype(leaf.dtype, jnp.floating):
+        return None
+    wide = np.asarray(leaf).astype(np.float64)
+    square = float(np.mean(wide * wide)) if wide.size else 0.0
+    if not math.isfinite(square) or square <= 0:
+        return None
+    return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square))))
+
+
+def _round_half_away(value: float) -> int:
+    """Rounds as the compiler's own scales are rounded, ties away from zero."""
+    return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
+
+
+def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[int | None] | None:
+    """Returns the compiler's `scales` option for a main of `count` arguments.
+
+    Raises:
+        ValueError: there is not one entry per argument.
+    """
+    if scales is None:
+        return None
+    if isinstance(scales, Mapping):
+        return {str(name): int(exponent) for name, exponent in scales.items()}
+    exponents = list(scales.exponents if isinstance(scales, Scales) else scales)
+    if len(exponents) != count:
+        raise ValueError(
+            f"scales of {len(exponents)} arrays for a function of {count}: measure the tuple "
+            "of all its arguments, static ones left out"
+        )
+    return exponents
