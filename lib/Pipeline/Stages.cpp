@@ -93,7 +93,9 @@ std::optional<Stage> scalify::symbolizeStage(StringRef name) {
   return std::nullopt;
 }
 
-std::string scalify::getStageNames() { return llvm::join(ArrayRef(kStageNames), ", "); }
+std::string scalify::getStageNames() {
+  return llvm::join(ArrayRef(kStageNames), ", ");
+}
 
 namespace {
 struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {

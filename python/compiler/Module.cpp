@@ -1,4 +1,5 @@
-//===- Module.cpp - The compiler as a Python module ------------------------===//
+//===- Module.cpp - The compiler as a Python module -------------------------===//
+//------------------------===//
 //
 // Text in; artefact, StableHLO or IR text out. A failure raises
 // scalify.CompileError, which holds the diagnostics as dictionaries.
@@ -74,9 +75,8 @@ static CompileResult run(Transformation transformation, const std::string &text,
 static nb::tuple compileText(const std::string &text, const std::string &json) {
   Diagnostics diagnostics;
   CompileResult result = run(compileToArtefact, text, json, diagnostics);
-  return nb::make_tuple(
-      nb::bytes(result.output.data(), result.output.size()),
-      toList(diagnostics));
+  return nb::make_tuple(nb::bytes(result.output.data(), result.output.size()),
+                        toList(diagnostics));
 }
 
 static nb::tuple transformText(const std::string &text,

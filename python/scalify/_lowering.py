@@ -108,9 +108,7 @@ class Signature:
         dynamic, named = jax.tree.unflatten(arguments.tree, structs)
         statics = dict(arguments.statics)
         rest = iter(dynamic)
-        args = [
-            statics[num] if num in statics else next(rest) for num in range(arguments.count)
-        ]
+        args = [statics[num] if num in statics else next(rest) for num in range(arguments.count)]
         names = {name: arg for name, arg in statics.items() if isinstance(name, str)}
         with warnings.catch_warnings():
             # What is donated and not used is the caller's matter at run time, not here.
@@ -142,7 +140,9 @@ def _infer_statics(
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     if nums and not names:
-        names = tuple(by_position[num] for num in nums if -len(by_position) <= num < len(by_position))
+        names = tuple(
+            by_position[num] for num in nums if -len(by_position) <= num < len(by_position)
+        )
     elif names and not nums:
         nums = tuple(by_position.index(name) for name in names if name in by_position)
     return nums, names

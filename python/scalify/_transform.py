@@ -52,13 +52,11 @@ _call_p = jax_core.Primitive("scalify_call")
 _call_p.multiple_results = True
 
 
-@_call_p.def_abstract_eval
 def _abstract_eval(*_: Any, module: _Module) -> tuple[Any, ...]:
     return module.out_avals
 
 
-@_call_p.def_impl
-def _impl(*args: Any, module: _Module) -> Any:
+def _run_eagerly(*args: Any, module: _Module) -> Any:
     return jax.jit(functools.partial(_call_p.bind, module=module))(*args)
 
 
@@ -78,6 +76,8 @@ def _lower_call(ctx: Any, *args: Any, module: _Module) -> Any:
     return func.CallOp(results, ir.FlatSymbolRefAttr.get(name), args).results
 
 
+_call_p.def_abstract_eval(_abstract_eval)
+_call_p.def_impl(_run_eagerly)
 jax_mlir.register_lowering(_call_p, _lower_call)
 
 
@@ -106,9 +106,7 @@ def transform_lowered(
 class Transformed:
     """A function of arrays that runs as the recipe says, inside or outside `jax.jit`."""
 
-    def __init__(
-        self, signature: Signature, recipe: str, strict: bool, scales: ScalesLike
-    ) -> None:
+    def __init__(self, signature: Signature, recipe: str, strict: bool, scales: ScalesLike) -> None:
         self._signature = signature
         self._recipe = recipe
         self._strict = strict
@@ -193,9 +191,11 @@ def transform(
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
         strict: make an op without a rule, or a dot that misses its format, an error.
-        static_argnums, static_argnames: as `jax.jit` has them.
-        donate_argnums, donate_argnames: as `jax.jit` has them. They also say which arguments
-            are state, whose scale then is that of what is written into it.
+        static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
+        static_argnames: their names.
+        donate_argnums: positions of arguments whose memory results may take. They also say
+            what is state: its scale, where none is given, is that of what is written into it.
+        donate_argnames: their names.
 
     Raises:
         scalify.CompileError: at a call, where the program or the recipe cannot be.
