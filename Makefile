@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint bench numerics docs clean
+.PHONY: help train test setup build lint format bench numerics docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /make \1|/' | column -t -s '|'
@@ -23,6 +23,10 @@ build: ## set up, then build into build/
 
 lint: build ## check format, style and types
 	@scripts/lint.sh
+
+format: setup ## mend the format of C++ and Python sources
+	@git ls-files '*.cpp' '*.h' '*.c' | xargs -r clang-format-22 -i
+	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --quiet --fix .
 
 bench: build ## time our training step against jax.jit on the same cores (ARGS= for options)
 	@$(PY) benchmarks/step.py $(ARGS)

@@ -19,7 +19,13 @@ check() {
 
 sources() { git ls-files --cached --others --exclude-standard '*.cpp' '*.cc' '*.c' '*.h'; }
 
-format() { sources | xargs -r clang-format-22 --dry-run -Werror; }
+# Names each file once; `make format` mends them.
+format() {
+  local bad
+  bad=$(sources | xargs -r clang-format-22 --dry-run -Werror 2>&1 |
+    sed -nE 's/^([^ :]+):[0-9]+:.*clang-format-violations.*/\1/p' | sort -u)
+  [ -z "$bad" ] || { echo "$bad"; return 1; }
+}
 
 check layout .venv/bin/python scripts/check_layout.py
 check clang-format format
