@@ -4,7 +4,7 @@
 //   E(a) = exp(-a^2) Q(t) / (a + 2), t = (a - 2) / (a + 2), a = |x|,
 // since exp(a^2) erfc(a) (a + 2) is smooth in t up to where erfc leaves f32's
 // range. P and Q were fitted for least relative error (1.4e-9 and 7e-11). The
-// error of E is that of exp(-a^2), whose argument is rounded: a^2 / 2 ulp.
+// error of E is that of exp(-a^2), whose argument is rounded: a^2 ulp.
 //
 // erf_inv is Giles' single-precision approximation ("Approximating the erfinv
 // function", GPU Computing Gems, 2011): polynomials in w = -log(1 - x^2).
@@ -109,9 +109,12 @@ Value scalify::import::buildErfc(ImplicitLocOpBuilder &b, Value x) {
 }
 
 Value scalify::import::buildErfInv(ImplicitLocOpBuilder &b, Value x) {
-  Value square = stablehlo::MulOp::create(b, x, x);
-  Value w = stablehlo::NegOp::create(
-      b, stablehlo::Log1pOp::create(b, stablehlo::NegOp::create(b, square)));
+  // Not 1 - x * x, whose rounding near +-1 is as large as its value.
+  Value one = constantLike(b, x, 1.0f);
+  Value product =
+      stablehlo::MulOp::create(b, stablehlo::SubtractOp::create(b, one, x),
+                               stablehlo::AddOp::create(b, one, x));
+  Value w = stablehlo::NegOp::create(b, stablehlo::LogOp::create(b, product));
   Value center =
       horner(b, kErfInvCenter,
              stablehlo::SubtractOp::create(b, w, constantLike(b, x, 2.5f)));
@@ -124,7 +127,7 @@ Value scalify::import::buildErfInv(ImplicitLocOpBuilder &b, Value x) {
   Value inside = stablehlo::MulOp::create(b, x, factor);
   // At +-1 the polynomial is inf - inf.
   Value atEnd = stablehlo::CompareOp::create(
-      b, stablehlo::AbsOp::create(b, x.getType(), x), constantLike(b, x, 1.0f),
+      b, stablehlo::AbsOp::create(b, x.getType(), x), one,
       stablehlo::ComparisonDirection::EQ, stablehlo::ComparisonType::FLOAT);
   Value infinite = stablehlo::MulOp::create(
       b, x, constantLike(b, x, std::numeric_limits<float>::infinity()));

@@ -31,8 +31,8 @@ def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
     Before: unary chlo ops. After: stablehlo only. `chlo.square` becomes
     `stablehlo.multiply %x, %x`; `erf`, `erfc` and `erf_inv` become polynomials
     computed in f32, whatever the element type (f64 aside, which they refuse):
-    erf within 3 ulp, erfc within 6 ulp for |x| < 4 and then x*x/2 ulp of its
-    ever smaller value, erf_inv within 4 ulp.
+    erf within 3 ulp, erfc within 12 ulp for |x| < 4 and then within x*x ulp of
+    its ever smaller value, erf_inv within 4 ulp.
 
     An op without an expansion stays: --scalify-validate-import names it.
   }];

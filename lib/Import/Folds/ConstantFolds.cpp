@@ -52,6 +52,12 @@ bool scalify::import::isOne(Value value) {
   return matchPattern(value, m_OneFloat()) || matchPattern(value, m_One());
 }
 
+int64_t scalify::import::getMaxElements(Type type, int64_t maxElements) {
+  return getElementTypeOrSelf(type).isInteger(1)
+             ? std::min<int64_t>(maxElements, 99)
+             : maxElements;
+}
+
 //===----------------------------------------------------------------------===//
 // One element
 //===----------------------------------------------------------------------===//
@@ -304,7 +310,8 @@ struct FoldElementwise : RewritePattern {
       DenseElementsAttr constant = getConstant(operand);
       if (!constant || !isSimple(operand.getType()))
         return rewriter.notifyMatchFailure(op, "operand is no constant");
-      if (!constant.isSplat() && constant.getNumElements() > maxElements)
+      if (!constant.isSplat() &&
+          constant.getNumElements() > getMaxElements(type, maxElements))
         return rewriter.notifyMatchFailure(op, "operand is too large");
       operands.push_back(getElements(constant));
       count = std::max(count, operands.back().size());

@@ -13,6 +13,11 @@ struct FoldOptions {
   bool signedZeros;    // whether the sign of a zero must be kept
 };
 
+/// The most elements of a constant of `type`, splats aside. Predicates stay
+/// below 100: MLIR prints larger ones as packed bits up to version 22 and as
+/// bytes from 23 on, so that jaxlib could not read them back.
+int64_t getMaxElements(mlir::Type type, int64_t maxElements);
+
 /// Evaluation of elementwise ops whose operands are constants.
 void populateConstantFolds(mlir::RewritePatternSet &patterns,
                            const FoldOptions &options);

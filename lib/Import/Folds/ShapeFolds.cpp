@@ -58,7 +58,7 @@ template <typename Op> struct FoldMove : OpRewritePattern<Op> {
     DenseElementsAttr result;
     if (source.isSplat())
       result = source.resizeSplat(type);
-    else if (type.getNumElements() <= maxElements)
+    else if (type.getNumElements() <= getMaxElements(type, maxElements))
       result = moveElements(source, type, [&](ArrayRef<int64_t> index) {
         return getSource(op, index);
       });
