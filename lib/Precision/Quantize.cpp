@@ -3,7 +3,7 @@
 #include "scalify/Precision/Passes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Precision/AmaxScale.h"
+#include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Precision/DotRoles.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -4,7 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Precision/AmaxScale.h"
+#include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
@@ -95,6 +95,21 @@ static void exportRescale(RescaleOp op) {
   op.erase();
 }
 
+static void exportDynamicRescale(DynamicRescaleOp op) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value factor =
+      buildRescaleFactor(builder, loc, op.getData(), op.getStatistic());
+  Value wide =
+      convertTo(builder, loc, op.getData(), builder.getF32Type());
+  Value data = multiplyByScale(builder, loc, wide, factor, /*inverse=*/true);
+  Type element = cast<ShapedType>(op.getResult().getType()).getElementType();
+  op.getResult().replaceAllUsesWith(convertTo(builder, loc, data, element));
+  op.getNewScale().replaceAllUsesWith(
+      stablehlo::MulOp::create(builder, loc, op.getScale(), factor));
+  op.erase();
+}
+
 static void exportSetScale(SetScaleOp op) {
   op.replaceAllUsesWith(op.getValue());
   op.erase();
@@ -149,6 +164,7 @@ struct ExportStableHLOPass
           .Case(exportQuantize)
           .Case(exportDequantize)
           .Case(exportRescale)
+          .Case(exportDynamicRescale)
           .Case(exportSetScale);
     });
     WalkResult left = getOperation().walk([](Operation *op) -> WalkResult {

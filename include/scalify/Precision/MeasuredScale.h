@@ -1,0 +1,29 @@
+//===- MeasuredScale.h - Scales measured in the step ------------*- C++ -*-===//
+
+#ifndef SCALIFY_PRECISION_MEASUREDSCALE_H
+#define SCALIFY_PRECISION_MEASUREDSCALE_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace scalify {
+
+/// The largest finite magnitude of an FP8 format.
+double getLargestFinite(mlir::FloatType format);
+
+/// Builds the smallest power of two s with amax(value) / s within the format.
+/// 1 where the amax is 0 or not finite (current scaling, as in
+/// TransformerEngine's Float8CurrentScaling with power-of-two scales).
+mlir::Value buildAmaxScale(mlir::OpBuilder &builder, mlir::Location loc,
+                           mlir::Value value, mlir::FloatType format);
+
+/// Builds the factor of `scalify.dynamic_rescale`: the statistic of `value`,
+/// rounded down to a power of two and at least 2^-14; 1 for data that is all
+/// zero or not finite.
+mlir::Value buildRescaleFactor(mlir::OpBuilder &builder, mlir::Location loc,
+                               mlir::Value value, Statistic statistic);
+
+} // namespace scalify
+
+#endif // SCALIFY_PRECISION_MEASUREDSCALE_H

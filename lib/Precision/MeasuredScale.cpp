@@ -1,0 +1,131 @@
+//===- MeasuredScale.cpp - Scales measured in the step --------------------===//
+
+#include "scalify/Precision/MeasuredScale.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "llvm/ADT/APFloat.h"
+
+using namespace mlir;
+using namespace scalify;
+
+double scalify::getLargestFinite(FloatType format) {
+  APFloat largest = APFloat::getLargest(format.getFloatSemantics());
+  bool loses;
+  largest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+  return largest.convertToDouble();
+}
+
+namespace {
+/// Builds rank-0 arithmetic at one place.
+class ScalarBuilder {
+public:
+  ScalarBuilder(OpBuilder &builder, Location loc)
+      : builder(builder), loc(loc), f32(builder.getF32Type()),
+        i32(builder.getI32Type()) {}
+
+  Value constant(float x) { return makeConstant(f32, x); }
+  Value bits(int32_t x) { return makeConstant(i32, x); }
+  Value reduce(Value value, bool maximum);
+  Value roundToPowerOfTwo(Value x, bool up);
+  Value oneUnlessBetween(Value x, float least, float most);
+  Value toF32(Value value);
+
+private:
+  template <typename T> Value makeConstant(Type element, T x) {
+    auto type = RankedTensorType::get({}, element);
+    return stablehlo::ConstantOp::create(
+        builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, x)));
+  }
+
+  OpBuilder &builder;
+  Location loc;
+  Type f32, i32;
+};
+} // namespace
+
+Value ScalarBuilder::toF32(Value value) {
+  if (cast<ShapedType>(value.getType()).getElementType().isF32())
+    return value;
+  return stablehlo::ConvertOp::create(builder, loc, value, f32);
+}
+
+/// The maximum or the sum of all elements.
+Value ScalarBuilder::reduce(Value value, bool maximum) {
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(
+      0, cast<ShapedType>(value.getType()).getRank()));
+  auto reduce = stablehlo::ReduceOp::create(builder, loc, value,
+                                            constant(0.0f), dims);
+  OpBuilder::InsertionGuard guard(builder);
+  Type scalar = RankedTensorType::get({}, f32);
+  Block *body = builder.createBlock(&reduce.getBody(), {}, {scalar, scalar},
+                                    {loc, loc});
+  Value a = body->getArgument(0), b = body->getArgument(1);
+  Value result = maximum
+                     ? stablehlo::MaxOp::create(builder, loc, a, b).getResult()
+                     : stablehlo::AddOp::create(builder, loc, a, b).getResult();
+  stablehlo::ReturnOp::create(builder, loc, result);
+  return reduce->getResult(0);
+}
+
+/// On the bits of a positive x: the mantissa is dropped; to round up, any
+/// mantissa first carries into the exponent.
+Value ScalarBuilder::roundToPowerOfTwo(Value x, bool up) {
+  auto type = RankedTensorType::get({}, i32);
+  Value word = stablehlo::BitcastConvertOp::create(builder, loc, type, x);
+  if (up)
+    word = stablehlo::AddOp::create(builder, loc, word, bits(0x7fffff));
+  word = stablehlo::AndOp::create(builder, loc, word, bits(0x7f800000));
+  return stablehlo::BitcastConvertOp::create(builder, loc, x.getType(), word);
+}
+
+Value ScalarBuilder::oneUnlessBetween(Value x, float least, float most) {
+  using stablehlo::ComparisonDirection;
+  // Compared this way round, a NaN is outside.
+  Value above = stablehlo::CompareOp::create(builder, loc, x, constant(least),
+                                             ComparisonDirection::GE);
+  Value below = stablehlo::CompareOp::create(builder, loc, x, constant(most),
+                                             ComparisonDirection::LE);
+  Value inside = stablehlo::AndOp::create(builder, loc, above, below);
+  return stablehlo::SelectOp::create(builder, loc, inside, x, constant(1.0f));
+}
+
+Value scalify::buildAmaxScale(OpBuilder &builder, Location loc, Value value,
+                              FloatType format) {
+  ScalarBuilder scalar(builder, loc);
+  Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
+  Value amax = scalar.reduce(scalar.toF32(magnitude), /*maximum=*/true);
+  Value largest =
+      scalar.constant(static_cast<float>(getLargestFinite(format)));
+  Value ratio = stablehlo::DivOp::create(builder, loc, amax, largest);
+  // Beyond 2^100 a scale's inverse would have no headroom.
+  return scalar.oneUnlessBetween(scalar.roundToPowerOfTwo(ratio, /*up=*/true),
+                                 0x1p-100f, 0x1p100f);
+}
+
+Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc,
+                                  Value value, Statistic statistic) {
+  ScalarBuilder scalar(builder, loc);
+  Value wide = scalar.toF32(value);
+  Value term = statistic == Statistic::L2
+                   ? stablehlo::MulOp::create(builder, loc, wide, wide)
+                         .getResult()
+                   : stablehlo::AbsOp::create(builder, loc, wide).getResult();
+  Value n = scalar.reduce(term, statistic == Statistic::Max);
+  if (statistic != Statistic::Max) {
+    auto count = static_cast<float>(
+        cast<ShapedType>(value.getType()).getNumElements());
+    n = stablehlo::DivOp::create(builder, loc, n, scalar.constant(count));
+  }
+  if (statistic == Statistic::L2)
+    n = stablehlo::SqrtOp::create(builder, loc, n);
+  Value isZero = stablehlo::CompareOp::create(
+      builder, loc, n, scalar.constant(0.0f),
+      stablehlo::ComparisonDirection::EQ);
+  Value floor = stablehlo::MaxOp::create(
+      builder, loc, scalar.roundToPowerOfTwo(n, /*up=*/false),
+      scalar.constant(0x1p-14f));
+  Value factor = scalar.oneUnlessBetween(floor, 0x1p-14f, 0x1p126f);
+  return stablehlo::SelectOp::create(builder, loc, isZero,
+                                     scalar.constant(1.0f), factor);
+}
