@@ -32,7 +32,9 @@ class _Module:
         self.text = text
         self.name = name
         with jax_mlir.make_ir_context() as context:
-            main = _find_main(ir.Module.parse(text, context))
+            # The module owns its operations: it must outlive `main`.
+            module = ir.Module.parse(text, context)
+            main = _find_main(module)
             self.out_avals = tuple(_aval(type_) for type_ in main.type.results)
 
 

@@ -55,8 +55,8 @@ class Scales:
 ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | None
 
 
-def measure(tree: Any) -> Scales:
-    """Returns the scale of each array of a tree: the power of two nearest to its rms.
+def measure(tree: Any, growth: int = 1) -> Scales:
+    """Returns the scale of each array of a tree: the power of two nearest to its rms, with growth.
 
     Give it the tuple of a step's arguments (static ones left out), in their order. Arrays that
     are all zero, not finite, not floating point, or of rank 0 get no scale: what is written
@@ -64,15 +64,18 @@ def measure(tree: Any) -> Scales:
 
     Args:
         tree: a pytree of arrays of any shapes.
+        growth: binades added for a zero-mean array. A scale stays while weights grow from their
+            initial values: by one to three binades in the first hundreds of steps of the example.
+            An array carried by its mean, as a norm's gains are, grows by none.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     return Scales(
-        tuple(_exponent(leaf) for _, leaf in paths),
+        tuple(_exponent(leaf, growth) for _, leaf in paths),
         tuple(jax.tree_util.keystr(path) for path, _ in paths),
     )
 
 
-def _exponent(leaf: Any) -> int | None:
+def _exponent(leaf: Any, growth: int) -> int | None:
     if isinstance(leaf, (bool, int, float, complex)):
         return None
     if np.ndim(leaf) == 0 or not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -81,7 +84,9 @@ def _exponent(leaf: Any) -> int | None:
     square = float(np.mean(wide * wide)) if wide.size else 0.0
     if not math.isfinite(square) or square <= 0:
         return None
-    return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square))))
+    if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square):
+        growth = 0
+    return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))
 
 
 def _round_half_away(value: float) -> int:
