@@ -1,7 +1,7 @@
 #include "blas/Gemm.h"
+#include "blas/Blas.h"
 
 #include <algorithm>
-#include <cblas.h>
 #include <climits>
 
 using namespace scalify::rt;
@@ -54,6 +54,9 @@ namespace {
 bool asBlas(int64_t rows, int64_t cols, Strides strides, bool &transposed,
             int64_t &leading) {
   transposed = false;
+  leading = std::max<int64_t>(cols, 1);
+  if (rows == 0 || cols == 0)
+    return true;
   if (cols <= 1 || strides.col == 1) {
     leading = rows <= 1 ? std::max<int64_t>(cols, 1) : strides.row;
     return leading >= std::max<int64_t>(cols, 1);
@@ -71,48 +74,54 @@ std::string strideError(char operand, Strides strides) {
          "whole row; copy the operand first";
 }
 
-/// Tiles by shape alone. Wide tiles reuse packed panels, but a product needs
-/// enough tasks for the cores: aim at 32 and stop at 64 x 128 elements.
-void chooseTiles(GemmPlan &plan) {
-  constexpr int64_t wantedTasks = 32;
-  constexpr int64_t leastM = 64, leastN = 128;
-  // Below about 2 MFLOP a task's hand-out and packing cost show.
-  constexpr double leastWork = 2e6;
-  double work = 2.0 * double(plan.m) * double(plan.n) * double(plan.k);
-  plan.tileM = std::max<int64_t>(plan.m, 1);
-  plan.tileN = std::max<int64_t>(plan.n, 1);
-  auto tiles = [](int64_t extent, int64_t tile) {
-    return (extent + tile - 1) / tile;
-  };
-  auto halve = [](int64_t extent) { return ((extent + 1) / 2 + 15) / 16 * 16; };
-  for (;;) {
-    int64_t count = tiles(plan.m, plan.tileM) * tiles(plan.n, plan.tileN);
-    if (count * plan.batches >= wantedTasks ||
-        work / double(count) < 2 * leastWork)
-      break;
-    if (plan.tileM >= plan.tileN && plan.tileM > leastM)
-      plan.tileM = std::max(halve(plan.tileM), leastM);
-    else if (plan.tileN > leastN)
-      plan.tileN = std::max(halve(plan.tileN), leastN);
-    else if (plan.tileM > leastM)
-      plan.tileM = std::max(halve(plan.tileM), leastM);
-    else
-      break;
-  }
-  plan.tilesM = tiles(plan.m, plan.tileM);
-  plan.tilesN = tiles(plan.n, plan.tileN);
-  double perBatch =
-      work / double(std::max<int64_t>(plan.tilesM * plan.tilesN, 1));
-  int64_t fit = perBatch > 0 ? int64_t(leastWork / perBatch) : plan.batches;
-  int64_t share = (plan.batches - 1) / wantedTasks + 1;
-  plan.batchesPerTask = std::clamp<int64_t>(fit, 1, share);
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// The modelled time of a product cut into tiles, on a few counts of cores. A
+/// call on a small tile packs more for each product: measured, its time grows
+/// by about 32 / extent for either extent. A tile's last row or column of
+/// tiles counts in full.
+double modelledTime(const GemmPlan &plan, int64_t tileM, int64_t tileN) {
+  double work = double(tileM) * double(tileN) * double(plan.k) *
+                (1 + 32.0 / double(tileM) + 32.0 / double(tileN));
+  int64_t tasks =
+      ceilDiv(plan.m, tileM) * ceilDiv(plan.n, tileN) * plan.batches;
+  double time = 0;
+  for (int cores : {1, 2, 4, 8})
+    time += double(ceilDiv(tasks, cores)) * double(cores) * work;
+  return time;
 }
 
-/// Tiles are whole problems to BLAS, so this must run before any other call of
-/// the process uses the library's own threads.
-struct SingleThreadedBlas {
-  SingleThreadedBlas() { openblas_set_num_threads(1); }
-};
+/// Tiles by shape alone: the best by the model over small machines and larger
+/// ones.
+void chooseTiles(GemmPlan &plan) {
+  plan.tileM = std::max<int64_t>(plan.m, 1);
+  plan.tileN = std::max<int64_t>(plan.n, 1);
+  double best = modelledTime(plan, plan.tileM, plan.tileN);
+  for (int64_t partsM = 1; partsM <= 32; partsM *= 2)
+    for (int64_t partsN = 1; partsN <= 32; partsN *= 2) {
+      // Multiples of 16 keep every tile but the last on full vector kernels.
+      int64_t tileM = ceilDiv(ceilDiv(plan.m, partsM), 16) * 16;
+      int64_t tileN = ceilDiv(ceilDiv(plan.n, partsN), 16) * 16;
+      if (tileM < 128 || tileN < 128)
+        continue;
+      double time = modelledTime(plan, tileM, tileN);
+      if (time < best) {
+        best = time;
+        plan.tileM = tileM;
+        plan.tileN = tileN;
+      }
+    }
+  plan.tilesM = ceilDiv(plan.m, plan.tileM);
+  plan.tilesN = ceilDiv(plan.n, plan.tileN);
+  // Several small products of a batch make one task: a task should outlast
+  // its hand-out by far, which 2 MFLOP do, but leave 32 tasks.
+  constexpr double leastWork = 1e6;
+  constexpr int64_t leastTasks = 32;
+  double work = double(plan.tileM) * double(plan.tileN) * double(plan.k);
+  int64_t fit = work > 0 && work < leastWork ? int64_t(leastWork / work) : 1;
+  plan.batchesPerTask =
+      std::clamp<int64_t>(fit, 1, ceilDiv(plan.batches, leastTasks));
+}
 } // namespace
 
 std::string scalify::rt::planGemm(const GemmShape &shape, GemmPlan &plan) {
@@ -148,7 +157,7 @@ std::string scalify::rt::planGemm(const GemmShape &shape, GemmPlan &plan) {
 void scalify::rt::runGemmTask(const GemmShape &shape, const GemmPlan &plan,
                               const float *a, const float *b, float *c,
                               int64_t task) {
-  static SingleThreadedBlas once;
+  const Blas &blas = Blas::get();
   int64_t tileN = task % plan.tilesN;
   int64_t tileM = task / plan.tilesN % plan.tilesM;
   int64_t first = task / plan.tilesN / plan.tilesM * plan.batchesPerTask;
@@ -171,12 +180,10 @@ void scalify::rt::runGemmTask(const GemmShape &shape, const GemmPlan &plan,
     const float *right = plan.swapped ? a + at[0] : b + at[1];
     left += plan.transA ? i : i * plan.lda;
     right += plan.transB ? j * plan.ldb : j;
-    cblas_sgemm(CblasRowMajor, plan.transA ? CblasTrans : CblasNoTrans,
-                plan.transB ? CblasTrans : CblasNoTrans, int(rows), int(cols),
-                int(plan.k), shape.alpha, left, int(plan.lda), right,
-                int(plan.ldb), shape.beta, c + at[2] + i * plan.ldc + j,
-                int(plan.ldc));
+    blas.sgemm(Blas::rowMajor, plan.transA ? Blas::trans : Blas::noTrans,
+               plan.transB ? Blas::trans : Blas::noTrans, int(rows), int(cols),
+               int(plan.k), shape.alpha, left, int(plan.lda), right,
+               int(plan.ldb), shape.beta, c + at[2] + i * plan.ldc + j,
+               int(plan.ldc));
   }
 }
-
-std::string scalify::rt::blasDescription() { return openblas_get_config(); }

@@ -63,9 +63,6 @@ std::string planGemm(const GemmShape &shape, GemmPlan &plan);
 void runGemmTask(const GemmShape &shape, const GemmPlan &plan, const float *a,
                  const float *b, float *c, int64_t task);
 
-/// "OpenBLAS 0.3.21 ...": what is linked, for reports.
-std::string blasDescription();
-
 } // namespace scalify::rt
 
 #endif // SCALIFY_RUNTIME_BLAS_GEMM_H

@@ -115,6 +115,12 @@ void Image::open() {
                 "it again or copy it again");
   manifestText.assign(reinterpret_cast<const char *>(bytes) + headerSize,
                       manifestLength);
+  // The checksum does not cover the header: a wrong length shows here or as
+  // bad JSON.
+  if (manifestText.find('\0') != std::string::npos)
+    badArtefact("artefact header claims a manifest of " +
+                std::to_string(manifestLength) +
+                " bytes, more than its text has");
   if (mprotect(bytes, length, PROT_READ) != 0)
     throw Error(SCALIFY_RT_INTERNAL, "cannot protect the artefact's memory");
 }

@@ -1,5 +1,6 @@
 // Runs commands on the cores of this machine. Every command is cut into tasks
 // by its shape alone; the pool only decides who computes which task.
+#include "blas/Blas.h"
 #include "device/Device.h"
 #include "support/ThreadPool.h"
 
@@ -23,6 +24,8 @@ public:
       slots.resize(
           std::max(slots.size(), command.counters.size() * 2 *
                                      static_cast<size_t>(command.tasks())));
+    else if (command.op == Command::Op::Gemm)
+      Blas::get();
   }
 
   void kernel(const Command &command, void *const *buffers,

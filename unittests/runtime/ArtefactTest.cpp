@@ -1,0 +1,182 @@
+// Damaged artefacts: every one must give an error that says what is wrong.
+#include "TestArtefact.h"
+#include "loader/CpuFeatures.h"
+#include "loader/Manifest.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+
+using namespace scalify::rt::test;
+
+namespace {
+std::string errorOf(const std::string &artefact) {
+  Handle exe = load(artefact);
+  EXPECT_FALSE(exe);
+  return exe ? "" : scalify_rt_last_error();
+}
+
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A small artefact without kernels, so that all its lengths can be tried.
+std::string smallArtefact() {
+  Json m = tinyManifest(16);
+  m["functions"]["step"] = {
+      {{"op", "copy"}, {"src", 0}, {"dst", 3}, {"bytes", 64}}};
+  return pack(m, "", "");
+}
+} // namespace
+
+TEST(Artefact, TruncatedAtEveryLength) {
+  std::string whole = smallArtefact();
+  ASSERT_TRUE(load(whole)) << scalify_rt_last_error();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    std::string error = errorOf(whole.substr(0, size));
+    ASSERT_TRUE(contains(error, "truncated")) << size << ": " << error;
+  }
+  EXPECT_TRUE(contains(errorOf(whole + "x"), "bytes too many"));
+}
+
+TEST(Artefact, AnyFlippedByteIsNoticed) {
+  std::string whole = smallArtefact();
+  for (size_t at = 0; at < whole.size(); ++at)
+    for (int mask : {0x01, 0x80, 0xff}) {
+      std::string bad = whole;
+      bad[at] = char(bad[at] ^ mask);
+      ASSERT_FALSE(errorOf(bad).empty()) << at;
+    }
+}
+
+// With the checksum made right again the manifest's own checks must hold: any
+// byte may be anything, loading must end in an error or in an executable that
+// runs without leaving its buffers (the sanitizers' build watches that).
+TEST(Artefact, FlippedManifestWithRightChecksum) {
+  std::string whole = tinyArtefact(64);
+  uint64_t manifestSize = uint8_t(whole[8]) | uint8_t(whole[9]) << 8;
+  int loaded = 0;
+  for (size_t at = 32; at < 32 + manifestSize; ++at)
+    for (char byte : {'0', '9', '-', '"', '{', ']', ',', '\0', '\xff'}) {
+      std::string bad = whole;
+      bad[at] = byte;
+      reseal(bad);
+      scalify_rt_executable *raw = nullptr;
+      scalify_rt_options options = {1, SCALIFY_RT_DEVICE_NULL};
+      scalify_rt_status status =
+          scalify_rt_load_memory(bad.data(), bad.size(), &options, &raw);
+      Handle exe(raw);
+      ASSERT_EQ(status == SCALIFY_RT_OK, raw != nullptr);
+      if (!exe)
+        ASSERT_STRNE(scalify_rt_last_error(), "");
+      loaded += exe != nullptr;
+    }
+  EXPECT_GT(loaded, 0); // names may change freely
+}
+
+TEST(Artefact, HeaderLies) {
+  std::string bad = smallArtefact();
+  bad[15] = '\x7f'; // manifest length
+  EXPECT_TRUE(contains(errorOf(bad), "claims a manifest of"));
+  EXPECT_TRUE(contains(errorOf(std::string(64, 'x')), "'SCALIFY1'"));
+  EXPECT_TRUE(contains(errorOf(packText("{", "")), "not JSON"));
+  EXPECT_TRUE(contains(errorOf(packText("[]", "")), "must be an object"));
+  EXPECT_TRUE(contains(errorOf(packText("{}", "")), "version is missing"));
+  std::string deep(200000, '[');
+  EXPECT_TRUE(contains(errorOf(packText(deep, "")), "not JSON"));
+}
+
+TEST(Artefact, ManifestLies) {
+  auto error = [](auto edit) {
+    Json m = tinyManifest(64);
+    edit(m);
+    return errorOf(pack(m, kernels(), ""));
+  };
+  auto step = [](Json &m) -> Json & { return m["functions"]["step"]; };
+  struct Case {
+    std::string got, want;
+  } cases[] = {
+      {error([](Json &m) { m["version"] = 2; }), "manifest version 2"},
+      {error([](Json &m) { m["target"] = "cuda"; }), "target 'cuda'"},
+      {error([](Json &m) { m["mcpu"] = "native"; }), "CPU 'native'"},
+      {error([](Json &m) { m["args"][0]["shape"] = {-1}; }),
+       "args[0].shape[0] must be at least 0"},
+      {error([](Json &m) {
+         m["args"][1]["shape"] = {int64_t(1) << 40, int64_t(1) << 40};
+       }),
+       "more bytes than fit"},
+      {error([](Json &m) { m["args"][0]["dtype"] = "f31"; }),
+       "'f31' is not a known element type"},
+      {error([](Json &m) { m["args"][0]["alias_result"] = 1; }),
+       "alias_result"},
+      {error([](Json &m) { m["results"][0]["alias_arg"] = 1; }),
+       "whose alias_result is -1"},
+      {error([](Json &m) { m["results"][0]["dtype"] = "i32"; }),
+       "shares memory with an argument of type f32[64]"},
+      {error([](Json &m) { m["buffers"][3]["offset"] = 64; }),
+       "past the end of its 256 bytes of temp memory"},
+      {error([](Json &m) { m["buffers"][3]["offset"] = 4; }), "multiple of 64"},
+      {error([](Json &m) { m["buffers"][0]["index"] = 7; }),
+       "buffers[0].index is 7, but there are 2 args"},
+      {error([](Json &m) { m["buffers"][0]["kind"] = "heap"; }),
+       "'heap' is none of"},
+      {error([&](Json &m) { step(m)[0]["symbol"] = "absent"; }),
+       "no symbol 'absent'"},
+      {error([&](Json &m) { step(m)[0]["bufs"] = {0, 1, 9}; }),
+       "functions.step[0].bufs[2] is 9, but there are 5 buffers"},
+      {error([&](Json &m) { step(m)[0]["grain"] = 0; }), "grain must be"},
+      {error([&](Json &m) { step(m)[1]["counters"] = {1}; }),
+       "there are 1 counters"},
+      {error([&](Json &m) { step(m)[0]["op"] = "collective"; }),
+       "command 'collective'"},
+      {error([](Json &m) { m["arena_bytes"] = int64_t(1) << 61; }),
+       "cannot allocate the arena"},
+  };
+  for (const Case &c : cases)
+    EXPECT_TRUE(contains(c.got, c.want)) << c.got << "\nwanted: " << c.want;
+}
+
+TEST(Artefact, KernelsThatAreNoSharedObject) {
+  EXPECT_TRUE(contains(errorOf(pack(tinyManifest(16), "not elf", "")),
+                       "not an ELF shared object"));
+  std::string cut = kernels().substr(0, 200);
+  EXPECT_TRUE(contains(errorOf(pack(tinyManifest(16), cut, "")),
+                       "cannot load the kernels"));
+}
+
+TEST(Artefact, Files) {
+  scalify_rt_executable *exe = nullptr;
+  EXPECT_EQ(scalify_rt_load_file("/absent/step.scalify", nullptr, &exe),
+            SCALIFY_RT_IO);
+  EXPECT_TRUE(contains(scalify_rt_last_error(), "/absent/step.scalify"));
+  EXPECT_EQ(scalify_rt_load_file("/tmp", nullptr, &exe), SCALIFY_RT_IO);
+  std::string path = testing::TempDir() + "/runtime-test.scalify";
+  std::ofstream(path, std::ios::binary) << tinyArtefact(16);
+  ASSERT_EQ(scalify_rt_load_file(path.c_str(), nullptr, &exe), SCALIFY_RT_OK);
+  EXPECT_TRUE(contains(scalify_rt_manifest(exe), "\"recipe\":\"fp8\""));
+  scalify_rt_free(exe);
+  std::remove(path.c_str());
+}
+
+TEST(Artefact, TasksDependOnTheKernelAlone) {
+  using scalify::rt::chooseRowsPerTask;
+  EXPECT_EQ(chooseRowsPerTask(0, 16, 1 << 20), 1);
+  EXPECT_EQ(chooseRowsPerTask(7, 16, 1 << 20), 7);
+  EXPECT_EQ(chooseRowsPerTask(2048, 16, 0), 32);
+  EXPECT_EQ(chooseRowsPerTask(2048, 16, 1000), 2048);
+  for (int64_t rows : {17, 1000, 2048, 123457})
+    for (int64_t grain : {1, 8, 16, 100})
+      for (int64_t bytes : {0, 100000, 1 << 30}) {
+        int64_t chunk = chooseRowsPerTask(rows, grain, bytes);
+        EXPECT_TRUE(chunk >= rows || chunk % grain == 0);
+        EXPECT_LE((rows - 1) / chunk + 1, 64);
+      }
+}
+
+TEST(Artefact, CpuLevels) {
+  using namespace scalify::rt;
+  EXPECT_EQ(levelOf("x86-64-v3"), 3);
+  EXPECT_EQ(levelOf("haswell"), 3);
+  EXPECT_EQ(levelOf("native"), -1);
+  EXPECT_EQ(hostLevel() >= 3, bool(__builtin_cpu_supports("avx2")));
+  EXPECT_EQ(hostLevel() >= 4, bool(__builtin_cpu_supports("avx512bw")));
+}

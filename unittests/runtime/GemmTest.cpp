@@ -1,0 +1,220 @@
+// GEMMs against a double-precision triple loop, in every layout, on 1 and 3
+// threads, with the same bits.
+#include "blas/Gemm.h"
+#include "TestArtefact.h"
+#include "support/ThreadPool.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace scalify::rt;
+
+namespace {
+std::vector<float> randomVector(size_t size, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size);
+  for (float &value : values)
+    value = normal(engine);
+  return values;
+}
+
+size_t span(const GemmShape &shape, int operand) {
+  int64_t last = 0;
+  EXPECT_TRUE(shape.lastElement(operand, last));
+  return static_cast<size_t>(last + 1);
+}
+
+template <typename Fn> void eachBatch(const GemmShape &shape, Fn fn) {
+  for (int64_t flat = 0; flat < shape.batchCount(); ++flat) {
+    int64_t at[3] = {0, 0, 0}, rest = flat;
+    for (size_t d = shape.batch.size(); d-- > 0;) {
+      const BatchDim &dim = shape.batch[d];
+      at[0] += rest % dim.n * dim.a;
+      at[1] += rest % dim.n * dim.b;
+      at[2] += rest % dim.n * dim.c;
+      rest /= dim.n;
+    }
+    fn(at);
+  }
+}
+
+void reference(const GemmShape &s, const std::vector<float> &a,
+               const std::vector<float> &b, std::vector<float> &c) {
+  eachBatch(s, [&](const int64_t *at) {
+    for (int64_t i = 0; i < s.m; ++i)
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = 0;
+        for (int64_t p = 0; p < s.k; ++p)
+          sum += double(a[at[0] + i * s.a.row + p * s.a.col]) *
+                 double(b[at[1] + p * s.b.row + j * s.b.col]);
+        float &out = c[at[2] + i * s.c.row + j * s.c.col];
+        out = float(double(s.alpha) * sum + double(s.beta) * out);
+      }
+  });
+}
+
+void checkGemm(const GemmShape &shape) {
+  std::vector<float> a = randomVector(span(shape, 0), 1);
+  std::vector<float> b = randomVector(span(shape, 1), 2);
+  std::vector<float> want = randomVector(span(shape, 2), 3);
+  std::vector<float> start = want, first;
+  reference(shape, a, b, want);
+  GemmPlan plan;
+  ASSERT_EQ(planGemm(shape, plan), "");
+  for (int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    std::vector<float> c = start;
+    pool.forEach(plan.tasks(), [&](int64_t task) {
+      runGemmTask(shape, plan, a.data(), b.data(), c.data(), task);
+    });
+    double worst = 0;
+    for (size_t i = 0; i < c.size(); ++i)
+      worst = std::max(worst, std::fabs(double(c[i]) - double(want[i])));
+    EXPECT_LT(worst, 1e-5 * (1 + double(shape.k)));
+    if (first.empty())
+      first = c;
+    EXPECT_EQ(std::memcmp(first.data(), c.data(), 4 * c.size()), 0);
+  }
+}
+
+Strides rowMajor(int64_t cols) { return {cols, 1}; }
+Strides colMajor(int64_t rows) { return {1, rows}; }
+
+GemmShape make(int64_t m, int64_t n, int64_t k, int layout) {
+  GemmShape s;
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.a = layout & 1 ? colMajor(m) : rowMajor(k);
+  s.b = layout & 2 ? colMajor(k) : rowMajor(n);
+  s.c = layout & 4 ? colMajor(m) : rowMajor(n);
+  return s;
+}
+} // namespace
+
+TEST(Gemm, EveryLayout) {
+  for (int layout = 0; layout < 8; ++layout)
+    checkGemm(make(37, 53, 19, layout));
+}
+
+TEST(Gemm, ThinAndLargeShapes) {
+  for (int layout = 0; layout < 8; ++layout) {
+    checkGemm(make(1, 300, 40, layout));
+    checkGemm(make(300, 1, 40, layout));
+    checkGemm(make(30, 40, 1, layout));
+    checkGemm(make(1, 1, 1, layout));
+    checkGemm(make(515, 391, 129, layout));
+  }
+}
+
+TEST(Gemm, AlphaBetaAndPaddedRows) {
+  GemmShape s = make(70, 150, 33, 0);
+  s.a.row = 40;
+  s.b.row = 200;
+  s.c.row = 151;
+  s.alpha = 0.25f;
+  s.beta = 1.0f;
+  checkGemm(s);
+}
+
+TEST(Gemm, EmptySumGivesZero) {
+  GemmShape s = make(4, 5, 0, 0);
+  checkGemm(s);
+}
+
+TEST(Gemm, BatchedAttention) {
+  // [B, T, H, D] operands: batch and head are strided, rows step over heads.
+  const int64_t B = 3, H = 4, T = 33, D = 16;
+  GemmShape s;
+  s.m = T;
+  s.n = T;
+  s.k = D;
+  s.a = {H * D, 1};
+  s.b = {1, H * D};
+  s.c = {T, 1};
+  s.batch = {{B, T * H * D, T * H * D, H * T * T}, {H, D, D, T * T}};
+  checkGemm(s);
+  // One right operand for all.
+  s.batch[0].b = s.batch[1].b = 0;
+  checkGemm(s);
+}
+
+TEST(Gemm, RefusesWhatBlasCannotDo) {
+  GemmPlan plan;
+  GemmShape s = make(4, 5, 6, 0);
+  s.a = {12, 2};
+  EXPECT_NE(planGemm(s, plan).find("operand a has strides [12,2]"),
+            std::string::npos);
+  s = make(4, 5, 6, 0);
+  s.b = {0, 1};
+  EXPECT_NE(planGemm(s, plan).find("operand b"), std::string::npos);
+  s = make(4, 5, 6, 4);
+  s.a = {12, 2};
+  EXPECT_NE(planGemm(s, plan).find("operand a"), std::string::npos);
+  s = make(int64_t(1) << 32, 1, 1, 0);
+  EXPECT_NE(planGemm(s, plan).find("32-bit"), std::string::npos);
+}
+
+TEST(Gemm, AsACommandOfAStep) {
+  using namespace scalify::rt::test;
+  Json m = tinyManifest(64);
+  m["buffers"] = {buffer("arg", 0, {64}), buffer("arg", 1, {8, 8}),
+                  buffer("result", 1, {}), buffer("temp", 0, {8, 8})};
+  Json gemm = {{"op", "gemm"},
+               {"name", "dot"},
+               {"loc", "step/dot"},
+               {"a", 0},
+               {"b", 1},
+               {"c", 3},
+               {"dtype", "f32"},
+               {"m", 8},
+               {"n", 8},
+               {"k", 8},
+               {"a_off", 0},
+               {"b_off", 0},
+               {"c_off", 0},
+               {"a_strides", {8, 1}},
+               {"b_strides", {1, 8}},
+               {"c_strides", {8, 1}},
+               {"batch", Json::array()},
+               {"alpha", 2.0},
+               {"beta", 0.0}};
+  Json total = m["functions"]["step"][2];
+  total["bufs"] = {3, 2};
+  m["functions"]["step"] = {gemm, total};
+  Handle exe = load(pack(m, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  std::vector<float> a(64), b(64, 0.0f);
+  for (int i = 0; i < 64; ++i)
+    a[i] = float(i);
+  for (int i = 0; i < 8; ++i)
+    b[9 * i] = 1.0f;
+  float loss = 0;
+  void *args[] = {a.data(), b.data()}, *results[] = {nullptr, &loss};
+  ASSERT_EQ(scalify_rt_run(exe.get(), "step", args, 2, results, 2),
+            SCALIFY_RT_OK);
+  EXPECT_EQ(loss, 2.0f * 63 * 64 / 2);
+  scalify_rt_profile_entry row;
+  ASSERT_EQ(scalify_rt_profile(exe.get(), 0, &row), SCALIFY_RT_OK);
+  EXPECT_EQ(row.flops, 2u * 8 * 8 * 8);
+
+  auto failure = [&](const char *key, const Json &value) {
+    Json bad = m;
+    bad["functions"]["step"][0][key] = value;
+    EXPECT_FALSE(load(pack(bad, kernels(), "")));
+    return std::string(scalify_rt_last_error());
+  };
+  EXPECT_NE(failure("a_off", 1).find("past the end"), std::string::npos);
+  EXPECT_NE(failure("m", 9).find("past the end"), std::string::npos);
+  EXPECT_NE(failure("b_strides", {1, 0}).find("BLAS needs"), std::string::npos);
+  EXPECT_NE(failure("dtype", "bf16").find("multiplies f32 only"),
+            std::string::npos);
+  Json narrow = m;
+  narrow["buffers"][1]["dtype"] = "bf16";
+  EXPECT_FALSE(load(pack(narrow, kernels(), "")));
+  EXPECT_NE(std::string(scalify_rt_last_error()).find("convert it first"),
+            std::string::npos);
+}
