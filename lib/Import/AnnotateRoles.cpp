@@ -211,8 +211,8 @@ public:
       return signalPassFailure();
     for (Type type : main->getArgumentTypes())
       if (!isa<RankedTensorType>(type)) {
-        main->emitOpError("has an argument of type '")
-            << type << "', which is no ranked tensor";
+        main->emitOpError("has an argument of type ")
+            << type << ", which is no ranked tensor";
         return signalPassFailure();
       }
     Roles roles(*main);

@@ -39,8 +39,8 @@ static LogicalResult checkAliases(func::FuncOp main) {
     Type to = main.getResultTypes()[*result];
     if (from != to)
       return main.emitOpError("argument ")
-             << index << " of type '" << from << "' is donated to result "
-             << *result << " of type '" << to << "'";
+             << index << " of type " << from << " is donated to result "
+             << *result << " of type " << to;
     owner[*result] = index;
   }
   return success();

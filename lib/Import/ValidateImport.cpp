@@ -34,11 +34,11 @@ static LogicalResult checkTypes(Operation *op, TypeRange types) {
   for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
-      return op->emitOpError("has the type '")
-             << type << "', which is no ranked tensor";
+      return op->emitOpError("has the type ")
+             << type << ", which is no ranked tensor";
     if (!tensor.hasStaticShape())
-      return op->emitOpError("has the type '")
-             << type << "'; shapes must be static, so trace the function "
+      return op->emitOpError("has the type ")
+             << type << "; shapes must be static, so trace the function "
              << "with concrete shapes";
   }
   return success();
@@ -51,9 +51,9 @@ static LogicalResult checkDialect(Operation *op) {
   if (isa<func::CallOp>(op))
     return op->emitOpError("is left; run --scalify-inline-calls first");
   if (dialect == "chlo")
-    return op->emitOpError("has no expansion in stablehlo for '")
+    return op->emitOpError("has no expansion in stablehlo for ")
            << op->getOperand(0).getType()
-           << "'; compute it outside of the compiled function or write it "
+           << "; compute it outside of the compiled function or write it "
               "with other ops";
   return op->emitOpError("is not a stablehlo op");
 }

@@ -122,7 +122,7 @@ bool LocationPhases::compute() {
   findNeeded();
   if (anyGradient)
     findStateFeeders();
-  for (Operation &node : block) {
+  for (Operation &node : block.without_terminator()) {
     auto own = told.find(&node);
     phases[&node] = own != told.end() ? own->second : decide(node);
   }

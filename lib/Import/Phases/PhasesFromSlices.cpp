@@ -53,7 +53,9 @@ private:
   void findOptimizerByState();
   void findOptimizerByShape();
   void returnSumsToBackward();
-  void placeMetrics();
+  OpSet getStateNeeds();
+  void findForwardMetrics();
+  void placeGradientMetrics();
   bool isOptimizerLike(Operation &op);
   bool isStateShaped(Type type);
   bool isIn(Operation *op, Phase phase) {
@@ -108,11 +110,7 @@ SmallVector<Value> SlicePhases::findLosses() {
   if (!named.empty() || candidates.size() <= 1)
     return named.empty() ? candidates : named;
 
-  SmallVector<Value> state;
-  for (auto [value, isState] : llvm::zip_equal(getResults(main), stateResults))
-    if (isState)
-      state.push_back(value);
-  OpSet stateNeeds = getNeeds(state);
+  OpSet stateNeeds = getStateNeeds();
   int64_t all = llvm::count_if(stateNeeds, isProduct);
   SmallVector<Value> losses;
   for (Value candidate : candidates) {
@@ -207,22 +205,33 @@ void SlicePhases::returnSumsToBackward() {
   }
 }
 
-/// What only metrics need is forward, or follows the gradients it needs.
-void SlicePhases::placeMetrics() {
+OpSet SlicePhases::getStateNeeds() {
   SmallVector<Value> state;
   for (auto [value, isState] : llvm::zip_equal(getResults(main), stateResults))
     if (isState)
       state.push_back(value);
-  OpSet needs = getNeeds(state);
+  return getNeeds(state);
+}
+
+/// Forward: what only metrics need, and what it needs is forward.
+void SlicePhases::findForwardMetrics() {
+  OpSet needs = getStateNeeds();
   for (Operation &op : block) {
-    if (needs.contains(&op) || !isIn(&op, Phase::Backward))
-      continue;
-    bool needsGradient = llvm::any_of(getReads(op), [&](Value read) {
+    bool readsForward = llvm::all_of(getReads(op), [&](Value read) {
       Operation *source = read.getDefiningOp();
-      return source && phases.lookup(source) != Phase::Forward;
+      return !source || isIn(source, Phase::Forward);
     });
-    phases[&op] = needsGradient ? Phase::Optimizer : Phase::Forward;
+    if (!needs.contains(&op) && readsForward && takesPhase(&op))
+      phases[&op] = Phase::Forward;
   }
+}
+
+/// Optimizer: metrics of the gradients, such as their norm.
+void SlicePhases::placeGradientMetrics() {
+  OpSet needs = getStateNeeds();
+  for (Operation &op : block)
+    if (!needs.contains(&op) && isIn(&op, Phase::Backward))
+      phases[&op] = Phase::Optimizer;
 }
 
 bool SlicePhases::compute() {
@@ -232,10 +241,11 @@ bool SlicePhases::compute() {
       phases[&op] = Phase::Forward;
   } else {
     findForward(losses);
+    findForwardMetrics();
     findOptimizerByState();
     findOptimizerByShape();
     returnSumsToBackward();
-    placeMetrics();
+    placeGradientMetrics();
     settleConstants(main, phases);
   }
   main.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {

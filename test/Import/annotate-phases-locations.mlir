@@ -1,0 +1,51 @@
+// RUN: scalify-opt %s --scalify-annotate-phases -split-input-file | FileCheck %s
+
+// CHECK-LABEL: @main
+// CHECK: stablehlo.add {{.*}}"optimizer"
+// CHECK: stablehlo.multiply {{.*}}"forward"
+// CHECK: stablehlo.exponential {{.*}}"forward"
+// CHECK: stablehlo.cosine {{.*}}"forward"
+// CHECK: stablehlo.sine {{.*}}"backward"
+// CHECK: stablehlo.negate {{.*}}"optimizer"
+// CHECK: stablehlo.subtract {{.*}}"optimizer"
+// CHECK: stablehlo.abs {{.*}}"forward"
+func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %n: tensor<i32> {tf.aliasing_output = 1 : i32}, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<i32>, tensor<4xf32>) {
+  // Feeds state only.
+  %0 = stablehlo.add %n, %n : tensor<i32> loc("jit(step)/add")
+  // Traced outside of the derivative, but read within.
+  %1 = stablehlo.multiply %x, %x : tensor<4xf32> loc("jit(step)/mul")
+  %2 = stablehlo.exponential %1 : tensor<4xf32> loc("jit(step)/jvp()/exp")
+  %3 = stablehlo.cosine %2 : tensor<4xf32> loc("jit(step)/transpose(jvp())/checkpoint/rematted_computation/cos")
+  %4 = stablehlo.sine %3 : tensor<4xf32> loc("jit(step)/transpose(jvp())/sin")
+  %5 = stablehlo.negate %4 : tensor<4xf32> loc("jit(step)/neg")
+  %6 = stablehlo.subtract %w, %5 : tensor<4xf32>
+  // A metric: neither state nor gradients.
+  %7 = stablehlo.abs %2 : tensor<4xf32> loc("jit(step)/abs")
+  return %6, %0, %7 : tensor<4xf32>, tensor<i32>, tensor<4xf32>
+}
+
+// -----
+
+// A primitive named transpose is no transposition of a derivative.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.transpose {{.*}}"forward"
+// CHECK: stablehlo.while
+// CHECK: stablehlo.compare {{.*}}"forward"
+// CHECK: stablehlo.add {{.*}}"backward"
+// CHECK: stablehlo.reduce(
+// CHECK-SAME: {scalify.phase = "backward"}
+func.func public @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<f32> {
+  %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("jit(step)/jvp()/transpose")
+  %1:2 = stablehlo.while(%i = %n, %y = %0) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> loc("jit(step)/jvp()/while/cond/lt")
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %z = stablehlo.add %y, %y : tensor<4x4xf32> loc("jit(step)/transpose(jvp())/while/body/add")
+    stablehlo.return %i, %z : tensor<i32>, tensor<4x4xf32>
+  } loc("jit(step)/while")
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  // The body of a reduction has no phase of its own.
+  %2 = stablehlo.reduce(%1#1 init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32> loc("jit(step)/transpose(jvp())/reduce_sum")
+  return %2 : tensor<f32>
+}

@@ -1,0 +1,79 @@
+// RUN: scalify-opt %s --scalify-annotate-phases=use-locations=false -split-input-file -verify-diagnostics | FileCheck %s
+
+// y = x w, loss = sum(y y), g = x^T (2 y), with clipping, momentum and a count.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.constant {scalify.phase = "forward"} dense<0.0
+// CHECK: stablehlo.constant {scalify.phase = "backward"} dense<2.0
+// CHECK: stablehlo.constant {scalify.phase = "optimizer"} dense<1>
+func.func public @main(
+    %w: tensor<4x4xf32> {tf.aliasing_output = 0 : i32},
+    %m: tensor<4x4xf32> {tf.aliasing_output = 1 : i32},
+    %n: tensor<i32> {tf.aliasing_output = 2 : i32}, %x: tensor<8x4xf32>)
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<i32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %two = stablehlo.constant dense<2.0> : tensor<8x4xf32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  // CHECK: stablehlo.dot_general {{.*}}"forward"
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  // CHECK: stablehlo.multiply {{.*}}"forward"
+  %yy = stablehlo.multiply %y, %y : tensor<8x4xf32>
+  // CHECK: stablehlo.reduce{{.*}}"forward"
+  %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+  %b:2 = stablehlo.optimization_barrier %x, %w : tensor<8x4xf32>, tensor<4x4xf32>
+  // A copy behind a barrier is computed again, not a gradient.
+  // CHECK: stablehlo.dot_general {{.*}}"forward"
+  %again = stablehlo.dot_general %b#0, %b#1, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  // CHECK: stablehlo.multiply {{.*}}"backward"
+  %dy = stablehlo.multiply %two, %again : tensor<8x4xf32>
+  // CHECK: stablehlo.dot_general {{.*}}"backward"
+  %g0 = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  // CHECK: stablehlo.transpose {{.*}}"backward"
+  %t = stablehlo.transpose %g0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  // A sum of gradients is still one.
+  // CHECK: stablehlo.add {{.*}}"backward"
+  %g = stablehlo.add %g0, %t : tensor<4x4xf32>
+  // CHECK: stablehlo.multiply {{.*}}"optimizer"
+  %gg = stablehlo.multiply %g, %g : tensor<4x4xf32>
+  // CHECK: stablehlo.reduce{{.*}}"optimizer"
+  %norm = stablehlo.reduce(%gg init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: stablehlo.compare {{.*}}"optimizer"
+  %p = stablehlo.compare LT, %norm, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  // CHECK: stablehlo.select {{.*}}"optimizer"
+  %clipped = stablehlo.select %p, %g, %gg : tensor<i1>, tensor<4x4xf32>
+  // CHECK: stablehlo.add {{.*}}"optimizer"
+  %m1 = stablehlo.add %m, %clipped : tensor<4x4xf32>
+  // What depends on a moment is the optimizer's, products too.
+  // CHECK: stablehlo.dot_general {{.*}}"optimizer"
+  %o = stablehlo.dot_general %m1, %m1, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  // CHECK: stablehlo.subtract {{.*}}"optimizer"
+  %w1 = stablehlo.subtract %w, %o : tensor<4x4xf32>
+  // CHECK: stablehlo.add {{.*}}"optimizer"
+  %n1 = stablehlo.add %n, %one : tensor<i32>
+  return %w1, %m1, %n1, %loss : tensor<4x4xf32>, tensor<4x4xf32>, tensor<i32>, tensor<f32>
+}
+
+// -----
+
+// Gradients without an optimizer, a metric beside the loss.
+// CHECK-LABEL: @main
+func.func public @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<f32>, tensor<4xf32>, tensor<4xi1>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: stablehlo.sine {{.*}}"forward"
+  %s = stablehlo.sine %w : tensor<4xf32>
+  %loss = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: stablehlo.reverse {{.*}}"backward"
+  %g = stablehlo.reverse %w, dims = [0] : tensor<4xf32>
+  // CHECK: stablehlo.compare {{.*}}"forward"
+  %right = stablehlo.compare EQ, %s, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  return %loss, %g, %right : tensor<f32>, tensor<4xf32>, tensor<4xi1>
+}
+
+// -----
+
+// CHECK-LABEL: @main
+// CHECK: stablehlo.exponential {{.*}}"forward"
+// expected-warning @+1 {{no scalar float result that could be the loss, and no locations of JAX: every op counts as forward; return the loss, or lower with debug_info=True}}
+func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
+  %0 = stablehlo.exponential %w : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -1,0 +1,20 @@
+// RUN: scalify-opt %s --scalify-inline-calls -split-input-file -verify-diagnostics
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @again(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @again(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'func.call' op calls '@again' recursively; write the recursion as stablehlo.while}}
+  %0 = call @again(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'func.call' op cannot be inlined: '@outside' does not have a body of one block}}
+  %0 = call @outside(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @outside(tensor<4xf32>) -> tensor<4xf32>

@@ -1,0 +1,83 @@
+// RUN: scalify-opt %s --scalify-validate-import -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{the module has no public function '@main'}}
+module {
+}
+
+// -----
+
+func.func public @main() {
+  return
+}
+// expected-error @+1 {{'func.func' op is left beside '@main'; run --scalify-inline-calls first}}
+func.func private @f() {
+  return
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32> {scalify.role = "batch", scalify.name = "x"}) -> tensor<2xf32> {
+  // expected-error @+1 {{'chlo.top_k' op has no expansion in stablehlo for 'tensor<4xf32>'; compute it outside of the compiled function or write it with other ops}}
+  %0, %1 = chlo.top_k(%x, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'arith.negf' op is not a stablehlo op}}
+  %0 = arith.negf %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op has the type 'tensor<?xf32>'; shapes must be static, so trace the function with concrete shapes}}
+func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  return %x : tensor<?xf32>
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'stablehlo.negate' op has no 'scalify.phase'; run --scalify-annotate-phases first}}
+  %0 = stablehlo.negate %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'stablehlo.negate' op has the phase "later"; it must be "forward", "backward" or "optimizer"}}
+  %0 = stablehlo.negate %x {scalify.phase = "later"} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op argument 0 has no 'scalify.role'; run --scalify-annotate-roles first}}
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op argument 0 has the role "weight"; it must be one of batch, input, master, moment, param, scalar, state}}
+func.func public @main(%x: tensor<4xf32> {scalify.role = "weight"}) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op argument 0 has no name or a donation that is not paired; run --scalify-normalize-donation first}}
+func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name = "x", jax.buffer_donor = true}) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{'func.func' op argument 0 is donated to result 0, which is not of its type}}
+func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name = "x", tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
+  %0 = stablehlo.constant {scalify.phase = "forward"} dense<0.0> : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
