@@ -79,6 +79,8 @@ public:
         collector(&context, options.inputName, text, diagnostics) {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
                         ScalifyDialect>();
+    // An error on main would print the whole step.
+    context.printOpOnDiagnostic(false);
   }
 
   FailureOr<CompileResult> run();
@@ -185,6 +187,7 @@ FailureOr<CompileResult> Compilation::run() {
   }
   CompileResult result;
   result.report = toJSON(rows);
+  result.summary = summarize(rows);
   result.output = print(*module, options.debugInfo);
   return result;
 }
@@ -198,7 +201,6 @@ scalify::compile(StringRef text, const CompileOptions &options,
 FailureOr<CompileResult>
 scalify::compileToArtefact(StringRef text, CompileOptions options,
                            std::vector<DiagnosticRecord> &diagnostics) {
-  options.target = "cpu";
   options.compileTo = Stage::Target;
   return compile(text, options, diagnostics);
 }
@@ -225,6 +227,7 @@ scalify::runPipeline(StringRef text, StringRef pipeline,
                      std::vector<DiagnosticRecord> &diagnostics) {
   registerPassesOnce();
   MLIRContext context(getRegistry());
+  context.printOpOnDiagnostic(false);
   DiagnosticCollector collector(&context, "input", text, diagnostics);
   OwningOpRef<ModuleOp> module = parse(text, "input", context);
   if (!module)

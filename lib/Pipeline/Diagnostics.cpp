@@ -98,15 +98,26 @@ std::string DiagnosticCollector::quoteLine(Location location) const {
     rest = rest.substr(end + 1);
   }
   StringRef line = rest.take_until([](char c) { return c == '\n'; }).trim();
+  if (!llvm::all_of(line, llvm::isPrint))
+    return {};
   if (line.size() <= kLongestQuote)
     return line.str();
   return line.take_front(kLongestQuote).str() + "...";
 }
 
+/// MLIR's parser advises on a flag of mlir-opt that users do not have.
+static std::string getMessage(mlir::Diagnostic &diagnostic) {
+  std::string message = diagnostic.str();
+  if (StringRef(message).starts_with(
+          "operation being parsed with an unregistered dialect"))
+    return "the op is of a dialect that Scalify does not know";
+  return message;
+}
+
 void DiagnosticCollector::add(mlir::Diagnostic &diagnostic) {
   DiagnosticRecord entry;
   entry.severity = diagnostic.getSeverity();
-  entry.message = diagnostic.str();
+  entry.message = getMessage(diagnostic);
   entry.location = describeLocation(diagnostic.getLocation());
   entry.source = quoteLine(diagnostic.getLocation());
   for (mlir::Diagnostic &note : diagnostic.getNotes())

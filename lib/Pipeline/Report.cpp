@@ -66,6 +66,8 @@ public:
 private:
   ReportRow makeRow(Operation *op);
   void addArgument(BlockArgument arg);
+  void addCast(QuantizeOp quantize);
+  void addDot(stablehlo::DotGeneralOp dot);
   void addOperation(Operation *op);
 
   func::FuncOp main;
@@ -88,6 +90,15 @@ ReportRow ReportBuilder::makeRow(Operation *op) {
   return row;
 }
 
+/// Why an argument has its scale, which is not written on any op.
+static std::string explainArgument(func::FuncOp main, unsigned index) {
+  if (main.getArgAttr(index, kScaleAttr))
+    return "declared scale of the argument";
+  if (main.getArgAttr(index, "tf.aliasing_output"))
+    return "state: the scale of what is written into it";
+  return "undeclared argument: 2^0";
+}
+
 void ReportBuilder::addArgument(BlockArgument arg) {
   if (!isFloatTensor(arg))
     return;
@@ -100,41 +111,44 @@ void ReportBuilder::addArgument(BlockArgument arg) {
   row.format = getElement(arg);
   if (auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr))
     row.phase = role.str();
-  if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
+  row.reason = explainArgument(main, index);
+  if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
     row.scale = scale.getInt();
-    row.reason = "declared scale of the argument";
-  } else if (main.getArgAttr(index, "tf.aliasing_output")) {
-    row.reason = "state: the scale of what is written into it";
-  } else {
+  else if (!main.getArgAttr(index, "tf.aliasing_output"))
     row.scale = 0;
-    row.reason = "undeclared argument: 2^0";
-  }
+  rows.push_back(std::move(row));
+}
+
+void ReportBuilder::addCast(QuantizeOp quantize) {
+  ReportRow row = makeRow(quantize);
+  row.scale = getExponent(quantize.getScale());
+  row.cast = quantize.getCast().value_or("").str();
+  auto arg = dyn_cast<BlockArgument>(quantize.getValue());
+  if (!row.scale)
+    row.reason = "measured in the step";
+  else if (arg && arg.getOwner()->getParentOp() == main)
+    row.reason = explainArgument(main, arg.getArgNumber());
+  rows.push_back(std::move(row));
+}
+
+void ReportBuilder::addDot(stablehlo::DotGeneralOp dot) {
+  ReportRow row = makeRow(dot);
+  row.format = getOperandFormat(dot.getLhs()) + " x " +
+               getOperandFormat(dot.getRhs()) + " -> " +
+               getElement(dot.getResult());
+  std::string wide = getString(dot, kWideAttr);
+  if (!wide.empty())
+    row.reason = "stays wide: " + wide;
   rows.push_back(std::move(row));
 }
 
 void ReportBuilder::addOperation(Operation *op) {
   if (op->getNumResults() == 0 || !isa<ShapedType>(op->getResult(0).getType()))
     return;
-  if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-    ReportRow row = makeRow(op);
-    row.scale = getExponent(quantize.getScale());
-    if (!row.scale)
-      row.reason = "measured in the step";
-    row.cast = quantize.getCast().value_or("").str();
-    rows.push_back(std::move(row));
-    return;
-  }
-  if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
-    ReportRow row = makeRow(op);
-    row.format = getOperandFormat(dot.getLhs()) + " x " +
-                 getOperandFormat(dot.getRhs()) + " -> " +
-                 getElement(dot.getResult());
-    std::string wide = getString(op, kWideAttr);
-    if (!wide.empty())
-      row.reason = "stays wide: " + wide;
-    rows.push_back(std::move(row));
-    return;
-  }
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return addCast(quantize);
+  if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
+    return addDot(dot);
   if (op->hasAttr(kScaleAttr) && isFloatTensor(op->getResult(0)))
     rows.push_back(makeRow(op));
 }

@@ -17,16 +17,25 @@ _build = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "build")
 if (_extensions := _build / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
+from scalify._executable import Executable, compile, load  # noqa: E402
+from scalify._jit import Jit, jit  # noqa: E402
+from scalify._runtime import Array  # noqa: E402
 from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.report import Report  # noqa: E402
 from scalify.scales import Scales, measure  # noqa: E402
 
 __all__ = [
+    "Array",
     "CompileError",
+    "Executable",
+    "Jit",
     "Report",
     "Scales",
     "Transformed",
+    "compile",
+    "jit",
+    "load",
     "measure",
     "opt",
     "probe",

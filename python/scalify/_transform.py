@@ -20,7 +20,7 @@ from scalify import _compiler
 from scalify._dtypes import to_numpy
 from scalify._lowering import Arguments, Lowered, Signature
 from scalify.report import Report
-from scalify.scales import ScalesLike, measure, to_option
+from scalify.scales import Scales, ScalesLike, measure, to_option
 
 __all__ = ["Transformed", "opt", "probe", "recipes", "transform"]
 
@@ -105,6 +105,10 @@ def transform_lowered(
     return text, Report(json.loads(report))
 
 
+def _is_abstract(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.core.Tracer, jax.ShapeDtypeStruct))
+
+
 class Transformed:
     """A function of arrays that runs as the recipe says, inside or outside `jax.jit`."""
 
@@ -112,7 +116,8 @@ class Transformed:
         self._signature = signature
         self._recipe = recipe
         self._strict = strict
-        self._scales = scales
+        self._given = scales
+        self._measured: dict[Hashable, Scales] = {}
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         functools.update_wrapper(self, signature.fn, updated=())
@@ -146,29 +151,30 @@ class Transformed:
         self._last = self._entries[key]
         return self._last
 
+    def _scales_for(self, arguments: Arguments) -> ScalesLike:
+        """Returns the given scales, or those measured at the first call of this structure."""
+        if self._given is not None or self._recipe == "none":
+            return self._given
+        key = (arguments.tree, arguments.statics)
+        if key not in self._measured:
+            if any(map(_is_abstract, arguments.leaves)):
+                warnings.warn(
+                    f"'{self._signature.name}' is traced without values: its arguments count as "
+                    "2^0; give scalify.transform(..., scales=scalify.measure(args))",
+                    stacklevel=5,
+                )
+                return None
+            self._measured[key] = measure(arguments.leaves)
+        return self._measured[key]
+
     def _compile(self, arguments: Arguments) -> _Entry:
-        if self._scales is None:
-            self._scales = _measure_if_concrete(arguments.leaves, self._recipe, self._signature)
         lowered = self._signature.lower(arguments)
-        text, report = transform_lowered(lowered, self._recipe, self._strict, self._scales)
+        scales = self._scales_for(arguments)
+        text, report = transform_lowered(lowered, self._recipe, self._strict, scales)
         call = functools.partial(_call_p.bind, module=_Module(text, self._signature.name))
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
         run = jax.jit(call, donate_argnums=donated, keep_unused=True)
         return _Entry(lowered, text, report, run)
-
-
-def _measure_if_concrete(leaves: list[Any], recipe: str, signature: Signature) -> ScalesLike:
-    if recipe == "none":
-        return None
-    if not any(isinstance(leaf, (jax.core.Tracer, jax.ShapeDtypeStruct)) for leaf in leaves):
-        return measure(leaves)
-    if recipe == "fp8":
-        warnings.warn(
-            f"'{signature.name}' is traced without values: arguments count as 2^0; give "
-            "scalify.transform(..., scales=scalify.measure(args))",
-            stacklevel=5,
-        )
-    return None
 
 
 def transform(

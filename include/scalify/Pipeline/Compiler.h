@@ -52,6 +52,8 @@ struct CompileResult {
   std::string output;
   /// The report as a JSON array of rows, empty before Precision.
   std::string report;
+  /// The report in a few lines for a terminal.
+  std::string summary;
 };
 
 /// Reads options from a JSON object whose keys are the members' names, such as
@@ -68,7 +70,7 @@ mlir::FailureOr<CompileResult>
 compile(llvm::StringRef text, const CompileOptions &options,
         std::vector<DiagnosticRecord> &diagnostics);
 
-/// The artefact for the CPU.
+/// The artefact for a device, all stages up to Target included.
 mlir::FailureOr<CompileResult>
 compileToArtefact(llvm::StringRef text, CompileOptions options,
                   std::vector<DiagnosticRecord> &diagnostics);

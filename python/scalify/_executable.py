@@ -1,0 +1,199 @@
+"""Compiled steps: StableHLO text to an artefact, and the artefact on numpy arrays."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalify import _compiler, _runtime
+from scalify.portable import to_text
+from scalify.report import Report
+from scalify.scales import Scales, ScalesLike
+
+__all__ = ["Executable", "compile", "compile_text", "load"]
+
+
+class Executable:
+    """A compiled step; calling it runs one step.
+
+    Attributes:
+        diagnostics: what the compiler had to say, as CompileError.diagnostics has it; empty
+            for a loaded artefact.
+    """
+
+    def __init__(
+        self,
+        artefact: bytes,
+        threads: int = 0,
+        diagnostics: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """Loads an artefact's bytes.
+
+        Args:
+            artefact: what `save` writes.
+            threads: 0 for one per core that the process may use. Results do not depend on it.
+            diagnostics: see above.
+
+        Raises:
+            RuntimeError: the artefact is damaged, or this machine cannot run it.
+        """
+        self._artefact = artefact
+        self._runtime = _runtime.Executable(artefact, threads)
+        self.diagnostics = list(diagnostics)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Runs one step on main's arguments and returns main's results, in order.
+
+        Arrays of numpy (ml_dtypes for bf16 and f8), JAX and DLPack are read in place where they
+        lie on the CPU and are dense. A donated argument that is a `scalify.Array` gives its
+        memory to its result, which comes back as an Array; any other donated array is copied
+        once. Results that are not donated are numpy arrays.
+
+        Raises:
+            ValueError: count, shape or dtype do not fit, an Array was donated before, or is
+                donated and passed twice.
+            KeyboardInterrupt: between two commands; donated Arrays are lost then.
+        """
+        self._check_donation(arrays)
+        return list(self._runtime.run(arrays))
+
+    def _check_donation(self, arrays: Sequence[Any]) -> None:
+        ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
+        if len(set(ids)) == len(ids):
+            return
+        for array, argument in zip(arrays, self.args, strict=False):
+            if argument["alias_result"] is not None and ids.count(id(array)) > 1:
+                raise ValueError(
+                    f"argument '{argument['name']}' is donated, and the same Array is passed "
+                    "for another argument: pass a copy"
+                )
+
+    @functools.cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The artefact's table of contents: arguments, results, commands, report."""
+        manifest: dict[str, Any] = json.loads(self._runtime.manifest)
+        return manifest
+
+    @functools.cached_property
+    def args(self) -> list[dict[str, Any]]:
+        """Per argument: name, shape, dtype, role, alias_result."""
+        return self._runtime.args
+
+    @functools.cached_property
+    def results(self) -> list[dict[str, Any]]:
+        """Per result: name, shape, dtype, alias_arg."""
+        return self._runtime.results
+
+    @property
+    def scales(self) -> Scales:
+        """The scales of arguments that the step was compiled with."""
+        args = self.manifest["args"]
+        return Scales(
+            tuple(arg.get("scale_exp") for arg in args), tuple(arg["name"] for arg in args)
+        )
+
+    @property
+    def threads(self) -> int:
+        """Threads that a step uses."""
+        return self._runtime.threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._runtime.threads = count
+
+    def report(self) -> Report:
+        """Returns rows of value, op, location, phase, scale (log2), format and reason."""
+        return Report(self.manifest.get("report", []))
+
+    def health(self) -> list[dict[str, Any]]:
+        """Returns per cast: cast, op, loc, format, and counts of the last step.
+
+        `elements` were cast; `saturated` of them were beyond the format's largest value, and
+        `flushed` were not zero and became zero.
+        """
+        return self._runtime.health()
+
+    def profile(self) -> list[dict[str, Any]]:
+        """Returns name, calls, nanoseconds, bytes and flops per command since `profiling(True)`."""
+        return self._runtime.profile()
+
+    def profiling(self, on: bool) -> None:
+        """Switches per-command timing on (clearing earlier times) or off."""
+        self._runtime.set_profiling(on)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the artefact, which `load` and `scalify-run` read."""
+        pathlib.Path(path).write_bytes(self._artefact)
+
+
+def load(path: str | os.PathLike[str], threads: int = 0) -> Executable:
+    """Loads an artefact from a file.
+
+    Raises:
+        OSError: the file cannot be read.
+        RuntimeError: it is damaged, or this machine cannot run it.
+    """
+    return Executable(pathlib.Path(path).read_bytes(), threads)
+
+
+def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Executable:
+    """Compiles StableHLO text by the compiler's own options.
+
+    Raises:
+        ValueError: the target makes no executable.
+        scalify.CompileError: the text or the options cannot be.
+    """
+    if options.get("target") == "stablehlo":
+        raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
+    given = {key: value for key, value in options.items() if value is not None}
+    artefact, diagnostics = _compiler.compile(text, json.dumps(given))
+    return Executable(artefact, threads, diagnostics)
+
+
+def compile(
+    program: str | bytes,
+    recipe: str = "none",
+    target: str = "cpu",
+    strict: bool = False,
+    *,
+    scales: ScalesLike = None,
+    mcpu: str | None = None,
+    snapshots: str | os.PathLike[str] | None = None,
+    threads: int = 0,
+) -> Executable:
+    """Compiles a StableHLO program with a public @main of static shapes.
+
+    Args:
+        program: text, or bytes of a jax.export artefact.
+        recipe: a preset's name (see `scalify.recipes()`) or a `#scalify.recipe<...>`.
+        target: "cpu".
+        strict: make an op without a rule, or a dot that misses its format, an error.
+        scales: log2 of the scales of arguments: by name, as a list in main's order, or from
+            `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as
+            what is written into it.
+        mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
+        snapshots: a folder for the IR after each stage.
+        threads: as for `Executable`.
+
+    Raises:
+        scalify.CompileError: the program or the options cannot be.
+        ValueError: bytes that are no program, or scales of the wrong shape.
+    """
+    if not isinstance(program, (str, bytes, bytearray)):
+        raise TypeError(f"expected StableHLO text or bytes, not {type(program).__name__}")
+    options: dict[str, Any] = {
+        "recipe": recipe,
+        "target": target,
+        "strict": strict,
+        "mcpu": mcpu,
+        "snapshots": None if snapshots is None else os.fspath(snapshots),
+    }
+    if isinstance(scales, Scales):
+        scales = scales.exponents
+    if scales is not None:
+        options["scales"] = dict(scales) if isinstance(scales, Mapping) else list(scales)
+    return compile_text(to_text(program), options, threads)

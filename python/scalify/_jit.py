@@ -1,0 +1,205 @@
+"""scalify.jit: an unmodified JAX function, compiled by Scalify and run by its runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from scalify import _runtime
+from scalify._executable import Executable, compile_text
+from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
+from scalify.report import Report
+from scalify.scales import Scales, ScalesLike, measure, to_option
+
+__all__ = ["Jit", "LoweredStep", "jit"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """One compiled shape: the executable, and the trees of its results."""
+
+    lowered: Lowered
+    executable: Executable
+
+    def run(self, leaves: list[Any]) -> Any:
+        """Runs one step on the flat arguments and returns the tree of results."""
+        inputs = [
+            _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
+        ]
+        outputs = self.executable(*inputs)
+        as_jax = any(isinstance(leaf, jax.Array) for leaf in leaves)
+        results = [
+            _finish(output, aval, as_jax)
+            for output, aval in zip(outputs, self.lowered.out_avals, strict=True)
+        ]
+        return jax.tree.unflatten(self.lowered.out_tree, results)
+
+
+def _prepare(leaf: Any, aval: Any) -> Any:
+    """Returns what the runtime takes for a leaf of the type that was compiled for."""
+    leaf = to_physical(leaf)
+    if isinstance(leaf, (_runtime.Array, jax.Array)):
+        return leaf
+    if isinstance(leaf, np.ndarray) and leaf.dtype == aval.dtype:
+        return leaf
+    # Python numbers, and numpy's 64-bit types, which JAX narrows unless told otherwise.
+    return np.asarray(leaf, dtype=aval.dtype)
+
+
+def _finish(output: Any, aval: Any, as_jax: bool) -> Any:
+    if isinstance(output, _runtime.Array):
+        return output
+    if as_jax and isinstance(output, np.ndarray) and output.dtype == aval.dtype:
+        return jax.numpy.asarray(output)
+    return to_logical(output, aval)
+
+
+class LoweredStep:
+    """A traced step, as `jax.jit(f).lower(...)` gives it."""
+
+    def __init__(self, lowered: Lowered, compiled: Callable[[Lowered], Executable]) -> None:
+        self._lowered = lowered
+        self._compiled = compiled
+
+    def as_text(self) -> str:
+        """Returns the StableHLO text, locations included."""
+        return self._lowered.text
+
+    def compile(self) -> Executable:
+        """Returns the executable on flat arrays.
+
+        Raises:
+            scalify.CompileError: the program or the recipe cannot be.
+        """
+        return self._compiled(self._lowered)
+
+
+class Jit:
+    """A compiled function of pytrees; one executable per shape, structure and static value."""
+
+    def __init__(
+        self, signature: Signature, options: dict[str, Any], scales: ScalesLike, threads: int
+    ) -> None:
+        self._signature = signature
+        self._options = options
+        self._given = scales
+        self._measured: dict[Hashable, Scales] = {}
+        self._threads = threads
+        self._entries: dict[Hashable, _Entry] = {}
+        self._last: _Entry | None = None
+        functools.update_wrapper(self, signature.fn, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one step: pytrees in, pytrees out.
+
+        Donated results are `scalify.Array`s, which the next call takes without a copy. Others
+        are numpy arrays, or JAX arrays where an argument was one.
+
+        Raises:
+            scalify.CompileError: at the first call of a shape.
+            ValueError: an Array that an earlier step has consumed.
+        """
+        arguments = self._signature.bind(args, kwargs)
+        entry = self._last = self._entry(arguments)
+        return entry.run(arguments.leaves)
+
+    def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
+        """Traces the step for arguments of these types; `.compile()` gives the executable."""
+        arguments = self._signature.bind(args, kwargs)
+        scales = self._scales_for(arguments)
+        return LoweredStep(
+            self._signature.lower(arguments), lambda lowered: self._compile(lowered, scales)
+        )
+
+    def executable(self, *args: Any, **kwargs: Any) -> Executable:
+        """Returns the executable for arguments of these types; without any, of the last call.
+
+        Raises:
+            RuntimeError: without arguments before the first call.
+        """
+        if args or kwargs:
+            return self._entry(self._signature.bind(args, kwargs)).executable
+        if self._last is None:
+            raise RuntimeError(f"'{self._signature.name}' has not been called yet")
+        return self._last.executable
+
+    def report(self, *args: Any, **kwargs: Any) -> Report:
+        """Returns what got which scale and format, and why; arguments as for `executable`."""
+        return self.executable(*args, **kwargs).report()
+
+    def health(self) -> list[dict[str, Any]]:
+        """Returns saturated and flushed counts per cast of the last step."""
+        return self.executable().health()
+
+    def scales(self, *args: Any, **kwargs: Any) -> Scales:
+        """Returns the scales of the arguments, to keep with a checkpoint; as for `executable`.
+
+        Give them to `scalify.jit(..., scales=)` when training resumes: the step is then
+        compiled as it was.
+        """
+        return self.executable(*args, **kwargs).scales
+
+    def _entry(self, arguments: Arguments) -> _Entry:
+        key = arguments.key()
+        if key not in self._entries:
+            lowered = self._signature.lower(arguments)
+            executable = self._compile(lowered, self._scales_for(arguments))
+            self._entries[key] = _Entry(lowered, executable)
+        return self._entries[key]
+
+    def _scales_for(self, arguments: Arguments) -> ScalesLike:
+        """Returns the given scales, or those measured at the first call of this structure."""
+        if self._given is not None or self._options["recipe"] == "none":
+            return self._given
+        key = (arguments.tree, arguments.statics)
+        if key not in self._measured:
+            if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in arguments.leaves):
+                return None
+            self._measured[key] = measure(arguments.leaves)
+        return self._measured[key]
+
+    def _compile(self, lowered: Lowered, scales: ScalesLike) -> Executable:
+        options = dict(self._options, scales=to_option(scales, len(lowered.in_avals)))
+        return compile_text(lowered.text, options, self._threads)
+
+
+def jit(
+    fn: Callable[..., Any],
+    recipe: str = "fp8",
+    target: str = "cpu",
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    strict: bool = False,
+    scales: ScalesLike = None,
+    mcpu: str | None = None,
+    threads: int = 0,
+) -> Jit:
+    """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
+
+    Compiles at the first call for each structure, shapes, dtypes and static values, as
+    `jax.jit` does. The scales of arguments are measured at that first call, never again.
+
+    Args:
+        fn: a JAX function of pytrees of arrays, unmodified.
+        recipe: a preset's name (see `scalify.recipes()`) or a `#scalify.recipe<...>`.
+        target: "cpu".
+        static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
+        static_argnames: their names.
+        donate_argnums: positions of arguments whose memory the results take over.
+        donate_argnames: their names.
+        strict: make an op without a rule, or a dot that misses its format, an error.
+        scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
+        mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
+        threads: 0 for one per core that the process may use. Results do not depend on it.
+    """
+    signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu}
+    return Jit(signature, options, scales, threads)

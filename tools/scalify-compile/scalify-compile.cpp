@@ -1,0 +1,192 @@
+//===- scalify-compile.cpp - From StableHLO text to an artefact -----------===//
+
+#include "MeasureState.h"
+#include "scalify/Pipeline/Compiler.h"
+#include "scalify/Pipeline/Report.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace cl = llvm::cl;
+using namespace scalify;
+
+static cl::OptionCategory category("scalify-compile options");
+
+static cl::opt<std::string> input(cl::Positional, cl::Required,
+                                  cl::desc("IN.mlir (- for standard input)"),
+                                  cl::cat(category));
+static cl::opt<std::string> output("o", cl::Required,
+                                   cl::desc("where the result goes (- for "
+                                            "standard output)"),
+                                   cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    recipe("recipe",
+           cl::desc("a preset, or the text of a #scalify.recipe<...> "
+                    "(default: the module's own, else none)"),
+           cl::cat(category));
+static cl::opt<std::string> target("target", cl::init("cpu"),
+                                   cl::desc("cpu (default), or stablehlo for "
+                                            "text that XLA runs"),
+                                   cl::cat(category));
+static cl::opt<std::string>
+    mcpu("mcpu", cl::init("x86-64-v3"),
+         cl::desc("CPU whose instructions kernels may use"), cl::cat(category));
+static cl::opt<bool> strict("strict", cl::desc("make what falls back an error"),
+                            cl::cat(category));
+static cl::opt<std::string>
+    scalesFile("scales",
+               cl::desc("JSON: an object of argument names, or a list in "
+                        "main's order, with log2 of each scale"),
+               cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    stateFile("state",
+              cl::desc("measure scales from the tensors of this safetensors "
+                       "file that are named as arguments"),
+              cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string> compileFrom("compile-from", cl::init("input"),
+                                        cl::desc("the input is the output of "
+                                                 "this stage"),
+                                        cl::value_desc("stage"),
+                                        cl::cat(category));
+static cl::opt<std::string> compileTo("compile-to", cl::init("target"),
+                                      cl::desc("stop after this stage and "
+                                               "write its IR"),
+                                      cl::value_desc("stage"),
+                                      cl::cat(category));
+static cl::opt<std::string> snapshots("snapshots",
+                                      cl::desc("write the IR after each stage "
+                                               "into this folder"),
+                                      cl::value_desc("folder"),
+                                      cl::cat(category));
+static cl::opt<std::string>
+    report("report", cl::desc("print the report: json, or text for a summary"),
+           cl::cat(category));
+static cl::opt<bool> remarks("remarks", cl::desc("print remarks in full"),
+                             cl::cat(category));
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "scalify-compile") << message << "\n";
+  return 1;
+}
+
+static llvm::Error fail(llvm::Error error, llvm::StringRef what) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                 what + llvm::toString(std::move(error)));
+}
+
+static llvm::Error setStage(Stage &stage, llvm::StringRef option,
+                            llvm::StringRef name) {
+  std::optional<Stage> found = symbolizeStage(name);
+  if (!found)
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "unknown stage '" + name + "' in --" +
+                                       option + ": expected one of " +
+                                       getStageNames());
+  stage = *found;
+  return llvm::Error::success();
+}
+
+/// Measured scales first, so that given ones override them.
+static llvm::Error setScales(CompileOptions &options) {
+  if (!stateFile.empty()) {
+    llvm::Expected<std::vector<ArgumentScale>> measured =
+        measureState(stateFile);
+    if (!measured)
+      return measured.takeError();
+    options.scales = std::move(*measured);
+  }
+  if (scalesFile.empty())
+    return llvm::Error::success();
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file =
+      llvm::MemoryBuffer::getFile(scalesFile);
+  if (!file)
+    return llvm::createStringError(file.getError(),
+                                   "cannot open '" + scalesFile +
+                                       "': " + file.getError().message());
+  llvm::Expected<std::vector<ArgumentScale>> given =
+      parseArgumentScales((*file)->getBuffer());
+  if (!given)
+    return fail(given.takeError(), "'" + scalesFile + "': ");
+  llvm::append_range(options.scales, *given);
+  return llvm::Error::success();
+}
+
+static llvm::Expected<CompileOptions> readOptions() {
+  CompileOptions options;
+  options.recipe = recipe;
+  options.target = target;
+  options.mcpu = mcpu;
+  options.strict = strict;
+  options.snapshots = snapshots;
+  options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();
+  if (llvm::Error error =
+          setStage(options.compileFrom, "compile-from", compileFrom))
+    return std::move(error);
+  if (llvm::Error error = setStage(options.compileTo, "compile-to", compileTo))
+    return std::move(error);
+  if (llvm::Error error = setScales(options))
+    return std::move(error);
+  return options;
+}
+
+static void printDiagnostics(const std::vector<DiagnosticRecord> &diagnostics) {
+  unsigned numRemarks = 0;
+  for (const DiagnosticRecord &diagnostic : diagnostics) {
+    if (diagnostic.severity == mlir::DiagnosticSeverity::Remark && !remarks)
+      ++numRemarks;
+    else
+      llvm::errs() << formatDiagnostic(diagnostic);
+  }
+  if (numRemarks)
+    llvm::errs() << "scalify-compile: " << numRemarks
+                 << " remarks (--remarks prints them)\n";
+}
+
+static int write(const CompileResult &result) {
+  std::error_code error;
+  llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_None);
+  if (error)
+    return fail("cannot write '" + output + "': " + error.message());
+  file.os() << result.output;
+  file.os().flush();
+  if (file.os().has_error())
+    return fail("cannot write '" + output +
+                "': " + file.os().error().message());
+  file.keep();
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  // libLLVM brings hundreds of options of its own.
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(
+      argc, argv, "Scalify: compiles StableHLO text to one artefact\n");
+  if (!report.empty() && report != "json" && report != "text")
+    return fail("unknown report '" + report + "': expected json or text");
+  llvm::Expected<CompileOptions> options = readOptions();
+  if (!options)
+    return fail(llvm::toString(options.takeError()));
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> text =
+      llvm::MemoryBuffer::getFileOrSTDIN(input);
+  if (!text)
+    return fail("cannot open '" + input + "': " + text.getError().message());
+  std::vector<DiagnosticRecord> diagnostics;
+  mlir::FailureOr<CompileResult> result =
+      compile((*text)->getBuffer(), *options, diagnostics);
+  printDiagnostics(diagnostics);
+  if (failed(result))
+    return 1;
+  // The report must not mix with a result on standard output.
+  llvm::raw_ostream &os = output == "-" ? llvm::errs() : llvm::outs();
+  if (report == "json")
+    os << result->report << "\n";
+  else if (report == "text")
+    os << result->summary;
+  return write(*result);
+}
