@@ -34,8 +34,8 @@ class _Entry:
         outputs = self.executable(*inputs)
         as_jax = any(isinstance(leaf, jax.Array) for leaf in leaves)
         results = [
-            _finish(output, aval, as_jax)
-            for output, aval in zip(outputs, self.lowered.out_avals, strict=True)
+            _finish(output, impl, as_jax)
+            for output, impl in zip(outputs, self.lowered.out_keys, strict=True)
         ]
         return jax.tree.unflatten(self.lowered.out_tree, results)
 
@@ -51,12 +51,10 @@ def _prepare(leaf: Any, aval: Any) -> Any:
     return np.asarray(leaf, dtype=aval.dtype)
 
 
-def _finish(output: Any, aval: Any, as_jax: bool) -> Any:
-    if isinstance(output, _runtime.Array):
-        return output
-    if as_jax and isinstance(output, np.ndarray) and output.dtype == aval.dtype:
+def _finish(output: Any, impl: str | None, as_jax: bool) -> Any:
+    if impl is None and as_jax and isinstance(output, np.ndarray):
         return jax.numpy.asarray(output)
-    return to_logical(output, aval)
+    return to_logical(output, impl)
 
 
 class LoweredStep:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend import source_info_util
 
 __all__ = ["Arguments", "Lowered", "Signature", "abstract", "to_logical", "to_physical"]
+
+# Locations shall lead to the user's lines, not to ours.
+source_info_util.register_exclusion(os.path.dirname(__file__))
 
 
 def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
@@ -46,9 +53,10 @@ class Lowered:
 
     Attributes:
         text: the module; main takes all leaves and returns all leaves, in order.
-        in_avals: shape and dtype of each argument of main, as JAX sees them.
+        in_avals: shape and dtype of each argument of main.
         donated: per argument, whether the caller gives it away.
-        out_avals: shape and dtype of each result.
+        out_avals: shape and dtype of each result of main.
+        out_keys: per result, the generator if it is random keys, else None.
         out_tree: the structure of the results.
     """
 
@@ -56,6 +64,7 @@ class Lowered:
     in_avals: tuple[Any, ...]
     donated: tuple[bool, ...]
     out_avals: tuple[Any, ...]
+    out_keys: tuple[str | None, ...]
     out_tree: Any
 
 
@@ -74,14 +83,12 @@ class Signature:
             raise TypeError(f"expected a function of arrays, not {type(fn).__name__}")
         self.fn = fn
         self.name: str = getattr(fn, "__name__", type(fn).__name__)
-        self._jitted = jax.jit(
-            fn,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            keep_unused=True,
-        )
+        self._options: dict[str, Any] = {
+            "static_argnums": static_argnums,
+            "static_argnames": static_argnames,
+            "donate_argnums": donate_argnums,
+            "donate_argnames": donate_argnames,
+        }
         self._static_nums, self._static_names = _infer_statics(
             fn, _as_tuple(static_argnums, int), _as_tuple(static_argnames, str)
         )
@@ -104,24 +111,45 @@ class Signature:
         Raises:
             Whatever tracing raises.
         """
-        structs = [_struct(leaf) for leaf in arguments.leaves]
-        dynamic, named = jax.tree.unflatten(arguments.tree, structs)
-        statics = dict(arguments.statics)
-        rest = iter(dynamic)
-        args = [statics[num] if num in statics else next(rest) for num in range(arguments.count)]
-        names = {name: arg for name, arg in statics.items() if isinstance(name, str)}
+        kinds = [_key_impl(leaf) for leaf in arguments.leaves]
+        structs = [_struct(to_physical_type(leaf)) for leaf in arguments.leaves]
+        out_kinds: list[str | None] = []
+
+        @functools.wraps(self.fn)
+        def physical(*args: Any, **kwargs: Any) -> Any:
+            bound = self.bind(args, kwargs)
+            leaves = [
+                leaf if impl is None else jax.random.wrap_key_data(leaf, impl=impl)
+                for leaf, impl in zip(bound.leaves, kinds, strict=True)
+            ]
+            args, kwargs = _merge(bound, leaves)
+            outputs = self.fn(*args, **kwargs)
+            out_kinds[:] = map(_key_impl, jax.tree.leaves(outputs))
+            return jax.tree.map(to_physical, outputs)
+
+        args, kwargs = _merge(arguments, structs)
         with warnings.catch_warnings():
             # What is donated and not used is the caller's matter at run time, not here.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            lowered = self._jitted.lower(*args, **named, **names)
+            lowered = jax.jit(physical, keep_unused=True, **self._options).lower(*args, **kwargs)
         infos = jax.tree.leaves(lowered.args_info, is_leaf=lambda info: hasattr(info, "donated"))
         return Lowered(
             text=lowered.as_text(debug_info=True),
             in_avals=tuple(structs),
             donated=tuple(info.donated for info in infos),
             out_avals=tuple(jax.tree.leaves(lowered.out_info)),
+            out_keys=tuple(out_kinds),
             out_tree=lowered.out_tree,
         )
+
+
+def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns positional and keyword arguments with other leaves."""
+    dynamic, named = jax.tree.unflatten(arguments.tree, leaves)
+    statics = dict(arguments.statics)
+    rest = iter(dynamic)
+    args = tuple(statics[num] if num in statics else next(rest) for num in range(arguments.count))
+    return args, named | {name: arg for name, arg in statics.items() if isinstance(name, str)}
 
 
 def _infer_statics(
@@ -171,18 +199,24 @@ def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
-def _is_key(dtype: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+def _key_impl(leaf: Any) -> str | None:
+    """Returns the generator of an array of random keys, None for any other array."""
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return None
+    return str(jax.random.key_impl(leaf))
 
 
 def to_physical(leaf: Any) -> Any:
     """Returns what main takes for a leaf: a random key's data, else the leaf."""
-    dtype = getattr(leaf, "dtype", None)
-    return jax.random.key_data(leaf) if dtype is not None and _is_key(dtype) else leaf
+    return leaf if _key_impl(leaf) is None else jax.random.key_data(leaf)
 
 
-def to_logical(array: Any, aval: Any) -> Any:
-    """Returns what the caller gets for a result of main: a random key where one was meant."""
-    if not _is_key(aval.dtype):
-        return array
-    return jax.random.wrap_key_data(np.asarray(array), impl=str(jax.random.key_impl(aval)))
+def to_physical_type(leaf: Any) -> Any:
+    """Returns something of the shape and dtype that main takes for a leaf."""
+    return leaf if _key_impl(leaf) is None else jax.eval_shape(jax.random.key_data, leaf)
+
+
+def to_logical(array: Any, impl: str | None) -> Any:
+    """Returns what the caller gets for a result of main: random keys where they were meant."""
+    return array if impl is None else jax.random.wrap_key_data(jnp.asarray(array), impl=impl)

@@ -18,7 +18,7 @@ from jax.interpreters import mlir as jax_mlir
 
 from scalify import _compiler
 from scalify._dtypes import to_numpy
-from scalify._lowering import Arguments, Lowered, Signature
+from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, to_option
 
@@ -126,7 +126,9 @@ class Transformed:
         """Runs the function; arguments and results are as those of the function itself."""
         arguments = self._signature.bind(args, kwargs)
         entry = self._entry(arguments)
-        return jax.tree.unflatten(entry.lowered.out_tree, entry.run(*arguments.leaves))
+        outputs = entry.run(*map(to_physical, arguments.leaves))
+        results = map(to_logical, outputs, entry.lowered.out_keys)
+        return jax.tree.unflatten(entry.lowered.out_tree, results)
 
     def text(self, *args: Any, **kwargs: Any) -> str:
         """Returns the StableHLO text for arguments of these types."""
@@ -259,7 +261,7 @@ def probe(
 
 
 def _on_cpu(leaf: Any) -> Any:
-    return jax.device_put(leaf, jax.devices("cpu")[0])
+    return jax.device_put(to_physical(leaf), jax.devices("cpu")[0])
 
 
 def opt(text: str, pipeline: str) -> str:

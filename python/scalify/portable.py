@@ -47,7 +47,7 @@ def _exported_text(data: bytes) -> str:
         exported = jax.export.deserialize(bytearray(data))
     except Exception as error:
         raise ValueError(
-            "the bytes are neither StableHLO text nor an artefact of jax.export"
+            f"the bytes are neither StableHLO text nor an artefact of jax.export: {error}"
         ) from error
     return to_text(exported.mlir_module_serialized)
 

@@ -44,18 +44,24 @@ static double readElement(const fltSemantics &semantics, const char *bytes) {
   return value.convertToDouble();
 }
 
+/// As `scalify.measure` in Python: a binade is left for growth, unless the
+/// tensor is carried by its mean, as a norm's gains are.
 static std::optional<int32_t> measure(const fltSemantics &semantics,
                                       StringRef data) {
   unsigned size = APFloat::getSizeInBits(semantics) / 8;
-  double sum = 0;
-  for (size_t i = 0; i + size <= data.size(); i += size) {
-    double x = readElement(semantics, data.data() + i);
-    sum += x * x;
+  size_t count = data.size() / size;
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < count; ++i) {
+    double x = readElement(semantics, data.data() + i * size);
+    sum += x;
+    squares += x * x;
   }
-  double square = data.empty() ? 0 : sum / (data.size() / size);
+  double square = count ? squares / count : 0;
   if (!std::isfinite(square) || square <= 0)
     return std::nullopt;
-  return std::clamp<int32_t>(std::llround(0.5 * std::log2(square)), -120, 120);
+  int growth = std::abs(sum / count) >= 0.5 * std::sqrt(square) ? 0 : 1;
+  return std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
+                             -120, 120);
 }
 
 /// Adds the scale of one entry of the header.

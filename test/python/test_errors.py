@@ -1,0 +1,131 @@
+"""What cannot be: a clear error that names the place, and never a crash."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+from scalify.portable import to_text
+
+HEAD = "func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+TAIL = "\n  return %0 : tensor<4xf32>\n}\n"
+
+
+def diagnostics_of(text: str) -> list[dict[str, Any]]:
+    with pytest.raises(scalify.CompileError) as caught:
+        scalify.compile(text)
+    return caught.value.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("  %0 = stablehlo.add %a, %a : tensor<", "expected"),
+        ("  %0 = stablehlo.add %a, %a : tensor<5xf32>", "expects different type"),
+        ("  %0 = stablehlo.addition %a, %a : tensor<4xf32>", "'stablehlo.addition' is unknown"),
+        ('  %0 = "foo.bar"(%a) : (tensor<4xf32>) -> tensor<4xf32>', "dialect that Scalify"),
+        ("  %0 = stablehlo.add %a, %b : tensor<4xf32>", "undeclared SSA value"),
+        ('  %0 = "stablehlo.add"(%a) : (tensor<4xf32>) -> tensor<4xf32>', "expected 2 operands"),
+        ("  %0 = call @gone(%a) : (tensor<4xf32>) -> tensor<4xf32>", "gone"),
+    ],
+)
+def test_malformed_text_is_an_error_at_its_line(line: str, message: str) -> None:
+    error = next(d for d in diagnostics_of(HEAD + line + TAIL) if d["severity"] == "error")
+    assert message in error["message"]
+    assert error["location"].startswith("input:2:")
+    assert error["source"] == line.strip()
+
+
+@pytest.mark.parametrize("text", ["", "module {}", "\0\1\2", "module {" * 100, "}" * 100])
+def test_what_is_no_program_is_an_error(text: str) -> None:
+    assert diagnostics_of(text)
+
+
+def test_every_prefix_of_a_program_is_an_error_or_compiles() -> None:
+    text = HEAD + "  %0 = stablehlo.add %a, %a : tensor<4xf32>" + TAIL
+    for length in range(0, len(text) - 3, 3):
+        assert diagnostics_of(text[:length])
+
+
+def test_the_error_prints_its_parts_and_can_be_pickled() -> None:
+    with pytest.raises(scalify.CompileError) as caught:
+        scalify.compile(HEAD + "  %0 = stablehlo.add %a, %a : tensor<5xf32>" + TAIL)
+    text = str(caught.value)
+    assert "input:2:" in text and "| %0 = stablehlo.add" in text
+    assert "note: prior use here" in text and isinstance(caught.value, ValueError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == text
+
+
+def test_unknown_recipe_target_option_and_pipeline() -> None:
+    x = np.ones(3, np.float32)
+    with pytest.raises(scalify.CompileError, match="unknown recipe 'fp7': expected one of none"):
+        scalify.transform(jnp.sin, recipe="fp7")(x)
+    with pytest.raises(scalify.CompileError, match="unknown source of scales 'dice'"):
+        scalify.transform(jnp.sin, recipe='#scalify.recipe<"mine", scales = dice>')(x)
+    text = jax.jit(jnp.sin).lower(x).as_text()
+    with pytest.raises(scalify.CompileError, match="unknown target 'tpu'"):
+        scalify.compile(text, target="tpu")
+    with pytest.raises(ValueError, match=r"use scalify\.transform"):
+        scalify.compile(text, target="stablehlo")
+    with pytest.raises(scalify.CompileError, match="cannot read the pipeline 'scalify-impart'"):
+        scalify.opt(text, "scalify-impart")
+    with pytest.raises(ValueError, match="unknown option 'colour'"):
+        scalify._compiler.compile(text, '{"colour": "red"}')
+    with pytest.raises(ValueError, match="option 'strict' must be true or false"):
+        scalify._compiler.compile(text, '{"strict": 1}')
+
+
+def test_values_that_are_no_arrays_and_functions_that_are_none() -> None:
+    with pytest.raises(TypeError, match="mark the argument as static"):
+        scalify.transform(lambda x: x, recipe="none")("text")
+    with pytest.raises(TypeError, match="expected a function"):
+        scalify.transform(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected StableHLO text or bytes, not int"):
+        scalify.compile(3)  # type: ignore[arg-type]
+
+
+def test_errors_of_tracing_come_through() -> None:
+    def f(x: Any) -> Any:
+        return x if x > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        scalify.jit(f)(np.float32(1))
+
+
+def test_portable_artefacts_become_text(tmp_path: Any) -> None:
+    exported = jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct((4,), np.float32))
+    for data in (exported.mlir_module_serialized, bytes(exported.serialize())):
+        assert "stablehlo.sine" in to_text(data)
+    text = jax.jit(jnp.sin).lower(np.ones(3, np.float32)).as_text()
+    assert to_text(text) == to_text(text.encode()) == text
+    with pytest.raises(ValueError, match="not a portable"):
+        to_text(exported.mlir_module_serialized[:50])
+    with pytest.raises(ValueError, match="neither StableHLO text nor"):
+        to_text(b"\xff\xfe\x00")
+
+    path = tmp_path / "artefact"
+    path.write_bytes(exported.mlir_module_serialized)
+    command = [sys.executable, "-m", "scalify.portable"]
+    options: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "cwd": pathlib.Path(scalify.__file__).parents[1],
+    }
+    done = subprocess.run([*command, path], **options)
+    assert done.returncode == 0 and "stablehlo.sine" in done.stdout
+    done = subprocess.run([*command, tmp_path / "gone"], **options)
+    assert done.returncode == 1 and "No such file" in done.stderr
+
+
+def test_bytecode_is_refused_by_the_compiler_with_the_way_out() -> None:
+    with pytest.raises(scalify.CompileError, match=r"python -m scalify\.portable"):
+        scalify.opt("vhlo.add", "scalify-import")
