@@ -21,6 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "examples" / "llama"))
 
+import cli
 import data
 import model
 import optimizer
@@ -73,14 +74,9 @@ def main() -> int:
     parser.add_argument("--warm", type=int, default=2, help="untimed steps after compiling (2)")
     parser.add_argument("--recipes", nargs="*", default=["none", "fp8"], help="(none fp8)")
     parser.add_argument("--json", type=pathlib.Path, help="also write the numbers here")
-    parser.add_argument("--batch", type=int, default=TrainConfig.batch)
-    for field in dataclasses.fields(ModelConfig):
-        kind: Any = type(field.default)
-        parser.add_argument("--" + field.name.replace("_", "-"), type=kind, default=field.default)
+    cli.add_fields(parser, ModelConfig, TrainConfig)
     options = parser.parse_args()
-    names = [field.name for field in dataclasses.fields(ModelConfig)]
-    cfg = ModelConfig(**{name: getattr(options, name) for name in names})
-    plan = TrainConfig(batch=options.batch)
+    cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
 
     batches = data.train_batches(
         data.load(), 1 + options.warm + options.rounds, plan.batch, cfg.seq, plan.seed

@@ -23,6 +23,7 @@ import jax
 import ml_dtypes
 import numpy as np
 
+import cli
 import data
 import model
 import optimizer
@@ -198,18 +199,12 @@ def judge(where: str, grads: Grads, args: tuple[Any, Any], scales: Any, verbose:
 def main() -> int:
     """Runs the command; returns 0 where every bar holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=100, help="F32 steps between the two looks")
+    parser.add_argument("--look", type=int, default=100, help="F32 steps between the looks (100)")
     parser.add_argument("--verbose", action="store_true", help="one line an operand")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--batch", type=int, default=TrainConfig.batch)
-    for field in dataclasses.fields(ModelConfig):
-        kind: Any = type(field.default)
-        parser.add_argument("--" + field.name.replace("_", "-"), type=kind, default=field.default)
+    cli.add_fields(parser, ModelConfig, TrainConfig)
     options = parser.parse_args()
-    names = [field.name for field in dataclasses.fields(ModelConfig)]
-    cfg = ModelConfig(**{name: getattr(options, name) for name in names})
     # The schedule is the training run's own, of which the first steps are taken.
-    plan = TrainConfig(batch=options.batch, seed=options.seed)
+    cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
 
     import scalify
 
@@ -219,7 +214,7 @@ def main() -> int:
 
     text = data.load()
     params = model.init(jax.random.key(plan.seed), cfg)
-    batches = data.train_batches(text, options.steps + 1, plan.batch, cfg.seq, plan.seed)
+    batches = data.train_batches(text, options.look + 1, plan.batch, cfg.seq, plan.seed)
     scales = scalify.measure((params, batches[0]))
     good = judge("at init", grads, (params, batches[0]), scales, options.verbose)
 
@@ -228,7 +223,7 @@ def main() -> int:
     state = adamw.init(params)
     for batch in batches[:-1]:
         params, state, loss = step(params, state, batch)
-    where = f"after {options.steps} steps (loss {float(loss):.3f})"
+    where = f"after {options.look} steps (loss {float(loss):.3f})"
     good &= judge(where, grads, (params, batches[-1]), scales, options.verbose)
     print(f"\nnumerics: {'every bar holds' if good else 'a bar FAILS'}")
     return 0 if good else 1

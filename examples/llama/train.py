@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+import cli
 import data
 import generate
 import model
@@ -49,12 +50,9 @@ def compiled(
 ) -> Callable[..., Any]:
     """Returns `fn` compiled: by Scalify, by XLA after Scalify's rewrite, or by XLA alone.
 
-    Raises:
-        ValueError: a recipe was asked of plain jax.jit.
+    Plain jax.jit knows no recipe: it is given "none" only.
     """
     if backend == "jax":
-        if recipe != "none":
-            raise ValueError(f"backend 'jax' knows no recipe '{recipe}'; use 'transform'")
         return jax.jit(fn, donate_argnums=donate)
     import scalify
 
@@ -149,27 +147,17 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--alone", action="store_true", help="leave the F32 run out")
     parser.add_argument("--max-gap", type=float, help="exit with 1 where the gap is wider, in %%")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/llama.html"))
-    for config in (ModelConfig, TrainConfig):
-        for field in dataclasses.fields(config):
-            option = "--" + field.name.replace("_", "-")
-            kind: Any = type(field.default)
-            parser.add_argument(option, type=kind, default=field.default, help=f"({field.default})")
-    return parser.parse_args()
-
-
-def configs(options: argparse.Namespace) -> tuple[ModelConfig, TrainConfig]:
-    """Returns the configurations that the options describe."""
-    made: list[Any] = []
-    for config in (ModelConfig, TrainConfig):
-        names = [field.name for field in dataclasses.fields(config)]
-        made.append(config(**{name: getattr(options, name) for name in names}))
-    return made[0], made[1]
+    cli.add_fields(parser, ModelConfig, TrainConfig)
+    options = parser.parse_args()
+    if options.backend == "jax" and options.recipe != "none":
+        parser.error(f"backend 'jax' knows no recipe '{options.recipe}'; use 'transform'")
+    return options
 
 
 def main() -> int:
     """Runs the command; returns its exit status."""
     options = parse()
-    cfg, plan = configs(options)
+    cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
     text = data.load()
     tokens = plan.batch * cfg.seq
     count = sum(
