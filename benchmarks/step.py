@@ -62,7 +62,7 @@ def contenders(cfg: ModelConfig, plan: TrainConfig, recipes: list[str]) -> list[
         name = "f32" if recipe == "none" else recipe
         found.append(Contender(f"scalify {name}", ours, cfg, plan))
         if recipe != "none":
-            rewritten = jax.jit(scalify.transform(step, recipe=recipe), donate_argnums=(0, 1))
+            rewritten = scalify.transform(step, recipe=recipe, donate_argnums=(0, 1))
             found.append(Contender(f"jax.jit {name}", rewritten, cfg, plan))
     return found
 

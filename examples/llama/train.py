@@ -57,7 +57,7 @@ def compiled(
     import scalify
 
     if backend == "transform":
-        return jax.jit(scalify.transform(fn, recipe=recipe), donate_argnums=donate)
+        return scalify.transform(fn, recipe=recipe, donate_argnums=donate)
     return scalify.jit(fn, recipe=recipe, target="cpu", donate_argnums=donate)
 
 

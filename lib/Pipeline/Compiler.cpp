@@ -168,8 +168,11 @@ LogicalResult Compilation::runStage(Stage stage) {
   buildStage(stage, toStableHLO, stageOptions, manager);
   if (failed(manager.run(*module)))
     return failure();
-  if (stage == Stage::Precision)
+  if (stage == Stage::Precision) {
     rows = buildReport(*module);
+    if (!toStableHLO)
+      attachReport(*module, rows);
+  }
   return writeSnapshot(stage);
 }
 

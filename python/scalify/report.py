@@ -143,7 +143,7 @@ def _page(report: Report) -> str:
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>Scales and formats</title>"
         f"<style>{_STYLE}</style><h1>Scales and formats</h1>"
         f"<pre>{html.escape(report.summary())}</pre>"
-        "<input placeholder='show rows that contain ...' aria-label='filter'>"
+        "<label>Show rows that contain <input></label>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         f"<script>{_SCRIPT}</script></html>\n"
     )
