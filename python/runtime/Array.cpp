@@ -24,7 +24,8 @@ nb::tuple shapeOf(const Array &self) {
 }
 
 /// NumPy's protocol: a view where possible, a copy where asked or needed.
-nb::object asNumpy(const Array &self, nb::object dtype, nb::object copy) {
+nb::object asNumpy(const Array &self, const nb::object &dtype,
+                   const nb::object &copy) {
   nb::object array = numpyView(self.live(), self.type());
   bool wantsCopy = !copy.is_none() && nb::cast<bool>(copy);
   if (!dtype.is_none() &&
@@ -49,7 +50,7 @@ std::string repr(const Array &self) {
 }
 
 /// A copy of any array-like in a slot of its own, ready to be donated.
-Array fromAny(nb::handle object, nb::object dtype) {
+Array fromAny(nb::handle object, const nb::object &dtype) {
   TensorType want;
   if (!dtype.is_none()) {
     nb::object np = nb::module_::import_("numpy");

@@ -77,12 +77,12 @@ struct Call {
 
 class Executable {
 public:
-  Executable(nb::object source, int threads);
+  Executable(const nb::object &source, int threads);
   ~Executable() { scalify_rt_free(handle); }
   Executable(const Executable &) = delete;
   Executable &operator=(const Executable &) = delete;
 
-  nb::tuple run(nb::sequence inputs, const std::string &function);
+  nb::tuple run(const nb::sequence &inputs, const std::string &function);
   nb::list health() const;
   nb::list profile() const;
   const char *manifest() const { return scalify_rt_manifest(handle); }
@@ -100,7 +100,7 @@ private:
   std::vector<Parameter> arguments, results;
 };
 
-Executable::Executable(nb::object source, int threads) {
+Executable::Executable(const nb::object &source, int threads) {
   scalify_rt_options options = {};
   options.threads = threads;
   if (nb::isinstance<nb::bytes>(source)) {
@@ -155,7 +155,8 @@ void Executable::bindInput(Call &call, size_t index, nb::handle input) const {
   call.alive.push_back(view.owner);
 }
 
-nb::tuple Executable::run(nb::sequence inputs, const std::string &function) {
+nb::tuple Executable::run(const nb::sequence &inputs,
+                          const std::string &function) {
   if (nb::len(inputs) != arguments.size())
     throw nb::value_error(("the step takes " +
                            std::to_string(arguments.size()) +

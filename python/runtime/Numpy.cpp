@@ -85,7 +85,9 @@ HostView fromNumpy(nb::object array) {
     shape.push_back(nb::cast<int64_t>(extent));
   view.type = *makeTensorType(view.type.dtype, std::move(shape));
   nb::object data = array.attr("__array_interface__")["data"];
-  view.data = reinterpret_cast<const void *>(nb::cast<uintptr_t>(data[0]));
+  // NumPy gives the address as a number.
+  auto address = nb::cast<uintptr_t>(data[0]);
+  view.data = reinterpret_cast<const void *>(address); // NOLINT
   view.owner = std::move(array);
   return view;
 }

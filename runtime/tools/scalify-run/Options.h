@@ -1,0 +1,28 @@
+// The command line of scalify-run.
+#ifndef SCALIFY_RUNTIME_TOOLS_OPTIONS_H
+#define SCALIFY_RUNTIME_TOOLS_OPTIONS_H
+
+#include <string>
+
+namespace scalify::rt {
+
+struct Options {
+  std::string artefact;
+  std::string input;
+  std::string output;
+  std::string function = "step";
+  int steps = 1;
+  int threads = 0;
+  bool profile = false;
+  bool health = false;
+  bool help = false;
+};
+
+/// Throws std::runtime_error on what it does not know.
+Options parseOptions(int argc, char **argv);
+
+extern const char *const usage;
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_TOOLS_OPTIONS_H

@@ -1,0 +1,165 @@
+#include "StepRunner.h"
+#include "support/FloatFormats.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+using namespace scalify::rt;
+
+void scalify::rt::check(scalify_rt_status status) {
+  if (status != SCALIFY_RT_OK)
+    throw std::runtime_error(scalify_rt_last_error());
+}
+
+namespace {
+Memory allocate(int64_t bytes) {
+  // Whole cache lines, and never nothing: an empty tensor has an address too.
+  void *memory =
+      std::aligned_alloc(64, (static_cast<size_t>(bytes) + 64) / 64 * 64);
+  if (!memory)
+    throw std::bad_alloc();
+  return Memory(memory);
+}
+
+/// True if `file` holds one `arg` per step along its first dimension.
+bool isStack(const TensorType &file, const TensorType &arg) {
+  return file.dtype == arg.dtype && file.shape.size() == arg.shape.size() + 1 &&
+         file.shape[0] > 0 &&
+         std::equal(arg.shape.begin(), arg.shape.end(), file.shape.begin() + 1);
+}
+
+std::string scalarText(const TensorType &type, const void *data) {
+  char text[40];
+  if (isNarrowFloat(type.dtype)) {
+    float value;
+    convertToF32(type.dtype, data, &value, 1);
+    std::snprintf(text, sizeof(text), "%.7g", double(value));
+  } else if (type.dtype == DType::F64) {
+    std::snprintf(text, sizeof(text), "%.15g",
+                  *static_cast<const double *>(data));
+  } else {
+    // Integers are little endian; the sign is in the last byte.
+    int64_t value = 0;
+    std::memcpy(&value, data, static_cast<size_t>(type.bytes));
+    int spare = static_cast<int>(64 - 8 * type.bytes);
+    bool isSigned = type.dtype >= DType::I8 && type.dtype <= DType::I64;
+    if (isSigned)
+      value =
+          static_cast<int64_t>(static_cast<uint64_t>(value) << spare) >> spare;
+    std::snprintf(text, sizeof(text), "%lld", static_cast<long long>(value));
+  }
+  return text;
+}
+} // namespace
+
+StepRunner::Slot StepRunner::describe(const scalify_rt_tensor &tensor) {
+  Slot slot;
+  slot.name = tensor.name;
+  slot.type = *makeTensorType(
+      *parseDType(tensor.dtype),
+      std::vector<int64_t>(tensor.shape, tensor.shape + tensor.rank));
+  slot.alias = tensor.alias;
+  return slot;
+}
+
+StepRunner::StepRunner(const Options &chosen) : options(chosen) {
+  scalify_rt_options load = {};
+  load.threads = options.threads;
+  scalify_rt_executable *raw = nullptr;
+  check(scalify_rt_load_file(options.artefact.c_str(), &load, &raw));
+  executable.reset(raw);
+  scalify_rt_tensor tensor;
+  for (int32_t i = 0; i < scalify_rt_num_args(raw); ++i) {
+    check(scalify_rt_arg(raw, i, &tensor));
+    args.push_back(describe(tensor));
+  }
+  for (int32_t i = 0; i < scalify_rt_num_results(raw); ++i) {
+    check(scalify_rt_result(raw, i, &tensor));
+    results.push_back(describe(tensor));
+    if (results.back().alias < 0)
+      results.back().memory = allocate(results.back().type.bytes);
+  }
+}
+
+void StepRunner::bindArgument(Slot &arg, size_t index) {
+  std::string position = "arg" + std::to_string(index);
+  const FileTensor *tensor = file->find(arg.name);
+  if (!tensor)
+    tensor = file->find(position);
+  if (!tensor)
+    throw std::runtime_error(
+        "argument '" + arg.name + "' (" + toString(arg.type) +
+        ") is missing in '" + options.input +
+        "'; store it under that name or as '" + position + "'");
+  if (arg.alias < 0 && isStack(tensor->type, arg.type)) {
+    arg.slices = tensor->data;
+    arg.numSlices = tensor->type.shape[0];
+  } else if (!(tensor->type == arg.type)) {
+    throw std::runtime_error("argument '" + arg.name + "' takes " +
+                             toString(arg.type) + ", the tensor in '" +
+                             options.input + "' is " + toString(tensor->type));
+  }
+  arg.memory = allocate(arg.type.bytes);
+  std::memcpy(arg.memory.get(), tensor->data,
+              static_cast<size_t>(arg.type.bytes));
+}
+
+void StepRunner::bind() {
+  if (args.empty())
+    return;
+  if (options.input.empty())
+    throw std::runtime_error("the step takes " + std::to_string(args.size()) +
+                             " arguments; give a safetensors file with --in");
+  file = std::make_unique<SafetensorsFile>(options.input);
+  for (size_t i = 0; i < args.size(); ++i)
+    bindArgument(args[i], i);
+}
+
+double StepRunner::run(int64_t step) {
+  std::vector<void *> in, out;
+  for (Slot &arg : args) {
+    if (arg.slices)
+      std::memcpy(arg.memory.get(),
+                  arg.slices + step % arg.numSlices * arg.type.bytes,
+                  static_cast<size_t>(arg.type.bytes));
+    in.push_back(arg.memory.get());
+  }
+  for (Slot &result : results)
+    out.push_back(result.memory.get());
+  auto start = std::chrono::steady_clock::now();
+  check(scalify_rt_run(executable.get(), options.function.c_str(), in.data(),
+                       static_cast<int32_t>(in.size()), out.data(),
+                       static_cast<int32_t>(out.size())));
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  return seconds.count();
+}
+
+const void *StepRunner::resultData(size_t index) const {
+  const Slot &result = results[index];
+  return result.alias >= 0 ? args[size_t(result.alias)].memory.get()
+                           : result.memory.get();
+}
+
+std::string StepRunner::scalars() const {
+  std::string text;
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].type.shape.empty() && results[i].alias < 0)
+      text += "  " + results[i].name + " " +
+              scalarText(results[i].type, resultData(i));
+  return text;
+}
+
+void StepRunner::write(const std::string &path) const {
+  std::vector<NamedTensor> tensors;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Slot &result = results[i];
+    tensors.push_back(
+        {result.alias >= 0 ? args[size_t(result.alias)].name : result.name,
+         result.type, resultData(i)});
+  }
+  writeSafetensors(path, std::move(tensors));
+}

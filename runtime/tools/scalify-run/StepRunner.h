@@ -1,0 +1,66 @@
+// One artefact with memory for its arguments and results.
+#ifndef SCALIFY_RUNTIME_TOOLS_STEPRUNNER_H
+#define SCALIFY_RUNTIME_TOOLS_STEPRUNNER_H
+
+#include "Options.h"
+#include "Safetensors.h"
+#include "scalify/runtime.h"
+
+#include <cstdlib>
+#include <memory>
+
+namespace scalify::rt {
+
+struct FreeExecutable {
+  void operator()(scalify_rt_executable *exe) const { scalify_rt_free(exe); }
+};
+struct FreeMemory {
+  void operator()(void *memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<void, FreeMemory>;
+
+class StepRunner {
+public:
+  /// Loads the artefact; throws std::runtime_error.
+  explicit StepRunner(const Options &options);
+
+  /// Takes the arguments from the input file: each must be there with its
+  /// type.
+  void bind();
+
+  /// Runs one step; returns its seconds. `step` chooses the slice of inputs
+  /// that hold one per step.
+  double run(int64_t step);
+
+  /// "result[1] 4.158883 ..." for the scalar results of the last step.
+  std::string scalars() const;
+
+  void write(const std::string &path) const;
+  scalify_rt_executable *handle() const { return executable.get(); }
+
+private:
+  struct Slot {
+    std::string name;
+    TensorType type;
+    int32_t alias = -1;
+    Memory memory; // null for donated results and for sliced arguments
+    const char *slices = nullptr; // an argument with one slice per step
+    int64_t numSlices = 0;
+  };
+
+  static Slot describe(const scalify_rt_tensor &tensor);
+  void bindArgument(Slot &arg, size_t index);
+  const void *resultData(size_t index) const;
+
+  Options options;
+  std::unique_ptr<scalify_rt_executable, FreeExecutable> executable;
+  std::unique_ptr<SafetensorsFile> file;
+  std::vector<Slot> args, results;
+};
+
+/// Turns a failed status into an exception with the runtime's text.
+void check(scalify_rt_status status);
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_TOOLS_STEPRUNNER_H

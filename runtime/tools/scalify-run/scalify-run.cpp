@@ -1,0 +1,53 @@
+// Runs a compiled step from the command line. Needs the runtime only: no
+// compiler library is linked, so that an artefact can be run and timed on
+// machines that have none.
+#include "Profile.h"
+#include "StepRunner.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+using namespace scalify::rt;
+
+namespace {
+void runSteps(StepRunner &runner, const Options &options) {
+  double total = 0, best = 0;
+  for (int step = 0; step < options.steps; ++step) {
+    double seconds = runner.run(step);
+    total += seconds;
+    best = step == 0 ? seconds : std::min(best, seconds);
+    std::printf("step %d%s\n", step + 1, runner.scalars().c_str());
+  }
+  std::printf("%d steps, mean %.3f ms, best %.3f ms, %d threads\n",
+              options.steps, 1e3 * total / options.steps, 1e3 * best,
+              scalify_rt_threads(runner.handle()));
+}
+
+void runTool(const Options &options) {
+  StepRunner runner(options);
+  runner.bind();
+  check(scalify_rt_set_profiling(runner.handle(), options.profile));
+  runSteps(runner, options);
+  if (options.profile)
+    std::printf("%s", profileTable(runner.handle()).c_str());
+  if (options.health)
+    std::printf("%s", healthTable(runner.handle()).c_str());
+  if (!options.output.empty())
+    runner.write(options.output);
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    Options options = parseOptions(argc, argv);
+    if (options.help)
+      std::printf("%s", usage);
+    else
+      runTool(options);
+    return 0;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "scalify-run: error: %s\n", error.what());
+    return 1;
+  }
+}

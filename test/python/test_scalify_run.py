@@ -1,0 +1,198 @@
+"""scalify-run on artefacts assembled by hand; safetensors files by a writer of our own here."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hand_artefact import KERNELS, build_kernels, pack, train_step
+
+N = 64
+BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD") or pathlib.Path(__file__).parents[2] / "build")
+TOOL = BUILD / "bin" / "scalify-run"
+NAMES = {
+    "F32": np.float32,
+    "BF16": ml_dtypes.bfloat16,
+    "F8_E4M3": ml_dtypes.float8_e4m3fn,
+    "F8_E5M2": ml_dtypes.float8_e5m2,
+    "F16": np.float16,
+    "I32": np.int32,
+    "I64": np.int64,
+    "U32": np.uint32,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
+
+
+def save(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+    header: dict[str, Any] = {"__metadata__": {"format": "np"}}
+    body = b""
+    for name, value in tensors.items():
+        spelling = next(k for k, v in NAMES.items() if value.dtype == v)
+        data = value.tobytes()
+        offsets = [len(body), len(body) + len(data)]
+        header[name] = {"dtype": spelling, "shape": value.shape, "data_offsets": offsets}
+        body += data
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def read(path: pathlib.Path) -> dict[str, np.ndarray]:
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    body = data[8 + length :]
+    assert (8 + length) % 8 == 0
+    out, covered = {}, 0
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        covered += end - begin
+        dtype = np.dtype(NAMES[entry["dtype"]])
+        assert begin % dtype.itemsize == 0
+        out[name] = np.frombuffer(body[begin:end], dtype).reshape(entry["shape"])
+    assert covered == len(body)
+    return out
+
+
+class Bench:
+    """A folder with an artefact and its input."""
+
+    def __init__(self, folder: pathlib.Path, code: bytes) -> None:
+        self.folder = folder
+        self.step = folder / "step.scalify"
+        self.step.write_bytes(pack(train_step(N), code))
+        self.state = folder / "state.safetensors"
+        self.out = folder / "next.safetensors"
+        rng = np.random.default_rng(0)
+        self.tensors = {
+            "params['w']": rng.normal(size=N).astype("f4") * 2,
+            "batch['g']": rng.normal(size=N).astype("f4"),
+            "x": np.arange(6, dtype="f4").reshape(2, 3).astype(ml_dtypes.bfloat16),
+        }
+        save(self.state, self.tensors)
+
+    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [str(TOOL), str(self.step), "--in", str(self.state), *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def error(self, *more: str) -> str:
+        done = self.run(*more)
+        assert done.returncode == 1
+        assert done.stderr.startswith("scalify-run: error: ")
+        return done.stderr
+
+
+@pytest.fixture(scope="module")
+def code() -> bytes:
+    return build_kernels(KERNELS)
+
+
+@pytest.fixture
+def bench(tmp_path: pathlib.Path, code: bytes) -> Bench:
+    return Bench(tmp_path, code)
+
+
+def test_steps_feed_donated_results_back(bench: Bench) -> None:
+    done = bench.run("--out", str(bench.out), "--steps=3", "--threads", "2")
+    assert done.returncode == 0, done.stderr
+    w, g = bench.tensors["params['w']"], bench.tensors["batch['g']"]
+    losses = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("step ")]
+    for loss in losses:
+        w = w - np.float32(0.5) * g
+        assert float(loss) == pytest.approx(float(w.sum()), rel=1e-4)
+    assert len(losses) == 3 and "2 threads" in done.stdout
+    result = read(bench.out)
+    assert set(result) == {"params['w']", "result[1]", "result[2]"}
+    np.testing.assert_array_equal(result["params['w']"], w)
+    np.testing.assert_array_equal(result["result[2]"], bench.tensors["x"])
+
+
+def test_positional_names_and_a_batch_per_step(bench: Bench) -> None:
+    rng = np.random.default_rng(1)
+    batches = rng.normal(size=(2, N)).astype("f4")
+    w, x = bench.tensors["params['w']"], bench.tensors["x"]
+    save(bench.state, {"arg0": w, "arg1": batches, "arg2": x})
+    done = bench.run("--steps", "3", "--out", str(bench.out))
+    assert done.returncode == 0, done.stderr
+    for i in (0, 1, 0):
+        w = w - np.float32(0.5) * batches[i]
+    np.testing.assert_array_equal(read(bench.out)["params['w']"], w)
+
+
+def test_profile_and_health(bench: Bench) -> None:
+    done = bench.run("--profile", "--health", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if "GFLOP/s" in line)
+    rows = [line.split() for line in lines[start + 1 : start + 4]]
+    assert {row[-1] for row in rows} == {"update", "loss", "words"}
+    times = [float(row[0]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    assert sum(float(row[1]) for row in rows) == pytest.approx(100, abs=0.3)
+    w = bench.tensors["params['w']"] - bench.tensors["batch['g']"]
+    assert lines[-1].split()[:3] == [str(int((w > 1).sum())), "0", str(N)]
+
+
+def test_errors_are_clear(bench: Bench, tmp_path: pathlib.Path) -> None:
+    def with_state(**changes: Any) -> str:
+        tensors = {**bench.tensors, **changes.pop("edit", {})}
+        save(bench.state, {k: v for k, v in tensors.items() if k != changes.get("drop")})
+        return bench.error()
+
+    assert "argument 'x' (bf16[2,3]) is missing" in with_state(drop="x")
+    assert "takes f32[64], the tensor" in with_state(edit={"params['w']": np.ones(63, "f4")})
+    assert "is i32[64]" in with_state(edit={"batch['g']": np.ones(N, "i4")})
+    save(bench.state, bench.tensors)
+    assert "unknown option '--stops'" in bench.error("--stops", "1")
+    assert "at least 1, not '0'" in bench.error("--steps", "0")
+    assert "no function 'rescale'" in bench.error("--function=rescale")
+    assert "cannot be written" in bench.error("--out", str(tmp_path / "absent" / "x"))
+    whole = bench.step.read_bytes()
+    bench.step.write_bytes(whole[:-1])
+    assert "truncated" in bench.error()
+    bench.step.unlink()
+    assert "No such file" in bench.error()
+
+
+def test_truncated_safetensors(bench: Bench) -> None:
+    whole = bench.state.read_bytes()
+    for size in [*range(0, 200, 7), len(whole) - 1, len(whole) - 100]:
+        bench.state.write_bytes(whole[:size])
+        assert "truncated" in bench.error(), size
+
+
+def test_malformed_safetensors(bench: Bench) -> None:
+    def with_header(header: Any) -> str:
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        bench.state.write_bytes(struct.pack("<Q", len(text)) + text + b"\0" * 256)
+        return bench.error()
+
+    def entry(**change: Any) -> dict[str, Any]:
+        base = {"dtype": "F32", "shape": [N], "data_offsets": [0, 4 * N]}
+        return {"params['w']": {**base, **change}}
+
+    assert "no JSON object" in with_header(b"{{{")
+    assert "no JSON object" in with_header([1])
+    assert "'F31' is not supported" in with_header(entry(dtype="F31"))
+    assert "is no extent" in with_header(entry(shape=[-N]))
+    assert "is no extent" in with_header(entry(shape=["64"]))
+    assert "span 252 bytes" in with_header(entry(data_offsets=[0, 4 * N - 4]))
+    assert "out of range" in with_header(entry(data_offsets=[-4, 4 * N]))
+    assert "out of range" in with_header(entry(shape=[2**62, 2**62]))
+    assert "truncated" in with_header(entry(data_offsets=[4, 4 * N + 4]))
+    assert "two data_offsets" in with_header(entry(data_offsets=[0]))
+    assert "two data_offsets" in with_header({"params['w']": 1})
+
+
+def test_help_and_no_arguments() -> None:
+    done = subprocess.run([str(TOOL), "--help"], capture_output=True, text=True, check=True)
+    assert "--profile" in done.stdout
+    done = subprocess.run([str(TOOL)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "no artefact given" in done.stderr
