@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +91,10 @@ def plot(
 
 
 def grid(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns a table of rows that share their keys."""
+    """Returns a table of rows, a column for every key."""
     if not rows:
         return ""
-    keys = list(rows[0])
+    keys = list(dict.fromkeys(key for row in rows for key in row))
 
     def cell(value: Any) -> str:
         kind = ' class="n"' if isinstance(value, int | float) else ""
@@ -110,23 +109,24 @@ def grid(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def scales(run: Run) -> str:
-    """Returns a plot of log2(scale) in program order, one colour a format, and its table."""
-    scaled = [
-        (index, row)
-        for index, row in enumerate(run.report)
-        if isinstance(row.get("scale"), int | float) and row["scale"] > 0
-    ]
-    if not scaled:
+    """Returns a plot of the casts' log2(scale) in program order, and the whole report's table."""
+    casts = [row for row in run.report if row["op"] == "quantize" and row["scale"] is not None]
+    if not casts:
         return ""
-    formats = sorted({str(row.get("format")) for _, row in scaled})
-    dots, lines = [], []
-    for colour, name in zip(COLOURS * len(formats), formats, strict=False):
-        points = [(i, math.log2(r["scale"])) for i, r in scaled if str(r.get("format")) == name]
+    kinds = sorted({f"{row['phase']}, {row['format']}" for row in casts})
+    dots: list[tuple[str, list[Point]]] = []
+    lines: list[tuple[str, str, list[Point], float]] = []
+    for colour, kind in zip(COLOURS * len(kinds), kinds, strict=False):
+        points = [
+            (float(index), float(row["scale"]))
+            for index, row in enumerate(casts)
+            if f"{row['phase']}, {row['format']}" == kind
+        ]
         dots.append((colour, points))
-        lines.append((name, colour, points[:1], 1.0))
+        lines.append((kind, colour, points[:1], 1.0))
     return (
         f"<h2>Scales of the {html.escape(run.recipe)} run</h2>"
-        + plot(lines, dots, ("value, in program order", "log2(scale)"))
+        + plot(lines, dots, ("quantising cast, in program order", "log2(scale)"))
         + f"<details><summary>{len(run.report)} values</summary>{grid(run.report)}</details>"
     )
 

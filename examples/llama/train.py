@@ -62,7 +62,7 @@ def compiled(
 
 
 def rows(step: Any, name: str) -> list[dict[str, Any]]:
-    """Returns the rows of step.report() or step.health(); none for plain jax.jit."""
+    """Returns the rows of step.report() or step.health(); none where there is no such method."""
     method = getattr(step, name, None)
     return [dict(row) for row in method()] if method else []
 
