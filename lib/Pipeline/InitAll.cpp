@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 #include "scalify/Pipeline/Stages.h"
@@ -17,6 +18,7 @@
 void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<stablehlo::StableHLODialect>();
   registry.insert<chlo::CHLODialect>();
+  registry.insert<sdy::SdyDialect>();
   registry.insert<ScalifyDialect>();
   registerScaleRules(registry);
 }

@@ -2,6 +2,7 @@
 
 #include "scalify/Dialect/CHLO/CHLO.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/Transforms/InliningUtils.h"
 
 using namespace mlir;
@@ -24,9 +25,18 @@ struct Inliner : DialectInlinerInterface {
 } // namespace
 
 void CHLODialect::initialize() {
+  registerAttributes();
   addOperations<
 #define GET_OP_LIST
 #include "scalify/Dialect/CHLO/CHLOOps.cpp.inc"
       >();
   addInterfaces<Inliner>();
+}
+
+Operation *CHLODialect::materializeConstant(OpBuilder &builder, Attribute value,
+                                            Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getShapedType() != type)
+    return nullptr;
+  return scalify::stablehlo::ConstantOp::create(builder, loc, elements);
 }

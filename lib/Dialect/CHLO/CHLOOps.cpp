@@ -67,5 +67,48 @@ bool TopKOp::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {
   return areCompatibleTypes(lhs, rhs);
 }
 
+LogicalResult RaggedDotOp::verify() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType());
+  auto rhs = cast<RankedTensorType>(getRhs().getType());
+  RaggedDotDimensionNumbersAttr dims = getRaggedDotDimensionNumbers();
+  auto checkDims = [&](StringRef what, ArrayRef<int64_t> list,
+                       RankedTensorType type) -> LogicalResult {
+    for (int64_t dim : list)
+      if (dim < 0 || dim >= type.getRank())
+        return emitOpError() << "needs " << what << " dimensions of " << type
+                             << " but got " << dim;
+    return success();
+  };
+  if (dims.getLhsRaggedDimensions().size() != 1)
+    return emitOpError() << "needs one ragged dimension but got "
+                         << dims.getLhsRaggedDimensions().size();
+  if (dims.getRhsGroupDimensions().size() > 1)
+    return emitOpError() << "needs at most one group dimension but got "
+                         << dims.getRhsGroupDimensions().size();
+  if (dims.getLhsBatchingDimensions().size() !=
+          dims.getRhsBatchingDimensions().size() ||
+      dims.getLhsContractingDimensions().size() !=
+          dims.getRhsContractingDimensions().size())
+    return emitOpError("needs as many lhs as rhs batching and contracting "
+                       "dimensions");
+  if (failed(checkDims("batching", dims.getLhsBatchingDimensions(), lhs)) ||
+      failed(checkDims("batching", dims.getRhsBatchingDimensions(), rhs)) ||
+      failed(
+          checkDims("contracting", dims.getLhsContractingDimensions(), lhs)) ||
+      failed(
+          checkDims("contracting", dims.getRhsContractingDimensions(), rhs)) ||
+      failed(checkDims("ragged", dims.getLhsRaggedDimensions(), lhs)) ||
+      failed(checkDims("group", dims.getRhsGroupDimensions(), rhs)))
+    return failure();
+  return success();
+}
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state,
+                       ElementsAttr value) {
+  build(builder, state, cast<RankedTensorType>(value.getType()), value);
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
 #define GET_OP_CLASSES
 #include "scalify/Dialect/CHLO/CHLOOps.cpp.inc"

@@ -217,124 +217,46 @@ void printVariadicOperandWithAttribute(OpAsmPrinter &printer, Operation *,
       [&] { printer << ' '; });
 }
 
-//===----------------------------------------------------------------------===//
-// Dots
-//===----------------------------------------------------------------------===//
-
-static ParseResult parseDimList(AsmParser &parser,
-                                SmallVectorImpl<int64_t> &dims) {
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Square,
-      [&] { return parser.parseInteger(dims.emplace_back()); });
+ParseResult parseCustomCallTarget(AsmParser &parser, StringAttr &target) {
+  return parser.parseSymbolName(target);
 }
 
-static ParseResult parseDimPair(AsmParser &parser,
-                                SmallVectorImpl<int64_t> &lhs,
-                                SmallVectorImpl<int64_t> &rhs) {
-  if (parser.parseEqual() || parseDimList(parser, lhs) ||
-      parser.parseKeyword("x") || parseDimList(parser, rhs))
+void printCustomCallTarget(AsmPrinter &printer, Operation *,
+                           StringAttr target) {
+  printer.printSymbolName(target.getValue());
+}
+
+ParseResult parseVariadicSameOperandsAndResultType(
+    OpAsmParser &parser, ArrayRef<OpAsmParser::UnresolvedOperand> operands,
+    SmallVectorImpl<Type> &types, Type &result) {
+  types.resize(operands.size());
+  SmallVector<Type *> pointers;
+  for (Type &type : types)
+    pointers.push_back(&type);
+  return parseSameTypes(parser, pointers, result);
+}
+
+void printVariadicSameOperandsAndResultType(OpAsmPrinter &printer, Operation *,
+                                            OperandRange, TypeRange types,
+                                            Type result) {
+  printSameTypes(printer, llvm::to_vector(types), result);
+}
+
+ParseResult parseTupleOpType(OpAsmParser &parser,
+                             SmallVectorImpl<Type> &operands, Type &result) {
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseType(result))
     return failure();
+  auto tuple = dyn_cast<TupleType>(result);
+  if (!tuple)
+    return parser.emitError(loc) << "expected a tuple type but got " << result;
+  llvm::append_range(operands, tuple.getTypes());
   return success();
 }
 
-ParseResult parseDotDimensionNumbers(AsmParser &parser,
-                                     DotDimensionNumbersAttr &dims) {
-  SmallVector<int64_t> lhsBatch, rhsBatch, lhsContract, rhsContract;
-  if (succeeded(parser.parseOptionalKeyword("batching_dims")))
-    if (parseDimPair(parser, lhsBatch, rhsBatch) || parser.parseComma())
-      return failure();
-  if (parser.parseKeyword("contracting_dims") ||
-      parseDimPair(parser, lhsContract, rhsContract))
-    return failure();
-  dims = DotDimensionNumbersAttr::get(parser.getContext(), lhsBatch, rhsBatch,
-                                      lhsContract, rhsContract);
-  return success();
-}
-
-static void printDimPair(AsmPrinter &printer, StringRef name,
-                         ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs) {
-  raw_ostream &os = printer.getStream();
-  os << name << " = [";
-  llvm::interleaveComma(lhs, os);
-  os << "] x [";
-  llvm::interleaveComma(rhs, os);
-  os << ']';
-}
-
-void printDotDimensionNumbers(AsmPrinter &printer, Operation *,
-                              DotDimensionNumbersAttr dims) {
-  ArrayRef<int64_t> lhsBatch = dims.getLhsBatchingDimensions();
-  ArrayRef<int64_t> rhsBatch = dims.getRhsBatchingDimensions();
-  if (!lhsBatch.empty() || !rhsBatch.empty()) {
-    printDimPair(printer, "batching_dims", lhsBatch, rhsBatch);
-    printer << ", ";
-  }
-  printDimPair(printer, "contracting_dims", dims.getLhsContractingDimensions(),
-               dims.getRhsContractingDimensions());
-}
-
-static ParseResult parsePrecisionList(AsmParser &parser, ArrayAttr &precision) {
-  SmallVector<Attribute> values;
-  auto parseOne = [&]() -> ParseResult {
-    StringRef name;
-    SMLoc loc = parser.getCurrentLocation();
-    if (parser.parseKeyword(&name))
-      return failure();
-    std::optional<Precision> value = symbolizePrecision(name);
-    if (!value)
-      return parser.emitError(loc)
-             << "expected DEFAULT, HIGH or HIGHEST but got '" << name << "'";
-    values.push_back(PrecisionAttr::get(parser.getContext(), *value));
-    return success();
-  };
-  if (parser.parseEqual() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
-    return failure();
-  precision = parser.getBuilder().getArrayAttr(values);
-  return success();
-}
-
-ParseResult parsePrecisionAndAlgorithm(AsmParser &parser, ArrayAttr &precision,
-                                       DotAlgorithmAttr &algorithm) {
-  while (succeeded(parser.parseOptionalComma())) {
-    SMLoc loc = parser.getCurrentLocation();
-    StringRef name;
-    if (parser.parseKeyword(&name))
-      return failure();
-    if (name == "precision" && !precision && !algorithm) {
-      if (parsePrecisionList(parser, precision))
-        return failure();
-    } else if (name == "algorithm" && !algorithm) {
-      if (parser.parseEqual())
-        return failure();
-      algorithm = dyn_cast_or_null<DotAlgorithmAttr>(
-          DotAlgorithmAttr::parse(parser, Type()));
-      if (!algorithm)
-        return failure();
-    } else {
-      return parser.emitError(loc) << "unexpected '" << name
-                                   << "', expected precision, then algorithm";
-    }
-  }
-  return success();
-}
-
-void printPrecisionAndAlgorithm(AsmPrinter &printer, Operation *,
-                                ArrayAttr precision,
-                                DotAlgorithmAttr algorithm) {
-  if (precision && !precision.empty()) {
-    printer << ", precision = [";
-    llvm::interleaveComma(
-        precision.getAsRange<PrecisionAttr>(), printer,
-        [&](PrecisionAttr attr) {
-          printer << stringifyPrecision(attr.getValue());
-        });
-    printer << ']';
-  }
-  if (algorithm) {
-    printer << ", algorithm = ";
-    algorithm.print(printer);
-  }
+void printTupleOpType(OpAsmPrinter &printer, Operation *, TypeRange,
+                      Type result) {
+  printer << result;
 }
 
 } // namespace scalify::stablehlo

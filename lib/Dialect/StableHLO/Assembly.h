@@ -115,6 +115,56 @@ void printPrecisionAndAlgorithm(mlir::AsmPrinter &printer, mlir::Operation *op,
                                 mlir::ArrayAttr precision,
                                 DotAlgorithmAttr algorithm);
 
+/// `, precision = [DEFAULT, HIGH]`, optional.
+mlir::ParseResult parsePrecisionConfig(mlir::AsmParser &parser,
+                                       mlir::ArrayAttr &precision);
+void printPrecisionConfig(mlir::AsmPrinter &printer, mlir::Operation *op,
+                          mlir::ArrayAttr precision);
+
+/// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
+mlir::ParseResult parseConvolutionDimensions(mlir::AsmParser &parser,
+                                             ConvDimensionNumbersAttr &dims);
+void printConvolutionDimensions(mlir::AsmPrinter &printer, mlir::Operation *op,
+                                ConvDimensionNumbersAttr dims);
+
+/// `stride = [1, 1], pad = [[0, 0], [0, 0]], ..`, each optional.
+mlir::ParseResult parseWindowAttributes(mlir::OpAsmParser &parser,
+                                        mlir::DenseI64ArrayAttr &strides,
+                                        mlir::DenseIntElementsAttr &padding,
+                                        mlir::DenseI64ArrayAttr &lhsDilation,
+                                        mlir::DenseI64ArrayAttr &rhsDilation,
+                                        mlir::DenseBoolArrayAttr &reversal);
+void printWindowAttributes(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                           mlir::DenseI64ArrayAttr strides,
+                           mlir::DenseIntElementsAttr padding,
+                           mlir::DenseI64ArrayAttr lhsDilation,
+                           mlir::DenseI64ArrayAttr rhsDilation,
+                           mlir::DenseBoolArrayAttr reversal);
+
+/// `@name`, kept as a string: the target is no symbol of the module.
+mlir::ParseResult parseCustomCallTarget(mlir::AsmParser &parser,
+                                        mlir::StringAttr &target);
+void printCustomCallTarget(mlir::AsmPrinter &printer, mlir::Operation *op,
+                           mlir::StringAttr target);
+
+/// One type that all operands and the result have, else a function type.
+mlir::ParseResult parseVariadicSameOperandsAndResultType(
+    mlir::OpAsmParser &parser,
+    llvm::ArrayRef<mlir::OpAsmParser::UnresolvedOperand> operands,
+    llvm::SmallVectorImpl<mlir::Type> &types, mlir::Type &result);
+void printVariadicSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
+                                            mlir::Operation *op,
+                                            mlir::OperandRange operands,
+                                            mlir::TypeRange types,
+                                            mlir::Type result);
+
+/// `tuple<T, U>`: the operand types are the tuple's.
+mlir::ParseResult parseTupleOpType(mlir::OpAsmParser &parser,
+                                   llvm::SmallVectorImpl<mlir::Type> &operands,
+                                   mlir::Type &result);
+void printTupleOpType(mlir::OpAsmPrinter &printer, mlir::Operation *op,
+                      mlir::TypeRange operands, mlir::Type result);
+
 } // namespace scalify::stablehlo
 
 #endif // SCALIFY_LIB_DIALECT_STABLEHLO_ASSEMBLY_H

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttrFields.h"
+
 #include "scalify/Dialect/StableHLO/Attrs.h"
 
 #include "mlir/IR/Builders.h"
@@ -23,83 +25,6 @@ using namespace scalify::stablehlo;
 #include "scalify/Dialect/StableHLO/Attrs.cpp.inc"
 
 using Dims = SmallVector<int64_t>;
-
-namespace {
-/// One field of a struct attribute: its name and how to read its value.
-struct Field {
-  StringRef name;
-  llvm::function_ref<ParseResult()> parse;
-};
-} // namespace
-
-static ParseResult parseFields(AsmParser &parser, ArrayRef<Field> fields) {
-  if (parser.parseLess())
-    return failure();
-  if (succeeded(parser.parseOptionalGreater()))
-    return success();
-  SmallVector<bool> seen(fields.size(), false);
-  auto parseOne = [&]() -> ParseResult {
-    StringRef name;
-    SMLoc loc = parser.getCurrentLocation();
-    if (parser.parseKeyword(&name) || parser.parseEqual())
-      return failure();
-    for (auto [index, field] : llvm::enumerate(fields)) {
-      if (field.name != name)
-        continue;
-      if (seen[index])
-        return parser.emitError(loc, "field '") << name << "' is given twice";
-      seen[index] = true;
-      return field.parse();
-    }
-    auto diag = parser.emitError(loc, "unknown field '") << name << "'";
-    diag << ", expected one of ";
-    llvm::interleaveComma(fields, diag,
-                          [&](const Field &f) { diag << f.name; });
-    return failure();
-  };
-  if (parser.parseCommaSeparatedList(parseOne))
-    return failure();
-  return parser.parseGreater();
-}
-
-static ParseResult parseDims(AsmParser &parser, Dims &dims) {
-  dims.clear();
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Square,
-      [&] { return parser.parseInteger(dims.emplace_back()); });
-}
-
-namespace {
-/// Prints `<a = [0], b = 1>`, with separators only between printed fields.
-class FieldPrinter {
-public:
-  explicit FieldPrinter(AsmPrinter &printer) : os(printer.getStream()) {
-    os << '<';
-  }
-  ~FieldPrinter() { os << '>'; }
-
-  void dims(StringRef name, ArrayRef<int64_t> values) {
-    if (values.empty())
-      return;
-    begin(name) << '[';
-    llvm::interleaveComma(values, os);
-    os << ']';
-  }
-  void nonZero(StringRef name, int64_t value) {
-    if (value != 0)
-      begin(name) << value;
-  }
-  raw_ostream &begin(StringRef name) {
-    os << (first ? "" : ", ") << name << " = ";
-    first = false;
-    return os;
-  }
-
-private:
-  raw_ostream &os;
-  bool first = true;
-};
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // DotDimensionNumbers
@@ -299,6 +224,61 @@ void ResultAccuracyAttr::print(AsmPrinter &printer) const {
   fields.nonZero("ulps", getUlps());
   fields.begin("mode");
   printer.printAttribute(getMode());
+}
+
+//===----------------------------------------------------------------------===//
+// OutputOperandAlias and bounds
+//===----------------------------------------------------------------------===//
+
+Attribute OutputOperandAliasAttr::parse(AsmParser &parser, Type) {
+  Dims output, operand;
+  int64_t index = 0;
+  if (parseFields(parser, {{"output_tuple_indices",
+                            [&] { return parseDims(parser, output); }},
+                           {"operand_index",
+                            [&] { return parser.parseInteger(index); }},
+                           {"operand_tuple_indices",
+                            [&] { return parseDims(parser, operand); }}}))
+    return {};
+  return get(parser.getContext(), output, index, operand);
+}
+
+void OutputOperandAliasAttr::print(AsmPrinter &printer) const {
+  FieldPrinter fields(printer);
+  auto printAll = [&](StringRef name, ArrayRef<int64_t> values) {
+    raw_ostream &os = fields.begin(name);
+    os << '[';
+    llvm::interleaveComma(values, os);
+    os << ']';
+  };
+  printAll("output_tuple_indices", getOutputTupleIndices());
+  fields.begin("operand_index") << getOperandIndex();
+  printAll("operand_tuple_indices", getOperandTupleIndices());
+}
+
+Attribute TypeExtensionsAttr::parse(AsmParser &parser, Type) {
+  Dims bounds;
+  auto parseOne = [&]() -> ParseResult {
+    bounds.push_back(ShapedType::kDynamic);
+    if (succeeded(parser.parseOptionalQuestion()))
+      return success();
+    return parser.parseInteger(bounds.back());
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater,
+                                     parseOne))
+    return {};
+  return get(parser.getContext(), bounds);
+}
+
+void TypeExtensionsAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  llvm::interleaveComma(getBounds(), printer, [&](int64_t bound) {
+    if (ShapedType::isDynamic(bound))
+      printer << '?';
+    else
+      printer << bound;
+  });
+  printer << '>';
 }
 
 //===----------------------------------------------------------------------===//

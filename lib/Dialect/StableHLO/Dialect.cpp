@@ -55,6 +55,26 @@ void StableHLODialect::initialize() {
 #define GET_OP_LIST
 #include "scalify/Dialect/StableHLO/Control.cpp.inc"
       >();
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/StableHLO/Convolution.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/StableHLO/Collective.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/StableHLO/Numeric.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/StableHLO/Call.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/StableHLO/Dynamic.cpp.inc"
+      >();
   addInterfaces<Inliner>();
 }
 

@@ -84,5 +84,23 @@ LogicalResult DotGeneralOp::verify() {
   return success();
 }
 
+LogicalResult DotOp::verify() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType());
+  auto rhs = cast<RankedTensorType>(getRhs().getType());
+  auto result = cast<RankedTensorType>(getType());
+  int64_t l = lhs.getRank(), r = rhs.getRank();
+  if (l < 1 || l > 2 || r < 1 || r > 2 ||
+      !sizesAgree(lhs.getDimSize(l - 1), rhs.getDimSize(0)))
+    return emitOpError() << "cannot multiply " << lhs << " by " << rhs;
+  SmallVector<int64_t> shape(lhs.getShape().drop_back());
+  llvm::append_range(shape, rhs.getShape().drop_front());
+  if (failed(verifyCompatibleShape(shape, result.getShape())))
+    return emitOpError() << "needs a result of shape "
+                         << RankedTensorType::get(shape,
+                                                  result.getElementType())
+                         << " but got " << result;
+  return success();
+}
+
 #define GET_OP_CLASSES
 #include "scalify/Dialect/StableHLO/Dot.cpp.inc"

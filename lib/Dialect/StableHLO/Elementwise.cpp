@@ -69,6 +69,27 @@ void ConvertOp::build(OpBuilder &builder, OperationState &state, Value operand,
         TypeRange{withElementType(operand.getType(), elementType)}, operand);
 }
 
+LogicalResult UniformQuantizeOp::verify() {
+  auto quantized =
+      cast<quant::QuantizedType>(getElementTypeOrSelf(getType()));
+  Type element = getElementTypeOrSelf(getOperand().getType());
+  // uniform_quantize_c2; from one quantized type to another is a requantize.
+  if (isa<FloatType>(element) && quantized.getExpressedType() != element)
+    return emitOpError() << "needs a result that expresses " << element
+                         << " but got " << quantized;
+  return success();
+}
+
+LogicalResult UniformDequantizeOp::verify() {
+  auto quantized = cast<quant::QuantizedType>(
+      getElementTypeOrSelf(getOperand().getType()));
+  // uniform_dequantize_c2
+  if (quantized.getExpressedType() != getElementTypeOrSelf(getType()))
+    return emitOpError() << "needs a result of " <<
+           quantized.getExpressedType() << " but got " << getType();
+  return success();
+}
+
 #define DEFINE_COMPATIBLE(Op)                                                  \
   bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
     return detail::areCompatibleTypes(lhs, rhs);                               \

@@ -93,8 +93,122 @@ LogicalResult DynamicUpdateSliceOp::inferReturnTypes(
 }
 
 //===----------------------------------------------------------------------===//
-// GatherOp
+// GatherOp and ScatterOp
 //===----------------------------------------------------------------------===//
+
+namespace {
+/// What gather and scatter share: `full` is the tensor that is indexed,
+/// `sliced` the one of slices (a gather's result, a scatter's updates).
+struct IndexedDims {
+  std::optional<Location> location;
+  StringRef opName;
+  ArrayRef<int64_t> window;       // offset_dims, update_window_dims
+  ArrayRef<int64_t> dropped;      // collapsed_slice_dims, inserted_window_dims
+  ArrayRef<int64_t> fullBatch;    // operand_ and input_batching_dims
+  ArrayRef<int64_t> indicesBatch; // start_ and scatter_indices_batching_dims
+  ArrayRef<int64_t> indexMap;     // start_index_map, scatter_dims_to_operand_..
+  int64_t indexVectorDim;
+
+  LogicalResult check(RankedTensorType full, RankedTensorType indices,
+                      int64_t slicedRank) const;
+  bool isDropped(int64_t dim) const {
+    return llvm::is_contained(dropped, dim) ||
+           llvm::is_contained(fullBatch, dim);
+  }
+  /// The sizes of the indices without the index vector's.
+  SmallVector<int64_t> batchSizes(RankedTensorType indices) const;
+
+private:
+  LogicalResult checkSorted(StringRef what, ArrayRef<int64_t> dims) const;
+  LogicalResult checkBatch(RankedTensorType full,
+                           RankedTensorType indices) const;
+};
+} // namespace
+
+LogicalResult IndexedDims::checkSorted(StringRef what,
+                                       ArrayRef<int64_t> dims) const {
+  if (llvm::is_sorted(dims))
+    return success();
+  return emitOptionalError(location, "'", opName, "' op needs sorted ", what);
+}
+
+LogicalResult IndexedDims::checkBatch(RankedTensorType full,
+                                      RankedTensorType indices) const {
+  // gather_c13, gather_c14, scatter_c14, scatter_c15
+  if (failed(checkDims(location, opName, "indices batching dimension",
+                       indicesBatch, indices.getRank())))
+    return failure();
+  // gather_c15, scatter_c16
+  if (llvm::is_contained(indicesBatch, indexVectorDim))
+    return emitOptionalError(location, "'", opName, "' op has index_vector_dim ",
+                             indexVectorDim, " among its batching dimensions");
+  // gather_c16, scatter_c17
+  if (fullBatch.size() != indicesBatch.size())
+    return emitOptionalError(location, "'", opName, "' op needs as many "
+                             "batching dimensions of the indices as of the "
+                             "operand but got ",
+                             indicesBatch.size(), " and ", fullBatch.size());
+  // gather_c17, scatter_c18
+  for (auto [i, f] : llvm::zip(indicesBatch, fullBatch))
+    if (!sizesAgree(indices.getDimSize(i), full.getDimSize(f)))
+      return emitOptionalError(location, "'", opName,
+                               "' op has batching dimensions of sizes ",
+                               full.getDimSize(f), " and ",
+                               indices.getDimSize(i));
+  return success();
+}
+
+LogicalResult IndexedDims::check(RankedTensorType full,
+                                 RankedTensorType indices,
+                                 int64_t slicedRank) const {
+  // gather_c2, scatter_c22
+  if (indexVectorDim < 0 || indexVectorDim > indices.getRank())
+    return emitOptionalError(location, "'", opName,
+                             "' op needs index_vector_dim from 0 to ",
+                             indices.getRank(), " but got ", indexVectorDim);
+  // gather_c1, scatter_c2
+  size_t rank = window.size() + dropped.size() + fullBatch.size();
+  if (failed(checkLength(location, opName,
+                         "window, dropped and batching dimensions", rank,
+                         full.getRank())))
+    return failure();
+  // gather_c4, gather_c5, scatter_c7, scatter_c8
+  if (failed(checkSorted("window dimensions", window)) ||
+      failed(checkDims(location, opName, "window dimension", window,
+                       slicedRank)))
+    return failure();
+  // gather_c6 to c8, c10, c11; scatter_c9 to c13
+  SmallVector<int64_t> absent(dropped);
+  llvm::append_range(absent, fullBatch);
+  if (failed(checkDims(location, opName, "dropped or batching dimension",
+                       absent, full.getRank())) ||
+      failed(checkSorted("dropped dimensions", dropped)) ||
+      failed(checkSorted("batching dimensions", fullBatch)) ||
+      failed(checkBatch(full, indices)))
+    return failure();
+  // gather_c3, scatter_c19
+  int64_t length = indexVectorDim < indices.getRank()
+                       ? indices.getDimSize(indexVectorDim)
+                       : 1;
+  if (!sizesAgree(length, indexMap.size()))
+    return emitOptionalError(location, "'", opName, "' op maps ",
+                             indexMap.size(), " indices but its index vectors "
+                             "have ", length);
+  // gather_c18, gather_c19, scatter_c20, scatter_c21
+  SmallVector<int64_t> mapped(indexMap);
+  llvm::append_range(mapped, fullBatch);
+  return checkDims(location, opName, "indexed or batching dimension", mapped,
+                   full.getRank());
+}
+
+SmallVector<int64_t>
+IndexedDims::batchSizes(RankedTensorType indices) const {
+  SmallVector<int64_t> sizes;
+  for (auto [dim, size] : llvm::enumerate(indices.getShape()))
+    if (static_cast<int64_t>(dim) != indexVectorDim)
+      sizes.push_back(size);
+  return sizes;
+}
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> location,
@@ -102,54 +216,115 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
                                          SmallVectorImpl<Type> &types) {
   auto operand = cast<RankedTensorType>(adaptor.getOperand().getType());
   auto indices = cast<RankedTensorType>(adaptor.getStartIndices().getType());
-  GatherDimensionNumbersAttr dims = adaptor.getDimensionNumbers();
+  GatherDimensionNumbersAttr numbers = adaptor.getDimensionNumbers();
   ArrayRef<int64_t> sizes = adaptor.getSliceSizes();
   StringRef name = getOperationName();
-  SmallVector<int64_t> dropped(dims.getCollapsedSliceDims());
-  llvm::append_range(dropped, dims.getOperandBatchingDims());
-  // gather_c10, gather_c14
-  if (failed(checkLength(location, name, "slice_sizes", sizes.size(),
-                         operand.getRank())) ||
-      failed(checkDims(location, name, "collapsed or batching dimension",
-                       dropped, operand.getRank())))
+  IndexedDims dims{location,
+                   name,
+                   numbers.getOffsetDims(),
+                   numbers.getCollapsedSliceDims(),
+                   numbers.getOperandBatchingDims(),
+                   numbers.getStartIndicesBatchingDims(),
+                   numbers.getStartIndexMap(),
+                   numbers.getIndexVectorDim()};
+  SmallVector<int64_t> batch = dims.batchSizes(indices);
+  int64_t rank = dims.window.size() + batch.size();
+  // gather_c20
+  if (failed(dims.check(operand, indices, rank)) ||
+      failed(checkLength(location, name, "slice_sizes", sizes.size(),
+                         operand.getRank())))
     return failure();
-  // The window: slice sizes that are not dropped.
   SmallVector<int64_t> window;
-  for (auto [dim, size] : llvm::enumerate(sizes))
-    if (!llvm::is_contained(dropped, static_cast<int64_t>(dim)))
+  for (auto [dim, size] : llvm::enumerate(sizes)) {
+    int64_t whole = operand.getDimSize(dim);
+    // gather_c21; gather_c9, gather_c12 for dropped dimensions
+    bool dropped = dims.isDropped(dim);
+    int64_t most = dropped ? 1 : whole;
+    if (size < 0 || (ShapedType::isStatic(most) && size > most) ||
+        (ShapedType::isStatic(whole) && size > whole))
+      return emitOptionalError(location, "'", name, "' op has slice size ",
+                               size, " in dimension ", dim, " of ", operand);
+    if (!dropped)
       window.push_back(size);
-  // The batch: sizes of the indices without the index vector.
-  SmallVector<int64_t> batch;
-  for (auto [dim, size] : llvm::enumerate(indices.getShape()))
-    if (static_cast<int64_t>(dim) != dims.getIndexVectorDim())
-      batch.push_back(size);
-  int64_t rank = window.size() + batch.size();
-  // gather_c1, gather_c4, gather_c5
-  if (failed(checkLength(location, name, "offset_dims",
-                         dims.getOffsetDims().size(), window.size())) ||
-      failed(checkDims(location, name, "offset_dims", dims.getOffsetDims(),
-                       rank)))
-    return failure();
-  // gather_c22
+  }
+  // gather_c22, gather_c23
   SmallVector<int64_t> shape;
   auto nextWindow = window.begin(), nextBatch = batch.begin();
   for (int64_t dim = 0; dim < rank; ++dim)
-    shape.push_back(llvm::is_contained(dims.getOffsetDims(), dim)
-                        ? *nextWindow++
-                        : *nextBatch++);
+    shape.push_back(llvm::is_contained(dims.window, dim) ? *nextWindow++
+                                                         : *nextBatch++);
   types.push_back(RankedTensorType::get(shape, operand.getElementType()));
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// ScatterOp
-//===----------------------------------------------------------------------===//
+/// Checks the updates' shape: indices outside the window dimensions, at most
+/// the input's sizes inside.
+static LogicalResult checkUpdates(ScatterOp op, const IndexedDims &dims,
+                                  RankedTensorType input,
+                                  RankedTensorType indices,
+                                  RankedTensorType updates) {
+  SmallVector<int64_t> batch = dims.batchSizes(indices);
+  if (failed(checkLength(op.getLoc(), op.getOperationName(),
+                         "updates' dimensions",
+                         batch.size() + dims.window.size(),
+                         updates.getRank())))
+    return failure();
+  SmallVector<int64_t> bounds;
+  for (auto [dim, size] : llvm::enumerate(input.getShape()))
+    if (!dims.isDropped(dim))
+      bounds.push_back(size);
+  auto nextBound = bounds.begin(), nextBatch = batch.begin();
+  for (auto [dim, size] : llvm::enumerate(updates.getShape())) {
+    bool inWindow = llvm::is_contained(dims.window, static_cast<int64_t>(dim));
+    int64_t bound = inWindow ? *nextBound++ : *nextBatch++;
+    if (inWindow ? ShapedType::isStatic(bound) && ShapedType::isStatic(size) &&
+                       size > bound
+                 : !sizesAgree(size, bound))
+      return op.emitOpError()
+             << "has updates " << updates << " whose dimension " << dim
+             << " does not fit " << bound << " of the "
+             << (inWindow ? "input " : "indices ")
+             << (inWindow ? input : indices);
+  }
+  return success();
+}
 
 LogicalResult ScatterOp::verify() {
-  // scatter_c23
+  // scatter_c5, scatter_c24, scatter_c25
+  if (getInputs().empty())
+    return emitOpError("needs at least one input");
   if (!detail::areCompatibleTypes(getInputs().getTypes(), getResultTypes()))
     return emitOpError("needs results of the inputs' types");
-  return success();
+  auto input = cast<RankedTensorType>(getInputs().front().getType());
+  auto indices = cast<RankedTensorType>(getScatterIndices().getType());
+  auto updates = cast<RankedTensorType>(getUpdates().front().getType());
+  ScatterDimensionNumbersAttr numbers = getScatterDimensionNumbers();
+  IndexedDims dims{getLoc(),
+                   getOperationName(),
+                   numbers.getUpdateWindowDims(),
+                   numbers.getInsertedWindowDims(),
+                   numbers.getInputBatchingDims(),
+                   numbers.getScatterIndicesBatchingDims(),
+                   numbers.getScatterDimsToOperandDims(),
+                   numbers.getIndexVectorDim()};
+  // scatter_c4
+  if (failed(dims.check(input, indices, updates.getRank())) ||
+      failed(checkUpdates(*this, dims, input, indices, updates)))
+    return failure();
+  SmallVector<Type> scalars;
+  for (auto [in, update] :
+       llvm::zip(getInputs().getTypes(), getUpdates().getTypes())) {
+    // scatter_c1, scatter_c3, scatter_c6
+    if (failed(verifyCompatibleShape(in, input)) ||
+        failed(verifyCompatibleShape(update, updates)) ||
+        getElementTypeOrSelf(in) != getElementTypeOrSelf(update))
+      return emitOpError() << "has input " << in << " and update " << update
+                           << " that do not fit " << input << " and "
+                           << updates;
+    scalars.push_back(RankedTensorType::get({}, getElementTypeOrSelf(in)));
+  }
+  // scatter_c23
+  return checkReducer(*this, getUpdateComputation(), scalars);
 }
 
 #define GET_OP_CLASSES

@@ -2,6 +2,7 @@
 
 #include "Assembly.h"
 #include "Verification.h"
+#include "Window.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -9,7 +10,7 @@ using namespace mlir;
 using namespace scalify::stablehlo;
 
 //===----------------------------------------------------------------------===//
-// ReduceOp: types
+// ReduceOp
 //===----------------------------------------------------------------------===//
 
 /// The shape that is left of `input` without `dimensions`.
@@ -72,178 +73,129 @@ LogicalResult ReduceOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// ReduceOp: compact form
+// ReduceWindowOp and SelectAndScatterOp
 //===----------------------------------------------------------------------===//
 
-/// The one op of the body that the compact form can stand for: commutative, of
-/// this dialect, on the block's two arguments, with nothing else to print.
-static Operation *compactBody(ReduceOp op) {
-  if (op.getInputs().size() != 1 || !op.getBody().hasOneBlock())
-    return nullptr;
-  Block &block = op.getBody().front();
-  if (block.getOperations().size() != 2 || block.getNumArguments() != 2)
-    return nullptr;
-  Operation &inner = block.front();
-  Operation &end = block.back();
-  if (!isa<ReturnOp>(end) || inner.getDialect() != op->getDialect() ||
-      !inner.hasTrait<mlir::OpTrait::IsCommutative>() ||
-      inner.getNumRegions() != 0 || inner.getNumResults() != 1 ||
-      inner.getNumOperands() != 2 || !inner.getAttrs().empty())
-    return nullptr;
-  Type scalar = RankedTensorType::get(
-      {}, getElementTypeOrSelf(op.getInputs().front()));
-  if (!llvm::equal(block.getArguments(), inner.getOperands()) ||
-      !llvm::equal(inner.getResults(), end.getOperands()) ||
-      inner.getResult(0).getType() != scalar ||
-      inner.getOperand(0).getType() != scalar ||
-      inner.getOperand(1).getType() != scalar)
-    return nullptr;
-  // The compact form has one place for a location.
-  Location loc = op.getLoc();
-  if (inner.getLoc() != loc || end.getLoc() != loc ||
-      llvm::any_of(block.getArguments(),
-                   [&](BlockArgument arg) { return arg.getLoc() != loc; }))
-    return nullptr;
-  return &inner;
-}
-
-static void printDimensions(OpAsmPrinter &printer, ReduceOp op) {
-  printer << " across dimensions = [";
-  llvm::interleaveComma(op.getDimensions(), printer);
-  printer << ']';
-  printer.printOptionalAttrDict(op->getAttrs(), {"dimensions"});
-  printer << " : ";
-  printer.printFunctionalType(op);
-}
-
-void ReduceOp::print(OpAsmPrinter &printer) {
-  printer << '(';
-  llvm::interleave(
-      llvm::zip(getInputs(), getInitValues()), printer,
-      [&](auto pair) {
-        printer << std::get<0>(pair) << " init: " << std::get<1>(pair);
-      },
-      "), (");
-  printer << ')';
-  if (Operation *inner = compactBody(*this)) {
-    printer << " applies " << inner->getName().getStringRef();
-    printDimensions(printer, *this);
-    return;
+LogicalResult ReduceWindowOp::verify() {
+  // reduce_window_c1, reduce_window_c3
+  if (getInputs().empty() || getNumResults() != getInputs().size())
+    return emitOpError() << "needs one result per input, and at least one, but "
+                            "got "
+                         << getNumResults() << " for " << getInputs().size();
+  auto first = cast<RankedTensorType>(getInputs().front().getType());
+  // reduce_window_c4
+  if (failed(checkLength(getLoc(), getOperationName(), "window_dimensions",
+                         getWindowDimensions().size(), first.getRank())))
+    return failure();
+  // reduce_window_c5 to c12
+  auto window = readWindow(
+      *this, {getWindowDimensions(), getWindowStrides(), getPadding(),
+              getBaseDilations(), getWindowDilations()});
+  if (failed(window))
+    return failure();
+  SmallVector<int64_t> shape = windowShape(first.getShape(), *window);
+  SmallVector<Type> scalars;
+  for (auto [input, init, result] :
+       llvm::zip(getInputs(), getInitValues(), getResultTypes())) {
+    // reduce_window_c2
+    if (failed(verifyCompatibleShape(first, input.getType())))
+      return emitOpError() << "needs inputs of one shape but got " << first
+                           << " and " << input.getType();
+    if (cast<RankedTensorType>(init.getType()).getRank() != 0)
+      return emitOpError() << "needs scalar init values but got "
+                           << init.getType();
+    // reduce_window_c14, reduce_window_c15
+    auto resultType = cast<RankedTensorType>(result);
+    if (failed(verifyCompatibleShape(shape, resultType.getShape())))
+      return emitOpError() << "needs a result of shape "
+                           << RankedTensorType::get(
+                                  shape, resultType.getElementType())
+                           << " but got " << resultType;
+    scalars.push_back(RankedTensorType::get({}, resultType.getElementType()));
   }
-  printDimensions(printer, *this);
-  printer.printNewline();
-  printer << " reducer";
-  Block &block = getBody().front();
-  unsigned half = block.getNumArguments() / 2;
-  for (unsigned i = 0; i < half; ++i) {
-    printer << '(';
-    printer.printRegionArgument(block.getArgument(i));
-    printer << ", ";
-    printer.printRegionArgument(block.getArgument(i + half));
-    printer << ") ";
+  // reduce_window_c13
+  return checkReducer(*this, getBody(), scalars);
+}
+
+LogicalResult SelectAndScatterOp::verify() {
+  auto operand = cast<RankedTensorType>(getOperand().getType());
+  auto source = cast<RankedTensorType>(getSource().getType());
+  // select_and_scatter_c11
+  if (!detail::areCompatibleTypes(TypeRange{operand}, TypeRange{getType()}))
+    return emitOpError() << "needs a result of type " << operand << " but got "
+                         << getType();
+  // select_and_scatter_c4 to c8: without sizes the window is one element.
+  SmallVector<int64_t> sizes(operand.getRank(), 1);
+  if (getWindowDimensions())
+    sizes.assign(getWindowDimensions()->begin(), getWindowDimensions()->end());
+  if (failed(checkLength(getLoc(), getOperationName(), "window_dimensions",
+                         sizes.size(), operand.getRank())))
+    return failure();
+  auto window = readWindow(*this, {sizes, getWindowStrides(), getPadding(),
+                                   std::nullopt, std::nullopt});
+  if (failed(window))
+    return failure();
+  // select_and_scatter_c2
+  SmallVector<int64_t> shape = windowShape(operand.getShape(), *window);
+  if (failed(verifyCompatibleShape(shape, source.getShape())))
+    return emitOpError() << "needs a source of shape "
+                         << RankedTensorType::get(shape,
+                                                  source.getElementType())
+                         << " but got " << source;
+  // select_and_scatter_c9, select_and_scatter_c10
+  Type scalar = RankedTensorType::get({}, operand.getElementType());
+  Type pred = RankedTensorType::get({}, IntegerType::get(getContext(), 1));
+  if (failed(checkRegion(*this, getSelect(), "select region", {scalar, scalar},
+                         TypeRange{pred})))
+    return failure();
+  return checkReducer(*this, getScatter(), {scalar});
+}
+
+//===----------------------------------------------------------------------===//
+// SortOp and MapOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult SortOp::verify() {
+  // sort_c1, sort_c2
+  if (getInputs().empty())
+    return emitOpError("needs at least one input");
+  if (!detail::areCompatibleTypes(getInputs().getTypes(), getResultTypes()))
+    return emitOpError("needs results of the inputs' types");
+  auto first = cast<RankedTensorType>(getInputs().front().getType());
+  int64_t rank = first.getRank(), dim = static_cast<int64_t>(getDimension());
+  // sort_c4: a negative dimension counts from the end.
+  if (dim < -rank || dim >= rank)
+    return emitOpError() << "needs a dimension from " << -rank << " to "
+                         << rank - 1 << " but got " << dim;
+  SmallVector<Type> scalars;
+  for (Type type : getInputs().getTypes()) {
+    // sort_c3
+    if (failed(verifyCompatibleShape(first, type)))
+      return emitOpError() << "needs inputs of one shape but got " << first
+                           << " and " << type;
+    Type scalar = RankedTensorType::get({}, getElementTypeOrSelf(type));
+    scalars.append({scalar, scalar});
   }
-  printer << ' ';
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  // sort_c5
+  Type pred = RankedTensorType::get({}, IntegerType::get(getContext(), 1));
+  return checkRegion(*this, getComparator(), "comparator", scalars,
+                     TypeRange{pred});
 }
 
-/// Reads `applies dialect.op` and gives the op's registered name.
-static ParseResult parseInnerName(OpAsmParser &parser,
-                                  std::optional<OperationName> &name) {
-  SMLoc loc = parser.getCurrentLocation();
-  FailureOr<OperationName> parsed = parser.parseCustomOperationName();
-  if (failed(parsed))
-    return failure();
-  name = *parsed;
-  if (!name->isRegistered() || name->getDialectNamespace() != "stablehlo" ||
-      !name->hasTrait<mlir::OpTrait::IsCommutative>())
-    return parser.emitError(loc) << "'" << name->getStringRef()
-                                 << "' is no commutative op of stablehlo";
-  return success();
-}
-
-/// Builds the body that the compact form stands for.
-static void buildCompactBody(OpAsmParser &parser, OperationState &result,
-                             OperationName name, Type element, Location loc) {
-  OpBuilder builder(parser.getContext());
-  Type scalar = RankedTensorType::get({}, element);
-  Block *block = builder.createBlock(result.regions.front().get(), {},
-                                     {scalar, scalar}, {loc, loc});
-  OperationState inner(loc, name);
-  inner.addOperands(block->getArguments());
-  inner.addTypes(scalar);
-  Operation *op = builder.create(inner);
-  ReturnOp::create(builder, loc, op->getResults());
-}
-
-/// Reads the region form's pairs of arguments and its region.
-static ParseResult parseReducer(OpAsmParser &parser, OperationState &result,
-                                size_t pairs) {
-  SmallVector<OpAsmParser::Argument> lhs, rhs;
-  if (parser.parseKeyword("reducer"))
-    return failure();
-  for (size_t i = 0; i < pairs; ++i)
-    if (parser.parseLParen() ||
-        parser.parseArgument(lhs.emplace_back(), /*allowType=*/true,
-                             /*allowAttrs=*/false) ||
-        parser.parseComma() ||
-        parser.parseArgument(rhs.emplace_back(), /*allowType=*/true,
-                             /*allowAttrs=*/false) ||
-        parser.parseRParen())
-      return failure();
-  lhs.append(rhs.begin(), rhs.end());
-  return parser.parseRegion(*result.regions.front(), lhs);
-}
-
-ParseResult ReduceOp::parse(OpAsmParser &parser, OperationState &result) {
-  SMLoc loc = parser.getCurrentLocation();
-  SmallVector<OpAsmParser::UnresolvedOperand> operands, inits;
-  auto parsePair = [&]() -> ParseResult {
-    if (parser.parseLParen() || parser.parseOperand(operands.emplace_back()) ||
-        parser.parseKeyword("init") || parser.parseColon() ||
-        parser.parseOperand(inits.emplace_back()) || parser.parseRParen())
-      return failure();
-    return success();
-  };
-  if (parser.parseCommaSeparatedList(parsePair))
-    return failure();
-  size_t pairs = operands.size();
-  operands.append(inits.begin(), inits.end());
-
-  std::optional<OperationName> inner;
-  if (succeeded(parser.parseOptionalKeyword("applies")))
-    if (parseInnerName(parser, inner))
-      return failure();
-  SmallVector<int64_t> dims;
-  auto parseDim = [&] { return parser.parseInteger(dims.emplace_back()); };
-  FunctionType type;
-  if (parser.parseKeyword("across") || parser.parseKeyword("dimensions") ||
-      parser.parseEqual() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim) ||
-      parser.parseOptionalAttrDict(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
-    return failure();
-  result.addTypes(type.getResults());
-  result.getOrAddProperties<Properties>().dimensions =
-      parser.getBuilder().getDenseI64ArrayAttr(dims);
-  result.addRegion();
-  if (!inner)
-    return parseReducer(parser, result, pairs);
-  if (pairs != 1)
-    return parser.emitError(loc, "the form with 'applies' has one input");
-  // The location may follow the op; the body takes it over.
-  std::optional<Location> explicitLoc;
-  if (parser.parseOptionalLocationSpecifier(explicitLoc))
-    return failure();
-  Location bodyLoc =
-      explicitLoc ? *explicitLoc : parser.getEncodedSourceLoc(loc);
-  if (explicitLoc)
-    result.location = *explicitLoc;
-  else
-    bodyLoc = result.location;
-  buildCompactBody(parser, result, *inner,
-                   getElementTypeOrSelf(type.getInput(0)), bodyLoc);
-  return success();
+LogicalResult MapOp::verify() {
+  auto result = cast<RankedTensorType>(getType());
+  // map_c3
+  if (!llvm::equal(getDimensions(),
+                   llvm::seq<int64_t>(0, result.getRank())))
+    return emitOpError() << "needs dimensions 0 to " << result.getRank() - 1
+                         << " in order";
+  SmallVector<Type> scalars;
+  for (Type type : getInputs().getTypes())
+    scalars.push_back(RankedTensorType::get({}, getElementTypeOrSelf(type)));
+  // map_c4
+  return checkRegion(
+      *this, getComputation(), "computation", scalars,
+      TypeRange{RankedTensorType::get({}, result.getElementType())});
 }
 
 #define GET_OP_CLASSES

@@ -201,12 +201,29 @@ LogicalResult BitcastConvertOp::verify() {
   bool Op::isCompatibleReturnTypes(TypeRange lhs, TypeRange rhs) {             \
     return detail::areCompatibleTypes(lhs, rhs);                               \
   }
+DEFINE_COMPATIBLE(BroadcastOp)
 DEFINE_COMPATIBLE(TransposeOp)
 DEFINE_COMPATIBLE(SliceOp)
 DEFINE_COMPATIBLE(ConcatenateOp)
 DEFINE_COMPATIBLE(PadOp)
 DEFINE_COMPATIBLE(ReverseOp)
 #undef DEFINE_COMPATIBLE
+
+LogicalResult BroadcastOp::inferReturnTypes(MLIRContext *,
+                                            std::optional<Location> location,
+                                            Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  auto operand = cast<RankedTensorType>(adaptor.getOperand().getType());
+  SmallVector<int64_t> shape(adaptor.getBroadcastSizes());
+  for (int64_t size : shape)
+    if (size < 0)
+      return emitOptionalError(location, "'", getOperationName(),
+                               "' op needs sizes of at least 0 but got ",
+                               size);
+  llvm::append_range(shape, operand.getShape());
+  types.push_back(RankedTensorType::get(shape, operand.getElementType()));
+  return success();
+}
 
 LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
                                             std::optional<Location> location,

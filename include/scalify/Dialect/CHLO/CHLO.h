@@ -6,6 +6,10 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "scalify/Dialect/CHLO/CHLODialect.h.inc"
+#include "scalify/Dialect/CHLO/CHLOEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "scalify/Dialect/CHLO/CHLOAttrs.h.inc"
 
 #define GET_OP_CLASSES
 #include "scalify/Dialect/CHLO/CHLOOps.h.inc"

@@ -8,14 +8,8 @@
 #ifndef SCALIFY_DIALECT_CHLO_CHLOOPS
 #define SCALIFY_DIALECT_CHLO_CHLOOPS
 
+include "scalify/Dialect/CHLO/CHLOAttrs.td"
 include "scalify/Dialect/StableHLO/Base.td"
-
-def CHLO_Dialect : Dialect {
-  let name = "chlo";
-  let cppNamespace = "::scalify::chlo";
-  let summary = "client-level ops that stand for expressions over stablehlo";
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-}
 
 class CHLO_PureOp<string mnemonic, list<Trait> traits = []>
     : Op<CHLO_Dialect, mnemonic, !listconcat([Pure], traits)>;
@@ -80,5 +74,89 @@ def CHLO_TopKOp : CHLO_PureOp<"top_k", [InferTypeOpAdaptorWithIsCompatible]> {
     `(` type($values) `,` type($indices) `)`
   }];
 }
+
+def CHLO_RaggedDotOp : CHLO_PureOp<"ragged_dot"> {
+  let summary = "a product whose groups of rows have sizes known at run time";
+  let arguments = (ins
+    StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
+    StableHLO_IntTensor:$group_sizes,
+    CHLO_RaggedDotDimensionNumbersAttr:$ragged_dot_dimension_numbers,
+    OptionalAttr<CHLO_PrecisionConfigAttr>:$precision_config);
+  let results = (outs StableHLO_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+def CHLO_ConstantOp : CHLO_PureOp<"constant", [
+    ConstantLike, AllTypesMatch<["value", "output"]>]> {
+  let summary = "a constant tensor";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs StableHLO_Tensor:$output);
+  let assemblyFormat = "attr-dict $value";
+  let builders = [OpBuilder<(ins "::mlir::ElementsAttr":$value)>];
+  let hasFolder = 1;
+}
+
+def CHLO_ConstantLikeOp : CHLO_PureOp<"constant_like", [
+    SameOperandsAndResultShape]> {
+  let summary = "a splat of the operand's shape";
+  let arguments = (ins TypedAttrInterface:$value, StableHLO_Tensor:$operand);
+  let results = (outs StableHLO_Tensor:$result);
+}
+
+//===----------------------------------------------------------------------===//
+// Binary
+//===----------------------------------------------------------------------===//
+
+class CHLO_BinaryOp<string mnemonic>
+    : CHLO_PureOp<mnemonic, [
+          Elementwise, SameOperandsAndResultShape, StableHLO_BinaryElementwise,
+          SameOperandsAndResultElementType]> {
+  let arguments = (ins StableHLO_FloatTensor:$lhs, StableHLO_FloatTensor:$rhs);
+  let results = (outs StableHLO_FloatTensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
+  }];
+}
+
+def CHLO_NextAfterOp : CHLO_BinaryOp<"next_after">;
+def CHLO_PolygammaOp : CHLO_BinaryOp<"polygamma">;
+def CHLO_ZetaOp : CHLO_BinaryOp<"zeta">;
+
+// Binary ops that broadcast the operand of lower rank.
+class CHLO_BroadcastOp<string mnemonic> : CHLO_PureOp<mnemonic> {
+  let arguments = (ins StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
+                       OptionalAttr<DenseI64ArrayAttr>:$broadcast_dimensions);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs attr-dict `:` `(` type($lhs) `,` type($rhs) `)` `->`
+    type($result)
+  }];
+}
+
+def CHLO_BroadcastAddOp : CHLO_BroadcastOp<"broadcast_add">;
+def CHLO_BroadcastAndOp : CHLO_BroadcastOp<"broadcast_and">;
+def CHLO_BroadcastAtan2Op : CHLO_BroadcastOp<"broadcast_atan2">;
+def CHLO_BroadcastComplexOp : CHLO_BroadcastOp<"broadcast_complex">;
+def CHLO_BroadcastDivOp : CHLO_BroadcastOp<"broadcast_divide">;
+def CHLO_BroadcastMaxOp : CHLO_BroadcastOp<"broadcast_maximum">;
+def CHLO_BroadcastMinOp : CHLO_BroadcastOp<"broadcast_minimum">;
+def CHLO_BroadcastMulOp : CHLO_BroadcastOp<"broadcast_multiply">;
+def CHLO_BroadcastNextAfterOp : CHLO_BroadcastOp<"broadcast_next_after">;
+def CHLO_BroadcastOrOp : CHLO_BroadcastOp<"broadcast_or">;
+def CHLO_BroadcastPolygammaOp : CHLO_BroadcastOp<"broadcast_polygamma">;
+def CHLO_BroadcastPowOp : CHLO_BroadcastOp<"broadcast_power">;
+def CHLO_BroadcastRemOp : CHLO_BroadcastOp<"broadcast_remainder">;
+def CHLO_BroadcastShiftLeftOp : CHLO_BroadcastOp<"broadcast_shift_left">;
+def CHLO_BroadcastShiftRightArithmeticOp
+    : CHLO_BroadcastOp<"broadcast_shift_right_arithmetic">;
+def CHLO_BroadcastShiftRightLogicalOp
+    : CHLO_BroadcastOp<"broadcast_shift_right_logical">;
+def CHLO_BroadcastSubOp : CHLO_BroadcastOp<"broadcast_subtract">;
+def CHLO_BroadcastXorOp : CHLO_BroadcastOp<"broadcast_xor">;
+def CHLO_BroadcastZetaOp : CHLO_BroadcastOp<"broadcast_zeta">;
 
 #endif // SCALIFY_DIALECT_CHLO_CHLOOPS

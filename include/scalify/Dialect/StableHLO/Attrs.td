@@ -82,4 +82,47 @@ def StableHLO_ResultAccuracyAttr
       "::scalify::stablehlo::ResultAccuracyAttr::getDefault($_builder.getContext())";
 }
 
+def StableHLO_ConvDimensionNumbersAttr
+    : StableHLO_Attr<"ConvDimensionNumbers", "conv"> {
+  let summary = "what each dimension of a convolution's tensors is";
+  let parameters = (ins
+    "int64_t":$inputBatchDimension,
+    "int64_t":$inputFeatureDimension,
+    StableHLO_Dims:$inputSpatialDimensions,
+    "int64_t":$kernelInputFeatureDimension,
+    "int64_t":$kernelOutputFeatureDimension,
+    StableHLO_Dims:$kernelSpatialDimensions,
+    "int64_t":$outputBatchDimension,
+    "int64_t":$outputFeatureDimension,
+    StableHLO_Dims:$outputSpatialDimensions);
+  let extraClassDeclaration = [{
+    /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`, without angle brackets.
+    static ConvDimensionNumbersAttr parseBody(::mlir::AsmParser &parser);
+    void printBody(::mlir::AsmPrinter &printer) const;
+  }];
+  let hasCustomAssemblyFormat = 1;
+}
+
+def StableHLO_ChannelHandleAttr
+    : StableHLO_Attr<"ChannelHandle", "channel_handle"> {
+  let summary = "identifies a channel between devices";
+  let parameters = (ins "int64_t":$handle, "int64_t":$type);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def StableHLO_OutputOperandAliasAttr
+    : StableHLO_Attr<"OutputOperandAlias", "output_operand_alias"> {
+  let summary = "an output of a custom call that takes an operand's memory";
+  let parameters = (ins StableHLO_Dims:$outputTupleIndices,
+                        "int64_t":$operandIndex,
+                        StableHLO_Dims:$operandTupleIndices);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def StableHLO_BoundsAttr : StableHLO_Attr<"TypeExtensions", "bounds"> {
+  let summary = "upper bounds of dynamic dimensions, as a tensor's encoding";
+  let parameters = (ins StableHLO_Dims:$bounds);
+  let hasCustomAssemblyFormat = 1;
+}
+
 #endif // SCALIFY_DIALECT_STABLEHLO_ATTRS

@@ -21,4 +21,38 @@ def StableHLO_DotGeneralOp : StableHLO_PureOp<"dot_general"> {
   let hasVerifier = 1;
 }
 
+def StableHLO_DotOp : StableHLO_PureOp<"dot"> {
+  let summary = "product of matrices or vectors";
+  let arguments = (ins
+    StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
+    OptionalAttr<StableHLO_PrecisionConfigAttr>:$precision_config);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `` custom<PrecisionConfig>($precision_config) attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def StableHLO_EinsumOp : StableHLO_PureOp<"einsum"> {
+  let summary = "a product of two tensors written as an equation";
+  let arguments = (ins StableHLO_Tensor:$lhs, StableHLO_Tensor:$rhs,
+                       StrAttr:$einsum_config);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $lhs `,` $rhs `,` `config` `=` $einsum_config attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def StableHLO_UnaryEinsumOp : StableHLO_PureOp<"unary_einsum"> {
+  let summary = "a sum or transpose of one tensor written as an equation";
+  let arguments = (ins StableHLO_Tensor:$operand, StrAttr:$einsum_config);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $operand `,` `config` `=` $einsum_config attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 #endif // SCALIFY_DIALECT_STABLEHLO_DOT

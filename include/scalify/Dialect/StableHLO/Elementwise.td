@@ -157,6 +157,29 @@ def StableHLO_ReducePrecisionOp : StableHLO_ElementwiseOp<"reduce_precision", [
   }];
 }
 
+class StableHLO_QuantizationOp<string mnemonic>
+    : StableHLO_ElementwiseOp<mnemonic, [StableHLO_UnaryElementwise]> {
+  let assemblyFormat = [{
+    $operand attr-dict `:`
+    custom<SameOperandsAndResultType>(type($operand), type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def StableHLO_UniformQuantizeOp
+    : StableHLO_QuantizationOp<"uniform_quantize"> {
+  let summary = "conversion to a quantized type";
+  let arguments = (ins StableHLO_FloatTensor:$operand);
+  let results = (outs StableHLO_TensorOf<[StableHLO_Quantized]>:$result);
+}
+
+def StableHLO_UniformDequantizeOp
+    : StableHLO_QuantizationOp<"uniform_dequantize"> {
+  let summary = "conversion from a quantized type to the type it expresses";
+  let arguments = (ins StableHLO_TensorOf<[StableHLO_Quantized]>:$operand);
+  let results = (outs StableHLO_TensorOf<[StableHLO_Float]>:$result);
+}
+
 //===----------------------------------------------------------------------===//
 // Binary
 //===----------------------------------------------------------------------===//

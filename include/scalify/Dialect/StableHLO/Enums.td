@@ -65,13 +65,15 @@ def StableHLO_RngAlgorithm : StableHLO_Enum<
 def StableHLO_RngAlgorithmAttr
     : StableHLO_EnumAttr<StableHLO_RngAlgorithm, "rng_algorithm">;
 
-def StableHLO_CustomCallApiVersion : StableHLO_Enum<
-    "CustomCallApiVersion", "calling convention of a custom call",
-    ["API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL",
-     "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED",
-     "API_VERSION_TYPED_FFI"]>;
-def StableHLO_CustomCallApiVersionAttr : EnumAttr<
-    StableHLO_Dialect, StableHLO_CustomCallApiVersion,
-    "custom_call_api_version">;
+// Kept as a plain i32 in the text: `api_version = 2 : i32`.
+def StableHLO_CustomCallApiVersionAttr : I32EnumAttr<
+    "CustomCallApiVersion", "calling convention of a custom call", [
+      I32EnumAttrCase<"API_VERSION_UNSPECIFIED", 0>,
+      I32EnumAttrCase<"API_VERSION_ORIGINAL", 1>,
+      I32EnumAttrCase<"API_VERSION_STATUS_RETURNING", 2>,
+      I32EnumAttrCase<"API_VERSION_STATUS_RETURNING_UNIFIED", 3>,
+      I32EnumAttrCase<"API_VERSION_TYPED_FFI", 4>]> {
+  let cppNamespace = "::scalify::stablehlo";
+}
 
 #endif // SCALIFY_DIALECT_STABLEHLO_ENUMS

@@ -52,4 +52,11 @@ def StableHLO_ScatterOp : StableHLO_Op<"scatter", [
   let hasVerifier = 1;
 }
 
+def StableHLO_TorchIndexSelectOp : StableHLO_PureOp<"torch_index_select"> {
+  let summary = "gathers along one dimension, with batch dimensions before it";
+  let arguments = (ins StableHLO_Tensor:$operand, StableHLO_IntTensor:$index,
+                       I64Attr:$dim, I64Attr:$batch_dims);
+  let results = (outs StableHLO_Tensor:$result);
+}
+
 #endif // SCALIFY_DIALECT_STABLEHLO_INDEXING

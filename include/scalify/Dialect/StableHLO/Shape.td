@@ -35,6 +35,17 @@ def StableHLO_BroadcastInDimOp : StableHLO_PureOp<"broadcast_in_dim"> {
   let hasVerifier = 1;
 }
 
+def StableHLO_BroadcastOp : StableHLO_InferredOp<"broadcast"> {
+  let summary = "adds major dimensions by repetition";
+  let arguments = (ins StableHLO_Tensor:$operand,
+                       DenseI64ArrayAttr:$broadcast_sizes);
+  let results = (outs StableHLO_Tensor:$result);
+  let assemblyFormat = [{
+    $operand `,` `sizes` `=` $broadcast_sizes attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 def StableHLO_ReshapeOp : StableHLO_PureOp<"reshape"> {
   let summary = "the same elements in another shape";
   let arguments = (ins StableHLO_Tensor:$operand);

@@ -14,6 +14,7 @@
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -30,5 +31,15 @@
 #include "scalify/Dialect/StableHLO/Reduce.h.inc"
 #define GET_OP_CLASSES
 #include "scalify/Dialect/StableHLO/Control.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Convolution.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Collective.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Numeric.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Call.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Dynamic.h.inc"
 
 #endif // SCALIFY_DIALECT_STABLEHLO_STABLEHLO_H

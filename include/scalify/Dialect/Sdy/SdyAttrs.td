@@ -1,0 +1,102 @@
+//===- SdyAttrs.td - Attributes of the sdy dialect ---------*- tablegen -*-===//
+
+#ifndef SCALIFY_DIALECT_SDY_SDYATTRS
+#define SCALIFY_DIALECT_SDY_SDYATTRS
+
+include "mlir/IR/AttrTypeBase.td"
+include "scalify/Dialect/Sdy/SdyDialect.td"
+
+class Sdy_Attr<string cppName, string attrMnemonic>
+    : AttrDef<Sdy_Dialect, cppName> {
+  let mnemonic = attrMnemonic;
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Sdy_MeshAxisAttr : Sdy_Attr<"MeshAxis", "mesh_axis"> {
+  let summary = "a named axis of a mesh and its size, `\"x\"=4`";
+  let parameters = (ins StringRefParameter<"name">:$name, "int64_t":$size);
+}
+
+def Sdy_MeshAttr : Sdy_Attr<"Mesh", "mesh"> {
+  let summary = "axes of devices and, when not in order, the devices' ids";
+  let parameters = (ins ArrayRefParameter<"MeshAxisAttr">:$axes,
+                        ArrayRefParameter<"int64_t">:$deviceIds);
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The size of the axis of a name, if there is one.
+    std::optional<int64_t> getAxisSize(::llvm::StringRef name) const;
+    /// The number of devices: the product of all axes, or one device by id.
+    int64_t getTotalSize() const;
+  }];
+}
+
+def Sdy_AxisRefAttr : Sdy_Attr<"AxisRef", "axis_ref"> {
+  let summary = "an axis, or a part of it: `\"x\":(2)4` skips 2 and takes 4";
+  let parameters = (ins StringRefParameter<"name">:$name,
+                        DefaultValuedParameter<"int64_t", "0">:$preSize,
+                        DefaultValuedParameter<"int64_t", "0">:$subSize);
+  let extraClassDeclaration = [{
+    bool isSubAxis() const { return getSubSize() != 0; }
+  }];
+}
+
+def Sdy_DimensionShardingAttr
+    : Sdy_Attr<"DimensionSharding", "dimension_sharding"> {
+  let summary = "axes that split a dimension; open (`?`) if more may";
+  let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes,
+                        "bool":$isClosed,
+                        DefaultValuedParameter<"int64_t", "-1">:$priority);
+}
+
+def Sdy_TensorShardingAttr : Sdy_Attr<"TensorSharding", "sharding"> {
+  let summary = "how the dimensions of a tensor are split over a mesh";
+  let parameters = (ins
+    "::mlir::Attribute":$meshOrRef,
+    ArrayRefParameter<"DimensionShardingAttr">:$dimShardings,
+    ArrayRefParameter<"AxisRefAttr">:$replicatedAxes,
+    ArrayRefParameter<"AxisRefAttr">:$unreducedAxes);
+  let extraClassDeclaration = [{
+    /// The mesh, looked up from `op` where it is a symbol; null if missing.
+    MeshAttr getMesh(::mlir::Operation *op) const;
+    /// Checks the mesh, the rank and the axes against a tensor type.
+    ::llvm::LogicalResult verifyFor(
+        ::mlir::Operation *op, ::mlir::Type type,
+        ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError) const;
+  }];
+}
+
+def Sdy_TensorShardingPerValueAttr
+    : Sdy_Attr<"TensorShardingPerValue", "sharding_per_value"> {
+  let summary = "one sharding for each of an op's values";
+  let parameters = (ins ArrayRefParameter<"TensorShardingAttr">:$shardings);
+}
+
+def Sdy_ManualAxesAttr : Sdy_Attr<"ManualAxes", "manual_axes"> {
+  let summary = "names of axes whose shards a computation sees";
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes);
+}
+
+def Sdy_DimMappingAttr : Sdy_Attr<"DimMapping", "dim_mapping"> {
+  let summary = "the factors that one dimension consists of";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$factors);
+}
+
+def Sdy_TensorMappingAttr : Sdy_Attr<"TensorMapping", "tensor_mapping"> {
+  let summary = "the factors of each dimension of a tensor";
+  let parameters = (ins ArrayRefParameter<"DimMappingAttr">:$dims);
+}
+
+def Sdy_OpShardingRuleAttr : Sdy_Attr<"OpShardingRule", "op_sharding_rule"> {
+  let summary = "how an op's dimensions correspond, `([i, j])->([j, i])`";
+  let parameters = (ins
+    ArrayRefParameter<"int64_t">:$factorSizes,
+    ArrayRefParameter<"TensorMappingAttr">:$operandMappings,
+    ArrayRefParameter<"TensorMappingAttr">:$resultMappings,
+    ArrayRefParameter<"int64_t">:$reductionFactors,
+    ArrayRefParameter<"int64_t">:$needReplicationFactors,
+    ArrayRefParameter<"int64_t">:$permutationFactors,
+    ArrayRefParameter<"int64_t">:$blockedPropagationFactors,
+    "bool":$isCustomRule);
+}
+
+#endif // SCALIFY_DIALECT_SDY_SDYATTRS

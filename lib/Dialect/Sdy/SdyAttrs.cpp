@@ -1,0 +1,333 @@
+//===- SdyAttrs.cpp - Text and checks of meshes and shardings -------------===//
+//
+// The forms nest without their dialect's prefix: a sharding inside a list is
+// `<@mesh, [{"x"}, {}]>`, an axis is `"x"` or, for a part, `"x":(2)4`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Dialect/Sdy/Sdy.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify::sdy;
+
+#define GET_ATTRDEF_CLASSES
+#include "scalify/Dialect/Sdy/SdyAttrs.cpp.inc"
+
+void SdyDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "scalify/Dialect/Sdy/SdyAttrs.cpp.inc"
+      >();
+}
+
+/// Reads a list of attributes of one kind between delimiters.
+template <typename AttrT>
+static ParseResult parseList(AsmParser &parser, AsmParser::Delimiter delimiter,
+                             SmallVectorImpl<AttrT> &list) {
+  return parser.parseCommaSeparatedList(delimiter, [&]() -> ParseResult {
+    list.push_back(dyn_cast_or_null<AttrT>(AttrT::parse(parser, Type())));
+    return success(static_cast<bool>(list.back()));
+  });
+}
+
+template <typename AttrT>
+static void printList(AsmPrinter &printer, ArrayRef<AttrT> list) {
+  llvm::interleaveComma(list, printer,
+                        [&](AttrT attr) { attr.print(printer); });
+}
+
+//===----------------------------------------------------------------------===//
+// Meshes
+//===----------------------------------------------------------------------===//
+
+Attribute MeshAxisAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  int64_t size;
+  if (parser.parseString(&name) || parser.parseEqual() ||
+      parser.parseInteger(size))
+    return {};
+  return get(parser.getContext(), name, size);
+}
+
+void MeshAxisAttr::print(AsmPrinter &printer) const {
+  printer.printString(getName());
+  printer << '=' << getSize();
+}
+
+Attribute MeshAttr::parse(AsmParser &parser, Type) {
+  SmallVector<MeshAxisAttr> axes;
+  SmallVector<int64_t> ids;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() ||
+      parseList(parser, AsmParser::Delimiter::Square, axes))
+    return {};
+  if (succeeded(parser.parseOptionalComma()))
+    if (parser.parseKeyword("device_ids") || parser.parseEqual() ||
+        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+          return parser.parseInteger(ids.emplace_back());
+        }))
+      return {};
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<MeshAttr>(loc, parser.getContext(), axes, ids);
+}
+
+void MeshAttr::print(AsmPrinter &printer) const {
+  printer << "<[";
+  printList(printer, getAxes());
+  printer << ']';
+  if (!getDeviceIds().empty()) {
+    printer << ", device_ids=[";
+    llvm::interleaveComma(getDeviceIds(), printer);
+    printer << ']';
+  }
+  printer << '>';
+}
+
+LogicalResult
+MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                 ArrayRef<MeshAxisAttr> axes, ArrayRef<int64_t> deviceIds) {
+  llvm::StringSet<> names;
+  int64_t size = 1;
+  for (MeshAxisAttr axis : axes) {
+    if (axis.getSize() <= 0)
+      return emitError() << "mesh axis '" << axis.getName()
+                         << "' needs a positive size but got "
+                         << axis.getSize();
+    if (!names.insert(axis.getName()).second)
+      return emitError() << "mesh axis '" << axis.getName()
+                         << "' is named twice";
+    size *= axis.getSize();
+  }
+  // A mesh without axes may name the one device it means.
+  if (!deviceIds.empty() && size != static_cast<int64_t>(deviceIds.size()))
+    return emitError() << "mesh of " << size << " devices has "
+                       << deviceIds.size() << " device ids";
+  return success();
+}
+
+std::optional<int64_t> MeshAttr::getAxisSize(StringRef name) const {
+  for (MeshAxisAttr axis : getAxes())
+    if (axis.getName() == name)
+      return axis.getSize();
+  return std::nullopt;
+}
+
+int64_t MeshAttr::getTotalSize() const {
+  int64_t size = 1;
+  for (MeshAxisAttr axis : getAxes())
+    size *= axis.getSize();
+  return size;
+}
+
+//===----------------------------------------------------------------------===//
+// Axes and dimensions
+//===----------------------------------------------------------------------===//
+
+Attribute AxisRefAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  int64_t preSize = 0, subSize = 0;
+  if (parser.parseString(&name))
+    return {};
+  if (succeeded(parser.parseOptionalColon()))
+    if (parser.parseLParen() || parser.parseInteger(preSize) ||
+        parser.parseRParen() || parser.parseInteger(subSize))
+      return {};
+  return get(parser.getContext(), name, preSize, subSize);
+}
+
+void AxisRefAttr::print(AsmPrinter &printer) const {
+  printer.printString(getName());
+  if (isSubAxis())
+    printer << ":(" << getPreSize() << ')' << getSubSize();
+}
+
+Attribute DimensionShardingAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisRefAttr> axes;
+  bool isClosed = true;
+  auto parseOne = [&]() -> ParseResult {
+    if (!isClosed)
+      return parser.emitError(parser.getCurrentLocation(),
+                              "expected nothing after '?'");
+    if (succeeded(parser.parseOptionalQuestion())) {
+      isClosed = false;
+      return success();
+    }
+    axes.push_back(
+        dyn_cast_or_null<AxisRefAttr>(AxisRefAttr::parse(parser, Type())));
+    return success(static_cast<bool>(axes.back()));
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseOne))
+    return {};
+  int64_t priority = -1;
+  StringRef keyword;
+  SMLoc loc = parser.getCurrentLocation();
+  if (succeeded(parser.parseOptionalKeyword(&keyword)))
+    if (!keyword.consume_front("p") || keyword.getAsInteger(10, priority) ||
+        priority < 0) {
+      parser.emitError(loc, "expected a priority such as 'p1'");
+      return {};
+    }
+  return get(parser.getContext(), axes, isClosed, priority);
+}
+
+void DimensionShardingAttr::print(AsmPrinter &printer) const {
+  printer << '{';
+  printList(printer, getAxes());
+  if (!getIsClosed())
+    printer << (getAxes().empty() ? "?" : ", ?");
+  printer << '}';
+  if (getPriority() >= 0)
+    printer << 'p' << getPriority();
+}
+
+//===----------------------------------------------------------------------===//
+// Shardings
+//===----------------------------------------------------------------------===//
+
+Attribute TensorShardingAttr::parse(AsmParser &parser, Type) {
+  Attribute mesh;
+  SmallVector<DimensionShardingAttr> dims;
+  SmallVector<AxisRefAttr> replicated, unreduced;
+  if (parser.parseLess())
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("mesh"))) {
+    mesh = MeshAttr::parse(parser, Type());
+    if (!mesh)
+      return {};
+  } else {
+    StringAttr name;
+    if (parser.parseSymbolName(name))
+      return {};
+    mesh = FlatSymbolRefAttr::get(name);
+  }
+  if (parser.parseComma() ||
+      parseList(parser, AsmParser::Delimiter::Square, dims))
+    return {};
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef keyword;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&keyword))
+      return {};
+    SmallVectorImpl<AxisRefAttr> *axes = nullptr;
+    if (keyword == "replicated")
+      axes = &replicated;
+    else if (keyword == "unreduced")
+      axes = &unreduced;
+    if (!axes || !axes->empty()) {
+      parser.emitError(loc) << "unexpected '" << keyword
+                            << "', expected replicated or unreduced, once";
+      return {};
+    }
+    if (parser.parseEqual() ||
+        parseList(parser, AsmParser::Delimiter::Braces, *axes))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  return get(parser.getContext(), mesh, dims, replicated, unreduced);
+}
+
+void TensorShardingAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  if (auto mesh = dyn_cast<MeshAttr>(getMeshOrRef())) {
+    printer << "mesh";
+    mesh.print(printer);
+  } else {
+    printer.printAttributeWithoutType(getMeshOrRef());
+  }
+  printer << ", [";
+  printList(printer, getDimShardings());
+  printer << ']';
+  for (auto [name, axes] :
+       {std::pair<StringRef, ArrayRef<AxisRefAttr>>{"replicated",
+                                                    getReplicatedAxes()},
+        {"unreduced", getUnreducedAxes()}}) {
+    if (axes.empty())
+      continue;
+    printer << ", " << name << "={";
+    printList(printer, axes);
+    printer << '}';
+  }
+  printer << '>';
+}
+
+MeshAttr TensorShardingAttr::getMesh(Operation *op) const {
+  if (auto mesh = dyn_cast<MeshAttr>(getMeshOrRef()))
+    return mesh;
+  auto found = SymbolTable::lookupNearestSymbolFrom<MeshOp>(
+      op, cast<FlatSymbolRefAttr>(getMeshOrRef()));
+  return found ? found.getMesh() : MeshAttr();
+}
+
+LogicalResult TensorShardingAttr::verifyFor(
+    Operation *op, Type type,
+    function_ref<InFlightDiagnostic()> emitError) const {
+  MeshAttr mesh = getMesh(op);
+  if (!mesh)
+    return emitError() << "names the unknown mesh " << getMeshOrRef();
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  int64_t rank = tensor ? tensor.getRank() : 0;
+  if (static_cast<int64_t>(getDimShardings().size()) != rank)
+    return emitError() << "has a sharding of rank " << getDimShardings().size()
+                       << " for a value of type " << type;
+  llvm::StringSet<> whole;
+  auto check = [&](ArrayRef<AxisRefAttr> axes) -> LogicalResult {
+    for (AxisRefAttr axis : axes) {
+      if (!mesh.getAxisSize(axis.getName()))
+        return emitError() << "names the unknown axis '" << axis.getName()
+                           << "' of mesh " << getMeshOrRef();
+      if (!axis.isSubAxis() && !whole.insert(axis.getName()).second)
+        return emitError() << "names axis '" << axis.getName() << "' twice";
+    }
+    return success();
+  };
+  for (DimensionShardingAttr dim : getDimShardings())
+    if (failed(check(dim.getAxes())))
+      return failure();
+  if (failed(check(getReplicatedAxes())))
+    return failure();
+  return check(getUnreducedAxes());
+}
+
+Attribute TensorShardingPerValueAttr::parse(AsmParser &parser, Type) {
+  SmallVector<TensorShardingAttr> shardings;
+  if (parser.parseLess() ||
+      parseList(parser, AsmParser::Delimiter::Square, shardings) ||
+      parser.parseGreater())
+    return {};
+  return get(parser.getContext(), shardings);
+}
+
+void TensorShardingPerValueAttr::print(AsmPrinter &printer) const {
+  printer << "<[";
+  printList(printer, getShardings());
+  printer << "]>";
+}
+
+Attribute ManualAxesAttr::parse(AsmParser &parser, Type) {
+  SmallVector<StringAttr> axes;
+  auto parseOne = [&]() -> ParseResult {
+    std::string name;
+    if (parser.parseString(&name))
+      return failure();
+    axes.push_back(parser.getBuilder().getStringAttr(name));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, parseOne))
+    return {};
+  return get(parser.getContext(), axes);
+}
+
+void ManualAxesAttr::print(AsmPrinter &printer) const {
+  printer << '{';
+  llvm::interleaveComma(getAxes(), printer, [&](StringAttr axis) {
+    printer.printString(axis.getValue());
+  });
+  printer << '}';
+}

@@ -1,0 +1,171 @@
+//===- Call.cpp - Calls, tokens, tuples and input/output ------------------===//
+
+#include "Assembly.h"
+#include "Verification.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace scalify::stablehlo;
+
+//===----------------------------------------------------------------------===//
+// CustomCallOp
+//===----------------------------------------------------------------------===//
+
+void CustomCallOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (!getHasSideEffect())
+    return;
+  effects.emplace_back(MemoryEffects::Read::get());
+  effects.emplace_back(MemoryEffects::Write::get());
+}
+
+/// Checks that each layout is an ordering of the dimensions of its value.
+static LogicalResult checkLayouts(CustomCallOp op, StringRef what,
+                                  ArrayAttr layouts, TypeRange types) {
+  if (layouts.size() != types.size())
+    return op.emitOpError() << "needs " << types.size() << " " << what
+                            << " layouts but got " << layouts.size();
+  for (auto [layout, type] : llvm::zip(layouts, types)) {
+    auto dims = dyn_cast<DenseIntElementsAttr>(layout);
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!dims || !dims.getElementType().isIndex())
+      return op.emitOpError() << "needs layouts of index elements but got "
+                              << layout;
+    if (!tensor)
+      continue;
+    SmallVector<int64_t> order;
+    for (const APInt &dim : dims.getValues<APInt>())
+      order.push_back(dim.getSExtValue());
+    llvm::sort(order);
+    if (!llvm::equal(order, llvm::seq<int64_t>(0, tensor.getRank())))
+      return op.emitOpError() << "has a " << what << " layout " << layout
+                              << " that orders no dimensions of " << tensor;
+  }
+  return success();
+}
+
+LogicalResult CustomCallOp::verify() {
+  // custom_call_i6, custom_call_i7: layouts come for both or for neither.
+  if (getOperandLayouts().has_value() != getResultLayouts().has_value())
+    return emitOpError("needs layouts of operands and results, or of neither");
+  if (getOperandLayouts() &&
+      (failed(checkLayouts(*this, "operand", *getOperandLayouts(),
+                           getInputs().getTypes())) ||
+       failed(checkLayouts(*this, "result", *getResultLayouts(),
+                           getResultTypes()))))
+    return failure();
+  for (auto alias : getOutputOperandAliases()
+                        .getAsRange<OutputOperandAliasAttr>())
+    if (alias.getOperandIndex() < 0 ||
+        alias.getOperandIndex() >= static_cast<int64_t>(getInputs().size()))
+      return emitOpError() << "aliases operand " << alias.getOperandIndex()
+                           << " of " << getInputs().size();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// CompositeOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult CompositeOp::verify() {
+  // composite_c1
+  if (getName().empty())
+    return emitOpError("needs a name");
+  return success();
+}
+
+LogicalResult
+CompositeOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  auto callee = symbolTable.lookupNearestSymbolFrom<FunctionOpInterface>(
+      *this, getDecompositionAttr());
+  // composite_c2
+  if (!callee)
+    return emitOpError() << "has a decomposition '" << getDecomposition()
+                         << "' that is no function";
+  // composite_c3, composite_c4
+  if (!llvm::equal(callee.getArgumentTypes(), getOperandTypes()) ||
+      !llvm::equal(callee.getResultTypes(), getResultTypes())) {
+    InFlightDiagnostic diag = emitOpError()
+                              << "has other types than its decomposition '"
+                              << getDecomposition() << "'";
+    diag.attachNote(callee.getLoc()) << "defined here";
+    return diag;
+  }
+  return success();
+}
+
+ParseResult CompositeOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  FunctionType type;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseAttribute(name) || parser.parseOperandList(operands))
+    return failure();
+  if (succeeded(parser.parseOptionalLParen())) {
+    if (parser.parseCommaSeparatedList(
+            [&] { return parser.parseRegion(*result.addRegion()); }) ||
+        parser.parseRParen())
+      return failure();
+  }
+  if (parser.parseOptionalAttrDict(result.attributes) ||
+      parser.parseColonType(type) ||
+      parser.resolveOperands(operands, type.getInputs(), loc,
+                             result.operands))
+    return failure();
+  result.attributes.set("name", name);
+  result.addTypes(type.getResults());
+  return success();
+}
+
+void CompositeOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printAttribute(getNameAttr());
+  if (!getInputs().empty())
+    printer << ' ' << getInputs();
+  if (!getCompositeRegions().empty()) {
+    printer << " (";
+    llvm::interleaveComma(getCompositeRegions(), printer, [&](Region &region) {
+      printer.printRegion(region);
+    });
+    printer << ')';
+  }
+  SmallVector<StringRef> hidden{"name"};
+  if (getCompositeAttributes().empty())
+    hidden.push_back("composite_attributes");
+  if (getVersion() == 0)
+    hidden.push_back("version");
+  printer.printOptionalAttrDict((*this)->getAttrs(), hidden);
+  printer << " : ";
+  printer.printFunctionalType(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// Tuples
+//===----------------------------------------------------------------------===//
+
+LogicalResult TupleOp::verify() {
+  // tuple_c1
+  if (!llvm::equal(cast<TupleType>(getType()).getTypes(), getOperandTypes()))
+    return emitOpError() << "needs a tuple of its operands' types but got "
+                         << getType();
+  return success();
+}
+
+LogicalResult GetTupleElementOp::verify() {
+  ArrayRef<Type> types = cast<TupleType>(getOperand().getType()).getTypes();
+  // get_tuple_element_c1
+  if (getIndex() >= types.size())
+    return emitOpError() << "needs an index below " << types.size()
+                         << " but got " << getIndex();
+  // get_tuple_element_c2
+  if (types[getIndex()] != getType())
+    return emitOpError() << "needs a result of type " << types[getIndex()]
+                         << " but got " << getType();
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "scalify/Dialect/StableHLO/Call.cpp.inc"

@@ -1,0 +1,43 @@
+//===- Window.h - Windows of reductions and convolutions --------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_DIALECT_STABLEHLO_WINDOW_H
+#define SCALIFY_LIB_DIALECT_STABLEHLO_WINDOW_H
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+namespace scalify::stablehlo {
+
+/// How a window moves along one dimension.
+struct WindowDim {
+  int64_t size = 1;
+  int64_t stride = 1;
+  int64_t low = 0;
+  int64_t high = 0;
+  int64_t baseDilation = 1;
+  int64_t windowDilation = 1;
+
+  /// The number of positions over `base` elements.
+  int64_t positions(int64_t base) const;
+};
+
+/// The optional attributes that describe a window.
+struct WindowAttrs {
+  llvm::ArrayRef<int64_t> sizes;
+  std::optional<llvm::ArrayRef<int64_t>> strides;
+  std::optional<mlir::DenseIntElementsAttr> padding;
+  std::optional<llvm::ArrayRef<int64_t>> baseDilations;
+  std::optional<llvm::ArrayRef<int64_t>> windowDilations;
+};
+
+/// Checks the attributes against each other and fills in the defaults: one
+/// entry per dimension, positive sizes, strides and dilations.
+llvm::FailureOr<llvm::SmallVector<WindowDim>>
+readWindow(mlir::Operation *op, const WindowAttrs &attrs);
+
+/// The shape of all positions of a window over `base`.
+llvm::SmallVector<int64_t> windowShape(llvm::ArrayRef<int64_t> base,
+                                       llvm::ArrayRef<WindowDim> window);
+
+} // namespace scalify::stablehlo
+
+#endif // SCALIFY_LIB_DIALECT_STABLEHLO_WINDOW_H
