@@ -16,7 +16,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir as jax_mlir
 
-from scalify import _compiler
+from scalify import _compiler, _runtime
 from scalify._dtypes import to_numpy
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
 from scalify.report import Report
@@ -105,6 +105,11 @@ def transform_lowered(
     return text, Report(json.loads(report))
 
 
+def _input(leaf: Any) -> Any:
+    """Returns what JAX takes for a leaf: it does not know our arrays."""
+    return np.asarray(leaf) if isinstance(leaf, _runtime.Array) else to_physical(leaf)
+
+
 def _is_abstract(leaf: Any) -> bool:
     return isinstance(leaf, (jax.core.Tracer, jax.ShapeDtypeStruct))
 
@@ -126,7 +131,7 @@ class Transformed:
         """Runs the function; arguments and results are as those of the function itself."""
         arguments = self._signature.bind(args, kwargs)
         entry = self._entry(arguments)
-        outputs = entry.run(*map(to_physical, arguments.leaves))
+        outputs = entry.run(*map(_input, arguments.leaves))
         results = map(to_logical, outputs, entry.lowered.out_keys)
         return jax.tree.unflatten(entry.lowered.out_tree, results)
 
@@ -261,7 +266,7 @@ def probe(
 
 
 def _on_cpu(leaf: Any) -> Any:
-    return jax.device_put(to_physical(leaf), jax.devices("cpu")[0])
+    return jax.device_put(_input(leaf), jax.devices("cpu")[0])
 
 
 def opt(text: str, pipeline: str) -> str:
