@@ -2,6 +2,8 @@
 
 #include "scalify/Pipeline/Compiler.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
+
 #include "llvm/Support/JSON.h"
 
 using namespace scalify;
@@ -17,10 +19,11 @@ static llvm::Error addScale(std::vector<ArgumentScale> &scales,
     return llvm::Error::success();
   std::optional<int64_t> exponent = value.getAsInteger();
   // Scales and their inverses stay normal f32 numbers.
-  if (!exponent || *exponent < -120 || *exponent > 120)
+  if (!exponent || ((*exponent < -120 || *exponent > 120) &&
+                    *exponent != scalify::kZeroScale))
     return makeError("the scale of argument '" + argument +
                      "' must be an integer from -120 to 120 (log2 of the "
-                     "scale) or null");
+                     "scale), -127 for an array of zeros, or null");
   scales.push_back({argument.str(), static_cast<int32_t>(*exponent)});
   return llvm::Error::success();
 }

@@ -2,6 +2,8 @@
 
 #include "scalify/Scaling/ScaleAnalysis.h"
 
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -31,33 +33,53 @@ const ScaleFacts &ScaleAnalysis::lookup(Value value) const {
   return it == facts.end() ? unknown : it->second;
 }
 
-/// State other than the model's parameters: its scale follows from the step.
-static bool isWrittenState(FunctionOpInterface func, unsigned index) {
+/// An argument whose scale follows from what the step writes into it: declared
+/// to start at zero, or state other than the model's parameters.
+static bool takesWrittenScale(FunctionOpInterface func, unsigned index) {
+  if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
+    return scale.getInt() == kZeroScale;
   auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
   return role && func.getArgAttr(index, "tf.aliasing_output") &&
          (role.getValue() == "moment" || role.getValue() == "state");
 }
 
-void ScaleAnalysis::seedArguments() {
-  for (BlockArgument arg : func.getArguments()) {
-    if (!isFloatTensor(arg.getType()))
-      continue;
-    unsigned index = arg.getArgNumber();
-    if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
-      facts[arg] = ScaleFacts::gaussian(std::exp2(scale.getInt()));
-      facts[arg].rule = "declared scale of the argument";
-      continue;
-    }
-    if (isWrittenState(func, index)) {
-      // Nothing is known yet; not a zero constant, whose scale is free.
-      facts[arg] = ScaleFacts::gaussian(0);
-      facts[arg].rule = "state: the scale of what is written into it";
-      continue;
-    }
-    facts[arg].rule = "undeclared argument: 2^0";
+/// Whether the value, perhaps reshaped or converted, is an operand of a dot.
+static bool feedsDot(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    if (isa<stablehlo::DotGeneralOp>(user))
+      return true;
+    return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+               stablehlo::TransposeOp, stablehlo::BroadcastInDimOp>(user) &&
+           feedsDot(user->getResult(0));
+  });
+}
+
+ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
+  unsigned index = arg.getArgNumber();
+  ScaleFacts seed;
+  if (takesWrittenScale(func, index)) {
+    // A weight that starts at zero is soon what other weights are: 2^-6 is
+    // near the usual 0.02. Other arrays start from nothing known, which is not
+    // a zero constant, whose scale is free.
+    bool isWeight = feedsDot(arg);
+    seed = ScaleFacts::gaussian(isWeight ? 0x1p-6 : 0);
+    seed.rule = isWeight ? "weight that starts at zero: 2^-6"
+                         : "state: the scale of what is written into it";
+  } else if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
+    seed = ScaleFacts::gaussian(std::exp2(scale.getInt()));
+    seed.rule = "declared scale of the argument";
+  } else {
+    seed.rule = "undeclared argument: 2^0";
     if (cast<ShapedType>(arg.getType()).getRank() > 0)
       undeclared.push_back(arg);
   }
+  return seed;
+}
+
+void ScaleAnalysis::seedArguments() {
+  for (BlockArgument arg : func.getArguments())
+    if (isFloatTensor(arg.getType()))
+      facts[arg] = seedArgument(arg);
 }
 
 void ScaleAnalysis::inferBody() {
@@ -87,8 +109,8 @@ bool ScaleAnalysis::updateState() {
   for (BlockArgument arg : func.getArguments()) {
     unsigned index = arg.getArgNumber();
     auto alias = func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-    if (!alias || func.getArgAttr(index, kScaleAttr) ||
-        !isWrittenState(func, index) || !isFloatTensor(arg.getType()) ||
+    if (!alias || !takesWrittenScale(func, index) ||
+        !isFloatTensor(arg.getType()) || feedsDot(arg) ||
         alias.getInt() >= terminator->getNumOperands())
       continue;
     const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));

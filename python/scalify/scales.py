@@ -18,6 +18,8 @@ __all__ = ["Scales", "ScalesLike", "measure"]
 
 # Scales and their inverses stay normal F32 numbers.
 _LARGEST = 120
+# The declared scale of an array that is all zero: it takes that of what is written into it.
+_ZERO = -127
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +60,9 @@ ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | None
 def measure(tree: Any, growth: int = 1) -> Scales:
     """Returns the scale of each array of a tree: the power of two nearest to its rms, with growth.
 
-    Give it the tuple of a step's arguments (static ones left out), in their order. Arrays that
-    are all zero, not finite, not floating point, or of rank 0 get no scale: what is written
-    into them, or their own value, decides.
+    Give it the tuple of a step's arguments (static ones left out), in their order. An array that
+    is all zero gets -127: it takes the scale of what is written into it. Arrays that are not
+    finite, not floating point, or of rank 0 get none.
 
     Args:
         tree: a pytree of arrays of any shapes.
@@ -82,8 +84,10 @@ def _exponent(leaf: Any, growth: int) -> int | None:
         return None
     wide = np.asarray(leaf).astype(np.float64)
     square = float(np.mean(wide * wide)) if wide.size else 0.0
-    if not math.isfinite(square) or square <= 0:
+    if not math.isfinite(square):
         return None
+    if square <= 0:
+        return _ZERO
     if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square):
         growth = 0
     return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))

@@ -30,6 +30,7 @@ public:
 
 private:
   void seedArguments();
+  ScaleFacts seedArgument(mlir::BlockArgument arg);
   void inferBody();
   bool updateState();
 

@@ -34,6 +34,9 @@ inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
 inline constexpr llvm::StringLiteral kAnyScaleAttr = "scalify.any_scale";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
+/// The declared scale of an argument that starts as all zeros: it takes the
+/// scale of what is written into it.
+inline constexpr int64_t kZeroScale = -127;
 } // namespace scalify
 
 #endif // SCALIFY_DIALECT_SCALIFY_SCALIFY_H

@@ -20,7 +20,8 @@ def Scalify_Dialect : Dialect {
 
     - `scalify.phase` (string, on ops): `forward`, `backward`, `optimizer`;
     - `scalify.role`, `scalify.name` (strings, on arguments);
-    - `scalify.scale` (i32 on ops and arguments): log2 of the scale;
+    - `scalify.scale` (i32 on ops and arguments): log2 of the scale; -127 on an
+      argument that starts as all zeros;
     - `scalify.rule` (string, on ops): the rule that set the scale;
     - `scalify.any_scale` (unit, on ops, from propagation to folding): the result
       is zero, infinite or a masking constant, which any scale fits;
