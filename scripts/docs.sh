@@ -19,10 +19,15 @@ while read -r td; do
   generate "$td" "$stage-passes" -gen-pass-doc
 done < <(git ls-files 'include/*Passes.td')
 
+# A dialect's ops lie in several files, by family: one page includes them all.
 while read -r td; do
   name=$(sed -n 's/^ *let name = "\(.*\)";.*/\1/p' "$td" | head -n 1)
-  ops=$(dirname "$td")/$(basename "$(dirname "$td")")Ops.td
-  [ -f "$ops" ] || ops=$td
-  generate "$ops" "$name-dialect" -gen-dialect-doc -dialect="$name"
+  folder=$(dirname "$td")
+  umbrella=$out/$name.td
+  for part in "$folder"/*.td; do
+    case $part in *Passes.td | *Interface*.td) ;; *) echo "include \"${part#include/}\"" ;; esac
+  done >"$umbrella"
+  generate "$umbrella" "$name-dialect" -gen-dialect-doc -dialect="$name"
+  rm "$umbrella"
 done < <(git grep -lE '^def .*: Dialect' -- 'include/*.td')
 say "wrote $(find "$out" -name '*.md' | wc -l) pages into $out"

@@ -67,7 +67,7 @@ python() {
     say "creating .venv with $interpreter"
     logged venv "$interpreter" -m venv .venv
   fi
-  say "installing Python packages: $(grep -vE '^[[:space:]]*(#|$)' requirements.txt | tr '\n' ' ')"
+  say "installing Python packages: $(sed -E 's/ *#.*//; /^$/d' requirements.txt | tr '\n' ' ')"
   logged pip .venv/bin/python -m pip install --disable-pip-version-check -r requirements.txt
   printf '%s\n' "$want" >"$stamp"
 }
