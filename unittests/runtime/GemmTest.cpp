@@ -2,6 +2,8 @@
 // threads, with the same bits.
 #include "blas/Gemm.h"
 #include "TestArtefact.h"
+#include "blas/Blas.h"
+#include "loader/CpuFeatures.h"
 #include "support/ThreadPool.h"
 
 #include <cmath>
@@ -156,6 +158,17 @@ TEST(Gemm, RefusesWhatBlasCannotDo) {
   EXPECT_NE(planGemm(s, plan).find("operand a"), std::string::npos);
   s = make(int64_t(1) << 32, 1, 1, 0);
   EXPECT_NE(planGemm(s, plan).find("32-bit"), std::string::npos);
+}
+
+// OpenBLAS's own guess on a CPU newer than itself is a fifth of the speed.
+TEST(Gemm, KernelsFitTheCpu) {
+  if (std::getenv("OPENBLAS_CORETYPE"))
+    GTEST_SKIP() << "the environment chooses the kernels";
+  const std::string &what = Blas::get().description;
+  const char *want = hostLevel() >= 4 ? "SkylakeX" : "Haswell";
+  if (hostLevel() >= 3)
+    EXPECT_NE(what.find(want), std::string::npos) << what;
+  EXPECT_EQ(std::getenv("OPENBLAS_CORETYPE"), nullptr);
 }
 
 TEST(Gemm, AsACommandOfAStep) {
