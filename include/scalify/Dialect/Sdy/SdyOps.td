@@ -41,7 +41,7 @@ def Sdy_ShardingGroupOp : Sdy_Op<"sharding_group"> {
   let summary = "puts a value in a group that is sharded alike";
   let arguments = (ins AnyRankedTensor:$input, I64Attr:$group_id);
   let assemblyFormat = [{
-    $input `group_id` `=` $group_id attr-dict `:` type($input)
+    $input `group_id` `` `=` `` $group_id attr-dict `:` type($input)
   }];
 }
 

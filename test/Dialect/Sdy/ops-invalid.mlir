@@ -1,0 +1,73 @@
+// RUN: scalify-opt %s -verify-diagnostics -split-input-file
+
+// expected-error @+1 {{mesh axis 'x' is named twice}}
+sdy.mesh @mesh = <["x"=2, "x"=2]>
+
+// -----
+
+// expected-error @+1 {{mesh axis 'x' needs a positive size but got 0}}
+sdy.mesh @mesh = <["x"=0]>
+
+// -----
+
+// expected-error @+1 {{mesh of 2 devices has 3 device ids}}
+sdy.mesh @mesh = <["x"=2], device_ids=[0, 1, 2]>
+
+// -----
+
+// expected-error @+1 {{argument 0 names the unknown mesh @mesh}}
+func.func @unknown_mesh(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+// expected-error @+1 {{argument 0 has a sharding of rank 2 for a value of type 'tensor<8xf32>'}}
+func.func @rank(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+// expected-error @+1 {{argument 0 needs '#sdy.sharding' as 'sdy.sharding' but got 1 : i32}}
+func.func @no_sharding(%a: tensor<8xf32> {sdy.sharding = 1 : i32}) {
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @unknown_axis(%a: tensor<8xf32>) {
+  // expected-error @+1 {{names the unknown axis 'y' of mesh @mesh}}
+  %0 = sdy.sharding_constraint %a <@mesh, [{"y"}]> : tensor<8xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @axis_twice(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{names axis 'x' twice}}
+  %0 = sdy.reshard %a <@mesh, [{"x"}, {"x"}]> : tensor<8x4xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @local_type(%a: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{operand 0 needs local type 'tensor<4xf32>' but got 'tensor<8xf32>'}}
+  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"x"} (%b: tensor<8xf32>) {
+    sdy.return %b : tensor<8xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{unexpected 'shared', expected replicated or unreduced, once}}
+func.func @unknown_part(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], shared={"x"}>}) {
+  return
+}

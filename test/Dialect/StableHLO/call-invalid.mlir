@@ -1,0 +1,39 @@
+// RUN: scalify-opt %s -verify-diagnostics -split-input-file
+
+func.func @layouts(%a: tensor<4x4xf32>) {
+  // expected-error @+1 {{needs layouts of operands and results, or of neither}}
+  %0 = stablehlo.custom_call @f(%a) {operand_layouts = [dense<[0, 1]> : tensor<2xindex>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @layout_order(%a: tensor<4x4xf32>) {
+  // expected-error @+1 {{that orders no dimensions of}}
+  %0 = stablehlo.custom_call @f(%a) {operand_layouts = [dense<[0, 0]> : tensor<2xindex>], result_layouts = [dense<[0, 1]> : tensor<2xindex>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @alias(%a: tensor<4xf32>) {
+  // expected-error @+1 {{aliases operand 3 of 1}}
+  %0 = stablehlo.custom_call @f(%a) {output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 3, operand_tuple_indices = []>]} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @decomposition(%a: tensor<4xf32>) {
+  // expected-error @+1 {{has a decomposition 'missing' that is no function}}
+  %0 = stablehlo.composite "my.op" %a {decomposition = @missing} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @tuple_index(%t: tuple<tensor<4xf32>>) {
+  // expected-error @+1 {{needs an index below 1 but got 1}}
+  %0 = stablehlo.get_tuple_element %t[1] : (tuple<tensor<4xf32>>) -> tensor<4xf32>
+  return
+}

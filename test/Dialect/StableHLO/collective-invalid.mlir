@@ -1,0 +1,59 @@
+// RUN: scalify-opt %s -verify-diagnostics -split-input-file
+
+func.func @groups(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs distinct ids of at least 0 in replica groups but got 0}}
+  %0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 0]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @channel(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs a channel handle above 0 to use global device ids}}
+  %0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @gather_result(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<8xf32>'}}
+  %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_parts(%a: tensor<5xf32>) {
+  // expected-error @+1 {{cannot split dimension 0 of 'tensor<5xf32>' into 2 parts}}
+  %0 = "stablehlo.reduce_scatter"(%a) <{scatter_dimension = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<5xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @all_to_all(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs groups of split_count 4 but got 2}}
+  %0 = "stablehlo.all_to_all"(%a) <{concat_dimension = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, split_count = 4 : i64, split_dimension = 0 : i64}> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @permute(%a: tensor<4xf32>) {
+  // expected-error @+1 {{names source 0 twice}}
+  %0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<[[0, 1], [0, 2]]> : tensor<2x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,99 @@
+// RUN: scalify-opt %s -verify-diagnostics -split-input-file
+
+func.func @dimension(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{needs dimensions within the rank 2 but got 2}}
+  %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [2] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @result(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<4xf32>' but got 'tensor<6xf32>'}}
+  %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] : (tensor<4x6xf32>, tensor<f32>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @init(%a: tensor<4x6xf32>) {
+  // expected-error @+1 {{needs scalar init values}}
+  %0 = stablehlo.reduce(%a init: %a) applies stablehlo.add across dimensions = [1] : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @not_commutative(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{'stablehlo.subtract' is no commutative op of stablehlo}}
+  %0 = stablehlo.reduce(%a init: %z) applies stablehlo.subtract across dimensions = [1] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_inner(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{'stablehlo.plus' is no commutative op of stablehlo}}
+  %0 = stablehlo.reduce(%a init: %z) applies stablehlo.plus across dimensions = [1] : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @region(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{needs a reduction region with arguments}}
+  %0 = "stablehlo.reduce"(%a, %z) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%x: tensor<f32>):
+    stablehlo.return %x : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @window(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{needs positive window dimensions but got 0}}
+  %0 = "stablehlo.reduce_window"(%a, %z) <{window_dimensions = array<i64: 2, 0>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<3x6xf32>
+  return
+}
+
+// -----
+
+func.func @window_result(%a: tensor<4x6xf32>, %z: tensor<f32>) {
+  // expected-error @+1 {{needs a result of shape 'tensor<3x5xf32>'}}
+  %0 = "stablehlo.reduce_window"(%a, %z) <{window_dimensions = array<i64: 2, 2>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @sort_dimension(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs a dimension from -1 to 0 but got 1}}
+  %0 = "stablehlo.sort"(%a) <{dimension = 1 : i64}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @sort_comparator(%a: tensor<4xf32>) {
+  // expected-error @+1 {{needs a comparator that returns}}
+  %0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.add %x, %y : tensor<f32>
+  // expected-note @+1 {{returned here}}
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
