@@ -197,6 +197,9 @@ StringRef Roles::decide(unsigned index) {
       return decideState(index);
     return "param";
   }
+  // A counter: batches have more than one element.
+  if (state[index] && getType(index).getRank() == 0 && !isFloat(index))
+    return "state";
   return decideInput(index);
 }
 

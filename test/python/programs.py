@@ -112,6 +112,28 @@ def _step(
     return train_step
 
 
+def _scaled_step(
+    loss_fn: Callable[..., jax.Array], optimizer: optax.GradientTransformation
+) -> Callable[..., Any]:
+    """Returns a step with a loss scale that adapts; JAX pairs the donated scale with the loss."""
+
+    def train_step(params: Any, state: Any, batch: Any) -> Any:
+        opt_state, scale = state
+
+        def scaled(params: Any) -> tuple[jax.Array, jax.Array]:
+            loss = loss_fn(params, batch)
+            return loss * scale, loss
+
+        (_, loss), grads = jax.value_and_grad(scaled, has_aux=True)(params)
+        grads = jax.tree.map(lambda g: g / scale, grads)
+        finite = jnp.isfinite(optax.global_norm(grads))
+        updates, opt_state = optimizer.update(grads, opt_state, params)
+        params = optax.apply_updates(params, updates)
+        return params, loss, (opt_state, jnp.where(finite, scale * 2, scale / 2))
+
+    return train_step
+
+
 _Make = tuple[Callable[..., jax.Array], Callable[[], Any], optax.GradientTransformation | None]
 PROGRAMS: dict[str, _Make] = {
     "llama_f32": (_llama_loss("float32"), _llama_params, _adamw()),
@@ -126,6 +148,9 @@ PROGRAMS: dict[str, _Make] = {
     "gpt2_sgd": (_gpt2_loss, _gpt2_params, optax.sgd(1e-2)),
     "gpt2_momentum_metrics": (_gpt2_loss, _gpt2_params, optax.sgd(1e-2, momentum=0.9)),
     "gpt2_gradients": (_gpt2_loss, _gpt2_params, None),
+    "gpt2_gradients_alone": (_gpt2_loss, _gpt2_params, None),
+    "gpt2_muon_metrics": (_gpt2_loss, _gpt2_params, optax.contrib.muon(1e-2)),
+    "gpt2_loss_scale": (_gpt2_loss, _gpt2_params, optax.sgd(1e-2, momentum=0.9)),
 }
 
 
@@ -137,10 +162,15 @@ def lower(name: str) -> Lowered:
     arguments: tuple[Any, ...]
     if optimizer is None:
         arguments = (params, batch)
-        lowered = jax.jit(jax.value_and_grad(loss_fn)).lower(*arguments)
+        derive = jax.grad if name.endswith("alone") else jax.value_and_grad
+        lowered = jax.jit(derive(loss_fn)).lower(*arguments)
     else:
-        arguments = (params, optimizer.init(params), batch)
+        state = optimizer.init(params)
         step = _step(loss_fn, optimizer, name.endswith("metrics"))
+        if name.endswith("loss_scale"):
+            state = (state, jnp.float32(1024))
+            step = _scaled_step(loss_fn, optimizer)
+        arguments = (params, state, batch)
         lowered = jax.jit(step, donate_argnums=(0, 1)).lower(*arguments)
     leaves = jax.tree_util.tree_leaves_with_path(arguments)
     return Lowered(

@@ -75,7 +75,7 @@ def test_both_ways_agree_on_products(name: str, op: str) -> None:
     from_names = phases(opt(program.debug_text, "--scalify-import"), op)
     from_slices = phases(opt(program.plain_text, "--scalify-import"), op)
     assert from_names == from_slices
-    assert "optimizer" not in from_names
+    assert ("optimizer" in from_names) == ("muon" in name and op == "dot_general")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -90,13 +90,13 @@ def test_number_of_forward_products(name: str, with_names: bool) -> None:
     total = opt(text, "--scalify-inline-calls").count("stablehlo.dot_general")
     # Each product has two gradients; what is left was recomputed.
     assert counts["backward"] == 2 * alone
-    assert counts["forward"] == total - 2 * alone
+    assert counts["forward"] == total - 2 * alone - counts["optimizer"]
     assert (counts["forward"] > alone) == (name == "llama_remat")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_optimizer_agrees_exactly(name: str) -> None:
-    """Of all ops, both ways call the same ones optimizer (constants aside)."""
+    """Of all ops on tensors, both ways call the same ones optimizer (constants aside)."""
     program = lower(name)
 
     def optimizer_lines(text: str) -> list[int]:
@@ -104,7 +104,10 @@ def test_optimizer_agrees_exactly(name: str) -> None:
         return [
             number
             for number, line in enumerate(lines)
-            if 'phase = "optimizer"' in line and "stablehlo.constant" not in line
+            if 'phase = "optimizer"' in line
+            and "stablehlo.constant" not in line
+            # A scalar that feeds only an undonated result may be a metric as well.
+            and not line.endswith(": tensor<f32>")
         ]
 
     assert optimizer_lines(program.debug_text) == optimizer_lines(program.plain_text)
@@ -114,7 +117,8 @@ def expected_role(path: str, has_optimizer: bool) -> str:
     if path.startswith("[0]"):
         return "param"
     if has_optimizer and path.startswith("[1]"):
-        return "state" if path.endswith(".count") else "moment"
+        counters = (".count", ".ns_coeffs", "[1][1]")
+        return "state" if path.endswith(counters) else "moment"
     return "batch"
 
 

@@ -91,10 +91,12 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
     an op with neither is forward if such an op needs it, and otherwise
     optimizer if it needs a gradient or feeds state.
 
-    Without: the ops that the loss needs (a scalar float result that is not
-    donated) are forward, and so are those equal to them in value when
+    Without: the ops that the loss needs (a scalar float result; of several, one
+    named "loss", else those that reach the weights by the fewest products) are
+    forward, and so are those equal to them in value when
     `optimization_barrier` is looked through, which is what recomputation
-    leaves. The rest is backward up to the gradients, and optimizer after them:
+    leaves. Where no loss is returned, what comes before the first product of a
+    derivative is forward. The rest is backward up to the gradients, and optimizer after them:
     the elementwise ops, broadcasts and reductions on shapes of state that feed
     nothing but results.
   }];

@@ -2,8 +2,9 @@
 //
 // Text without locations still tells what each result needs.
 //
-// Forward is what the loss needs, and ops equal to those in value: remat copies
-// sit behind an optimization_barrier and would otherwise look like gradients.
+// Forward is what the loss needs (ForwardOps.cpp), and ops equal to
+// those in value: remat copies sit behind an optimization_barrier and would
+// otherwise look like gradients.
 //
 // In the rest the optimizer is found from its two ends. Its state shows the
 // start: what depends on a tensor of state that the forward does not read, a
@@ -19,16 +20,13 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "ForwardOps.h"
 #include "ValueNumbering.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-
-#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
-
-using OpSet = llvm::DenseSet<Operation *>;
 
 namespace {
 
@@ -47,9 +45,7 @@ public:
   bool compute();
 
 private:
-  SmallVector<Value> findLosses();
-  OpSet getNeeds(ArrayRef<Value> values);
-  void findForward(ArrayRef<Value> losses);
+  void findForward(const OpSet &known);
   void findOptimizerByState();
   void findOptimizerByShape();
   void returnSumsToBackward();
@@ -72,59 +68,8 @@ private:
 
 } // namespace
 
-static bool isProduct(Operation *op) {
-  return isa<stablehlo::DotGeneralOp, stablehlo::GatherOp,
-             stablehlo::ScatterOp>(op) ||
-         op->getName().stripDialect() == "convolution";
-}
-
-/// The ops of main's block that `values` need.
-OpSet SlicePhases::getNeeds(ArrayRef<Value> values) {
-  OpSet needs;
-  for (Value value : values)
-    if (Operation *op = value.getDefiningOp())
-      needs.insert(op);
-  for (Operation &op : llvm::reverse(block))
-    if (needs.contains(&op))
-      for (Value read : getReads(op))
-        if (Operation *source = read.getDefiningOp())
-          needs.insert(source);
-  return needs;
-}
-
-/// Scalar float results that are not state. Where there are several, those
-/// whose name says "loss", else those that do not need the gradients: a
-/// gradient norm needs most of the products that state needs, a loss a third.
-SmallVector<Value> SlicePhases::findLosses() {
-  SmallVector<Value> candidates, named;
-  SmallVector<int64_t> owners = getAliasedArguments(main);
-  for (auto [index, value] : llvm::enumerate(getResults(main))) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (owners[index] >= 0 || !type || type.getRank() != 0 ||
-        !isa<FloatType>(type.getElementType()) || !value.getDefiningOp())
-      continue;
-    candidates.push_back(value);
-    if (getResultInfo(main, index).contains_insensitive("loss"))
-      named.push_back(value);
-  }
-  if (!named.empty() || candidates.size() <= 1)
-    return named.empty() ? candidates : named;
-
-  OpSet stateNeeds = getStateNeeds();
-  int64_t all = llvm::count_if(stateNeeds, isProduct);
-  SmallVector<Value> losses;
-  for (Value candidate : candidates) {
-    int64_t own = llvm::count_if(getNeeds(candidate), [&](Operation *op) {
-      return isProduct(op) && (all == 0 || stateNeeds.contains(op));
-    });
-    if (own > 0 && (all == 0 || 10 * own <= 6 * all))
-      losses.push_back(candidate);
-  }
-  return losses.empty() ? candidates : losses;
-}
-
-void SlicePhases::findForward(ArrayRef<Value> losses) {
-  for (Operation *op : getNeeds(losses))
+void SlicePhases::findForward(const OpSet &known) {
+  for (Operation *op : known)
     phases[op] = Phase::Forward;
   ValueNumbering numbers(block);
   for (Operation &op : block)
@@ -210,7 +155,7 @@ OpSet SlicePhases::getStateNeeds() {
   for (auto [value, isState] : llvm::zip_equal(getResults(main), stateResults))
     if (isState)
       state.push_back(value);
-  return getNeeds(state);
+  return getNeeds(block, state);
 }
 
 /// Forward: what only metrics need, and what it needs is forward.
@@ -235,12 +180,12 @@ void SlicePhases::placeGradientMetrics() {
 }
 
 bool SlicePhases::compute() {
-  SmallVector<Value> losses = findLosses();
-  if (losses.empty()) {
+  OpSet forward = findForwardOps(main);
+  if (forward.empty()) {
     for (Operation &op : block)
       phases[&op] = Phase::Forward;
   } else {
-    findForward(losses);
+    findForward(forward);
     findForwardMetrics();
     findOptimizerByState();
     findOptimizerByShape();
@@ -252,7 +197,7 @@ bool SlicePhases::compute() {
     if (op->getParentOp() != main && takesPhase(op))
       phases[op] = phases.lookup(op->getParentOp());
   });
-  return !losses.empty();
+  return !forward.empty();
 }
 
 bool scalify::import::computePhasesFromSlices(func::FuncOp main,

@@ -1,0 +1,182 @@
+//===- ForwardOps.cpp - What the loss needs -------------------------------===//
+//
+// The loss is one of the scalar float results. A program without one may still
+// return gradients: then order tells, since JAX writes the derivative behind
+// what it derives. Its first product reads a weight again, for the gradient of
+// an activation, or reads again what was multiplied by a weight, now with no
+// weight, for the gradient of a weight. A scatter in between belongs to it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ForwardOps.h"
+
+#include "../ArgumentInfo.h"
+#include "Phases.h"
+#include "ValueNumbering.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+
+namespace {
+
+/// A scalar result that may be the loss, and what it needs.
+struct LossCandidate {
+  Value value;
+  std::string name;
+  int64_t products;
+  int64_t weights; // arguments that products read
+};
+
+} // namespace
+
+static bool isProduct(Operation *op) {
+  return isa<stablehlo::DotGeneralOp, stablehlo::GatherOp,
+             stablehlo::ScatterOp>(op) ||
+         op->getName().stripDialect() == "convolution";
+}
+
+/// Steps back through ops that change type, order or barrier only.
+static Value skipMoves(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp, stablehlo::TransposeOp>(
+            op))
+      value = op->getOperand(0);
+    else if (isa<stablehlo::OptimizationBarrierOp>(op))
+      value = op->getOperand(cast<OpResult>(value).getResultNumber());
+    else
+      break;
+  }
+  return value;
+}
+
+/// The float arguments that products read as they are.
+static llvm::DenseSet<Value> findWeights(Block &block) {
+  llvm::DenseSet<Value> weights;
+  for (Operation &op : block)
+    if (isProduct(&op))
+      for (Value operand : op.getOperands())
+        if (auto argument = dyn_cast<BlockArgument>(skipMoves(operand));
+            argument &&
+            isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+          weights.insert(argument);
+  return weights;
+}
+
+/// The ops of main's block that `values` need.
+OpSet scalify::import::getNeeds(Block &block, ArrayRef<Value> values) {
+  OpSet needs;
+  for (Value value : values)
+    if (Operation *op = value.getDefiningOp())
+      needs.insert(op);
+  for (Operation &op : llvm::reverse(block))
+    if (needs.contains(&op))
+      for (Value read : getReads(op))
+        if (Operation *source = read.getDefiningOp())
+          needs.insert(source);
+  return needs;
+}
+
+/// The scalar float results. A donated one counts too: JAX pairs scalars by
+/// type alone, so that a donated loss scale may be paired with the loss.
+static SmallVector<LossCandidate> getScalarResults(func::FuncOp main) {
+  Block &block = main.getBody().front();
+  llvm::DenseSet<Value> weights = findWeights(block);
+  SmallVector<LossCandidate> candidates;
+  for (auto [index, value] : llvm::enumerate(getResults(main))) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || type.getRank() != 0 || !value.getDefiningOp() ||
+        !isa<FloatType>(type.getElementType()))
+      continue;
+    OpSet needs = getNeeds(block, value);
+    LossCandidate candidate{value, getResultInfo(main, index).lower(), 0, 0};
+    llvm::DenseSet<Value> read;
+    for (Operation *op : needs) {
+      candidate.products += isProduct(op);
+      for (Value operand : getReads(*op))
+        if (weights.contains(operand))
+          read.insert(operand);
+    }
+    candidate.weights = read.size();
+    candidates.push_back(candidate);
+  }
+  return candidates;
+}
+
+/// The losses. A name with "loss" decides. Else a loss needs the weights that
+/// any scalar needs, nine in ten at least (an auxiliary loss of early layers
+/// does not), by the fewest products: what needs the gradients, such as their
+/// norm or a loss scale that adapts, needs three times as many.
+static SmallVector<Value> findLosses(func::FuncOp main) {
+  SmallVector<LossCandidate> candidates = getScalarResults(main);
+  SmallVector<Value> losses;
+  for (const LossCandidate &candidate : candidates) {
+    StringRef name = candidate.name;
+    if (name.contains("loss") && !name.contains("scale"))
+      losses.push_back(candidate.value);
+  }
+  if (!losses.empty() || candidates.empty())
+    return losses;
+
+  int64_t most = 0, fewest = std::numeric_limits<int64_t>::max();
+  for (const LossCandidate &candidate : candidates)
+    most = std::max(most, candidate.weights);
+  auto isFull = [&](const LossCandidate &candidate) {
+    return 10 * candidate.weights >= 9 * most;
+  };
+  for (const LossCandidate &candidate : candidates)
+    if (isFull(candidate))
+      fewest = std::min(fewest, candidate.products);
+  for (const LossCandidate &candidate : candidates)
+    if (isFull(candidate) && candidate.products == fewest)
+      losses.push_back(candidate.value);
+  // Without products nothing tells; a value_and_grad returns the loss first.
+  if (fewest == 0)
+    losses.truncate(1);
+  return losses;
+}
+
+/// The first op that belongs to a derivative, or null: see the top.
+static Operation *findFirstGradient(func::FuncOp main) {
+  Block &block = main.getBody().front();
+  ValueNumbering numbers(block);
+  llvm::DenseSet<Value> weights = findWeights(block), read, partners;
+  Operation *scatter = nullptr; // the first one behind the last forward product
+  for (Operation &op : block) {
+    if (isa<stablehlo::ScatterOp>(op) && !scatter)
+      scatter = &op;
+    auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
+    if (!dot || numbers.getLeader(&op) != &op)
+      continue;
+    Value lhs = skipMoves(dot.getLhs()), rhs = skipMoves(dot.getRhs());
+    bool anyWeight = weights.contains(lhs) || weights.contains(rhs);
+    bool isGradient =
+        !anyWeight && (partners.contains(lhs) || partners.contains(rhs));
+    for (auto [operand, partner] : {std::pair(lhs, rhs), std::pair(rhs, lhs)})
+      if (weights.contains(operand)) {
+        isGradient |= !read.insert(operand).second;
+        partners.insert(partner);
+      }
+    if (isGradient)
+      return scatter ? scatter : &op;
+    scatter = nullptr;
+  }
+  return nullptr;
+}
+
+OpSet scalify::import::findForwardOps(func::FuncOp main) {
+  Block &block = main.getBody().front();
+  if (SmallVector<Value> losses = findLosses(main); !losses.empty())
+    return getNeeds(block, losses);
+  OpSet before;
+  if (Operation *gradient = findFirstGradient(main))
+    for (Operation &op : block) {
+      if (&op == gradient)
+        break;
+      before.insert(&op);
+    }
+  return before;
+}
