@@ -92,8 +92,10 @@ ReportRow ReportBuilder::makeRow(Operation *op) {
 
 /// Why an argument has its scale, which is not written on any op.
 static std::string explainArgument(func::FuncOp main, unsigned index) {
-  if (main.getArgAttr(index, kScaleAttr))
-    return "declared scale of the argument";
+  if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
+    return scale.getInt() == kZeroScale
+               ? "starts at zero: the scale of what is written into it"
+               : "declared scale of the argument";
   if (main.getArgAttr(index, "tf.aliasing_output"))
     return "state: the scale of what is written into it";
   return "undeclared argument: 2^0";
@@ -112,9 +114,10 @@ void ReportBuilder::addArgument(BlockArgument arg) {
   if (auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr))
     row.phase = role.str();
   row.reason = explainArgument(main, index);
-  if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
+  auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
+  if (scale && scale.getInt() != kZeroScale)
     row.scale = scale.getInt();
-  else if (!main.getArgAttr(index, "tf.aliasing_output"))
+  else if (!scale && !main.getArgAttr(index, "tf.aliasing_output"))
     row.scale = 0;
   rows.push_back(std::move(row));
 }

@@ -24,7 +24,7 @@ _ZERO = -127
 
 @dataclasses.dataclass(frozen=True)
 class Scales:
-    """log2 of the scale of each leaf of a tree, None for a leaf without one.
+    """log2 of the scale of each leaf of a tree; -127 for zeros, None for a leaf without one.
 
     Attributes:
         exponents: one entry per leaf, in the tree's order.

@@ -176,7 +176,7 @@ def test_measure() -> None:
         "zero": np.zeros(5, np.float32),
     }
     scales = scalify.measure(tree, growth=0)
-    assert scales.exponents == (3, -7, None, None, None, None)
+    assert scales.exponents == (3, -7, None, None, None, -127)
     assert scales.names[0] == "['a']"
     # A zero-mean array is given room; one that its mean carries is not.
     assert scalify.measure(tree, growth=2).exponents[:2] == (5, -7)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "MeasureState.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -57,8 +58,10 @@ static std::optional<int32_t> measure(const fltSemantics &semantics,
     squares += x * x;
   }
   double square = count ? squares / count : 0;
-  if (!std::isfinite(square) || square <= 0)
+  if (!std::isfinite(square))
     return std::nullopt;
+  if (square <= 0)
+    return kZeroScale;
   int growth = std::abs(sum / count) >= 0.5 * std::sqrt(square) ? 0 : 1;
   return std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
                              -120, 120);
