@@ -52,14 +52,14 @@ Value ScalarBuilder::toF32(Value value) {
 
 /// The maximum or the sum of all elements.
 Value ScalarBuilder::reduce(Value value, bool maximum) {
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(
-      0, cast<ShapedType>(value.getType()).getRank()));
-  auto reduce = stablehlo::ReduceOp::create(builder, loc, value,
-                                            constant(0.0f), dims);
+  auto dims = llvm::to_vector(
+      llvm::seq<int64_t>(0, cast<ShapedType>(value.getType()).getRank()));
+  auto reduce =
+      stablehlo::ReduceOp::create(builder, loc, value, constant(0.0f), dims);
   OpBuilder::InsertionGuard guard(builder);
   Type scalar = RankedTensorType::get({}, f32);
-  Block *body = builder.createBlock(&reduce.getBody(), {}, {scalar, scalar},
-                                    {loc, loc});
+  Block *body =
+      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
   Value a = body->getArgument(0), b = body->getArgument(1);
   Value result = maximum
                      ? stablehlo::MaxOp::create(builder, loc, a, b).getResult()
@@ -95,33 +95,32 @@ Value scalify::buildAmaxScale(OpBuilder &builder, Location loc, Value value,
   ScalarBuilder scalar(builder, loc);
   Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
   Value amax = scalar.reduce(scalar.toF32(magnitude), /*maximum=*/true);
-  Value largest =
-      scalar.constant(static_cast<float>(getLargestFinite(format)));
+  Value largest = scalar.constant(static_cast<float>(getLargestFinite(format)));
   Value ratio = stablehlo::DivOp::create(builder, loc, amax, largest);
   // Beyond 2^100 a scale's inverse would have no headroom.
   return scalar.oneUnlessBetween(scalar.roundToPowerOfTwo(ratio, /*up=*/true),
                                  0x1p-100f, 0x1p100f);
 }
 
-Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc,
-                                  Value value, Statistic statistic) {
+Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc, Value value,
+                                  Statistic statistic) {
   ScalarBuilder scalar(builder, loc);
   Value wide = scalar.toF32(value);
-  Value term = statistic == Statistic::L2
-                   ? stablehlo::MulOp::create(builder, loc, wide, wide)
-                         .getResult()
-                   : stablehlo::AbsOp::create(builder, loc, wide).getResult();
+  Value term =
+      statistic == Statistic::L2
+          ? stablehlo::MulOp::create(builder, loc, wide, wide).getResult()
+          : stablehlo::AbsOp::create(builder, loc, wide).getResult();
   Value n = scalar.reduce(term, statistic == Statistic::Max);
   if (statistic != Statistic::Max) {
-    auto count = static_cast<float>(
-        cast<ShapedType>(value.getType()).getNumElements());
+    auto count =
+        static_cast<float>(cast<ShapedType>(value.getType()).getNumElements());
     n = stablehlo::DivOp::create(builder, loc, n, scalar.constant(count));
   }
   if (statistic == Statistic::L2)
     n = stablehlo::SqrtOp::create(builder, loc, n);
-  Value isZero = stablehlo::CompareOp::create(
-      builder, loc, n, scalar.constant(0.0f),
-      stablehlo::ComparisonDirection::EQ);
+  Value isZero =
+      stablehlo::CompareOp::create(builder, loc, n, scalar.constant(0.0f),
+                                   stablehlo::ComparisonDirection::EQ);
   Value floor = stablehlo::MaxOp::create(
       builder, loc, scalar.roundToPowerOfTwo(n, /*up=*/false),
       scalar.constant(0x1p-14f));

@@ -3,8 +3,8 @@
 #include "scalify/Precision/Passes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -87,8 +87,10 @@ static std::string describe(Value root, unsigned number) {
   std::string text = "c" + std::to_string(number) + ": ";
   if (auto arg = dyn_cast<BlockArgument>(root)) {
     auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-    auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
-    return text + (name ? name.str() : "arg" + std::to_string(arg.getArgNumber()));
+    auto name =
+        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
+    return text +
+           (name ? name.str() : "arg" + std::to_string(arg.getArgNumber()));
   }
   return text + root.getDefiningOp()->getName().stripDialect().str();
 }
@@ -98,8 +100,8 @@ Cast Caster::castRoot(Value root, SetScaleOp hint) {
   if (cast.data)
     return cast;
   builder.setInsertionPointAfterValue(root);
-  auto format = mlir::cast<FloatType>(
-      isGradient(root) ? recipe.getGradient() : recipe.getForward());
+  auto format = mlir::cast<FloatType>(isGradient(root) ? recipe.getGradient()
+                                                       : recipe.getForward());
   Value scale = makeScale(root, hint, format);
   // A scale that is made before the value, as constants are, needs no move;
   // one made after it sets the place of the cast.
@@ -108,9 +110,9 @@ Cast Caster::castRoot(Value root, SetScaleOp hint) {
         !def->isBeforeInBlock(&*builder.getInsertionPoint()))
       builder.setInsertionPointAfter(def);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
-  auto quantize = QuantizeOp::create(
-      builder, root.getLoc(), type, root, scale,
-      builder.getStringAttr(describe(root, numCasts++)));
+  auto quantize =
+      QuantizeOp::create(builder, root.getLoc(), type, root, scale,
+                         builder.getStringAttr(describe(root, numCasts++)));
   quantize->setAttr(kRuleAttr, hint.getRuleAttr()
                                    ? hint.getRuleAttr()
                                    : builder.getStringAttr("argument"));
@@ -202,8 +204,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       std::string reason = getReasonToStayWide(dot, roles, recipe);
       if (reason.empty()) {
         for (OpOperand &operand : dot->getOpOperands())
-          operand.set(caster.castOperand(
-              operand.get().getDefiningOp<SetScaleOp>()));
+          operand.set(
+              caster.castOperand(operand.get().getDefiningOp<SetScaleOp>()));
         ++numFP8Dots;
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));

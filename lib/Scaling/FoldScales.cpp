@@ -96,8 +96,7 @@ void ScaleFolder::markDotOperands(Operation *op) {
     StringAttr rule;
     if (Operation *def = data.getDefiningOp())
       rule = def->getAttrOfType<StringAttr>(kRuleAttr);
-    operand.set(
-        SetScaleOp::create(builder, op->getLoc(), data, scale, rule));
+    operand.set(SetScaleOp::create(builder, op->getLoc(), data, scale, rule));
   }
 }
 

@@ -190,8 +190,8 @@ void Propagator::run(func::FuncOp func) {
     if (!carriesScale(arg))
       continue;
     Value to = target(arg);
-    values[arg] = {
-        scales.rescale(builder, arg.getLoc(), arg, scales.one(), to), to};
+    values[arg] = {scales.rescale(builder, arg.getLoc(), arg, scales.one(), to),
+                   to};
   }
   for (Operation *op : ops)
     rewrite(*op);

@@ -65,7 +65,8 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
     seed = ScaleFacts::gaussian(isWeight ? 0x1p-6 : 0);
     seed.rule = isWeight ? "weight that starts at zero: 2^-6"
                          : "state: the scale of what is written into it";
-  } else if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
+  } else if (auto scale =
+                 func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
     seed = ScaleFacts::gaussian(std::exp2(scale.getInt()));
     seed.rule = "declared scale of the argument";
   } else {
@@ -108,7 +109,8 @@ bool ScaleAnalysis::updateState() {
   bool changed = false;
   for (BlockArgument arg : func.getArguments()) {
     unsigned index = arg.getArgNumber();
-    auto alias = func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
+    auto alias =
+        func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
     if (!alias || !takesWrittenScale(func, index) ||
         !isFloatTensor(arg.getType()) || feedsDot(arg) ||
         alias.getInt() >= terminator->getNumOperands())

@@ -194,12 +194,13 @@ def test_fp8_cast_is_saturating_and_scaled() -> None:
 @pytest.mark.parametrize("statistic", ["max", "l1", "l2"])
 @pytest.mark.parametrize("scale", [1.0, 300.0, 1e-9, 0.0, np.inf, np.nan])
 def test_dynamic_rescale(statistic: str, scale: float) -> None:
-    """Data is divided by its statistic, a power of two; zero and non-finite data stay as they are."""
+    """Data is divided by its statistic, a power of two; zero and non-finite data stay."""
     x = normal(8, (32, 8)) * np.float32(scale)
+    data_type = "tensor<32x8xf32>"
     text = f"""
-      func.func public @main(%x: tensor<32x8xf32>, %s: tensor<f32>) -> (tensor<32x8xf32>, tensor<f32>) {{
-        %y, %t = scalify.dynamic_rescale {statistic} %x, %s : tensor<32x8xf32>
-        return %y, %t : tensor<32x8xf32>, tensor<f32>
+      func.func public @main(%x: {data_type}, %s: tensor<f32>) -> ({data_type}, tensor<f32>) {{
+        %y, %t = scalify.dynamic_rescale {statistic} %x, %s : {data_type}
+        return %y, %t : {data_type}, tensor<f32>
       }}"""
     data, new_scale = run_stablehlo(opt(text, EXPORT), x, np.float32(0.25))
     measure = {"max": np.max, "l1": np.mean, "l2": lambda a: np.sqrt(np.mean(a * a))}[statistic]

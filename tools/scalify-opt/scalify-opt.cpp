@@ -40,10 +40,9 @@ static llvm::LogicalResult run(int argc, char **argv) {
     llvm::errs() << error << "\n";
     return llvm::failure();
   }
-  if (auto packed =
-          scalify::stablehlo::packBooleanBlobs(input->getBuffer()))
-    input = llvm::MemoryBuffer::getMemBufferCopy(
-        *packed, input->getBufferIdentifier());
+  if (auto packed = scalify::stablehlo::packBooleanBlobs(input->getBuffer()))
+    input = llvm::MemoryBuffer::getMemBufferCopy(*packed,
+                                                 input->getBufferIdentifier());
   if (llvm::failed(
           mlir::MlirOptMain(output->os(), std::move(input), registry, config)))
     return llvm::failure();

@@ -20,8 +20,7 @@ static void dotFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   auto lhsType = cast<RankedTensorType>(dot.getLhs().getType());
   double k = 1;
-  for (int64_t dim :
-       dot.getDotDimensionNumbers().getLhsContractingDimensions())
+  for (int64_t dim : dot.getDotDimensionNumbers().getLhsContractingDimensions())
     k *= static_cast<double>(lhsType.getDimSize(dim));
   double mean = a.mean * b.mean;
   double variance = a.rms * a.rms * b.rms * b.rms - mean * mean;

@@ -45,8 +45,8 @@ static void addFacts(const FactsQuery &query, Results out) {
   bool subtract = isa<stablehlo::SubtractOp>(query.op);
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   double sign = subtract ? -1.0 : 1.0;
-  out[0] = ScaleFacts::moments(a.mean + sign * b.mean,
-                               a.variance() + b.variance());
+  out[0] =
+      ScaleFacts::moments(a.mean + sign * b.mean, a.variance() + b.variance());
   out[0].bound = a.bound + b.bound;
   out[0].density = std::min(a.density, b.density);
   Sign other = subtract ? flip(b.sign) : b.sign;
@@ -66,8 +66,8 @@ static void extremumFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &limit = a.constant ? a : b;
   if (limit.constant && *limit.constant == 0) {
     // A rectified zero-mean normal: half its second moment.
-    double mean = (isMax ? 1 : -1) * (data.rms / std::sqrt(2 * M_PI)) +
-                  0.5 * data.mean;
+    double mean =
+        (isMax ? 1 : -1) * (data.rms / std::sqrt(2 * M_PI)) + 0.5 * data.mean;
     out[0] = ScaleFacts::moments(mean, 0.5 * data.rms * data.rms - mean * mean);
     out[0].bound = data.bound;
   } else if (limit.anyScale || limit.constant) {
@@ -86,8 +86,8 @@ static void clampFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &lo = query.operand(0), &hi = query.operand(2);
   out[0] = query.operand(1);
   if (lo.constant && hi.constant)
-    out[0].bound = std::min(
-        out[0].bound, std::max(std::fabs(*lo.constant), std::fabs(*hi.constant)));
+    out[0].bound = std::min(out[0].bound, std::max(std::fabs(*lo.constant),
+                                                   std::fabs(*hi.constant)));
   out[0].rms = std::min(out[0].rms, out[0].bound);
   out[0].rule = "clamp";
 }
@@ -102,8 +102,8 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
     out[0] = squareFacts(a);
   } else {
     double mean = a.mean * b.mean;
-    out[0] = ScaleFacts::moments(mean,
-                                 a.rms * a.rms * b.rms * b.rms - mean * mean);
+    out[0] =
+        ScaleFacts::moments(mean, a.rms * a.rms * b.rms * b.rms - mean * mean);
     out[0].bound = a.bound * b.bound;
     if (a.sign != Sign::Any && b.sign != Sign::Any)
       out[0].sign = a.sign == b.sign ? Sign::NonNegative : Sign::NonPositive;
@@ -116,7 +116,8 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
 
 /// Whether a / b is a probability: b is the sum of the non-negative a.
 static bool isNormalisation(Operation *op, const ScaleFacts &a) {
-  auto reduce = peelToSource(op->getOperand(1)).getDefiningOp<stablehlo::ReduceOp>();
+  auto reduce =
+      peelToSource(op->getOperand(1)).getDefiningOp<stablehlo::ReduceOp>();
   return reduce && a.sign == Sign::NonNegative &&
          reduce.getInputs()[0] == op->getOperand(0) &&
          isa<stablehlo::AddOp>(reduce.getBody().front().front());
@@ -174,8 +175,8 @@ static void linearFacts(const FactsQuery &query, Results out) {
       out[0].constant = -*out[0].constant;
   } else if (isa<stablehlo::AbsOp>(query.op)) {
     // E|x| of a normal x is sqrt(2 / pi) of its deviation.
-    out[0].mean = std::max(std::fabs(out[0].mean),
-                           out[0].rms * std::sqrt(2 / M_PI));
+    out[0].mean =
+        std::max(std::fabs(out[0].mean), out[0].rms * std::sqrt(2 / M_PI));
     out[0].sign = Sign::NonNegative;
     if (out[0].constant)
       out[0].constant = std::fabs(*out[0].constant);
@@ -265,7 +266,8 @@ static void convertFacts(const FactsQuery &query, Results out) {
   auto to = cast<ShapedType>(query.op->getResult(0).getType());
   out[0] = x;
   out[0].rule = "convert";
-  if (from.getElementType().isInteger(1) && isa<FloatType>(to.getElementType())) {
+  if (from.getElementType().isInteger(1) &&
+      isa<FloatType>(to.getElementType())) {
     double p = x.density;
     out[0] = ScaleFacts::moments(p, p - p * p);
     out[0].bound = 1.0;
@@ -287,8 +289,7 @@ static void compareFacts(const FactsQuery &query, Results out) {
     if (!iota)
       continue;
     double n = std::max(1.0, query.of(iota).bound + 1);
-    if (compare.getComparisonDirection() ==
-        stablehlo::ComparisonDirection::EQ)
+    if (compare.getComparisonDirection() == stablehlo::ComparisonDirection::EQ)
       out[0].density = 1.0 / n;
     else if (compare.getComparisonDirection() ==
              stablehlo::ComparisonDirection::NE)
@@ -330,8 +331,8 @@ static void selectFacts(const FactsQuery &query, Results out) {
 
 void scalify::attachElementwiseRules(MLIRContext *context) {
   using namespace stablehlo;
-  attachRule<ScaleFamily::Pass, linearFacts, AbsOp, NegOp,
-             ReducePrecisionOp>(context);
+  attachRule<ScaleFamily::Pass, linearFacts, AbsOp, NegOp, ReducePrecisionOp>(
+      context);
   attachRule<ScaleFamily::Pass, convertFacts, ConvertOp>(context);
   attachRule<ScaleFamily::Align, addFacts, AddOp, SubtractOp>(context);
   attachRule<ScaleFamily::Align, extremumFacts, MaxOp, MinOp>(context);

@@ -64,7 +64,8 @@ ScaleFacts scalify::powerOf(const ScaleFacts &x, double power) {
   ScaleFacts facts = ScaleFacts::moments(
       mean, mean * mean * std::min(1.0, power * power * relative));
   bool isEven = std::fmod(std::fabs(power), 2.0) == 0;
-  facts.sign = isEven || std::floor(power) != power ? Sign::NonNegative : x.sign;
+  facts.sign =
+      isEven || std::floor(power) != power ? Sign::NonNegative : x.sign;
   // An odd power of zero-mean data stays zero-mean.
   if (x.sign == Sign::Any && !isEven && std::floor(power) == power &&
       std::fabs(x.mean) < 0.5 * x.rms)

@@ -65,8 +65,8 @@ static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
 
 static void constantFacts(const FactsQuery &query,
                           MutableArrayRef<ScaleFacts> out) {
-  auto value = cast<ElementsAttr>(
-      cast<stablehlo::ConstantOp>(query.op).getValue());
+  auto value =
+      cast<ElementsAttr>(cast<stablehlo::ConstantOp>(query.op).getValue());
   auto dense = dyn_cast<DenseElementsAttr>(value);
   out[0].rule = "constant";
   if (!dense)
@@ -79,8 +79,7 @@ static void constantFacts(const FactsQuery &query,
   };
   if (isa<FloatType>(dense.getElementType())) {
     if (dense.isSplat()) {
-      out[0] =
-          ScaleFacts::constantOf(asDouble(dense.getSplatValue<APFloat>()));
+      out[0] = ScaleFacts::constantOf(asDouble(dense.getSplatValue<APFloat>()));
       return;
     }
     double sum = 0, squares = 0, count = 0, bound = 0;
@@ -100,9 +99,8 @@ static void constantFacts(const FactsQuery &query,
     out[0].rule = "constant";
   } else if (dense.isSplat() && isa<IntegerType>(dense.getElementType())) {
     APInt x = dense.getSplatValue<APInt>();
-    out[0] = ScaleFacts::constantOf(
-        static_cast<double>(x.getBitWidth() == 1 ? x.getZExtValue()
-                                                 : x.getSExtValue()));
+    out[0] = ScaleFacts::constantOf(static_cast<double>(
+        x.getBitWidth() == 1 ? x.getZExtValue() : x.getSExtValue()));
     if (x.getBitWidth() == 1)
       out[0].density = x.isZero() ? 0.0 : 1.0;
   }
@@ -111,9 +109,8 @@ static void constantFacts(const FactsQuery &query,
 static void iotaFacts(const FactsQuery &query,
                       MutableArrayRef<ScaleFacts> out) {
   auto iota = cast<stablehlo::IotaOp>(query.op);
-  double n = static_cast<double>(
-      cast<RankedTensorType>(iota.getType()).getDimSize(
-          iota.getIotaDimension()));
+  double n = static_cast<double>(cast<RankedTensorType>(iota.getType())
+                                     .getDimSize(iota.getIotaDimension()));
   out[0] = ScaleFacts::moments((n - 1) / 2, n * n / 12);
   out[0].bound = n - 1;
   out[0].sign = Sign::NonNegative;
@@ -132,13 +129,13 @@ static void scatterFacts(const FactsQuery &query,
                    std::max(1.0, countElements(scatter.getInputs()[i]));
     if (into.anyScale) {
       double mean = share * update.mean;
-      result = ScaleFacts::moments(
-          mean, share * update.rms * update.rms - mean * mean);
+      result = ScaleFacts::moments(mean, share * update.rms * update.rms -
+                                             mean * mean);
       result.sign = update.sign;
     } else {
-      result = ScaleFacts::moments(
-          into.mean + share * update.mean,
-          into.variance() + share * update.rms * update.rms);
+      result = ScaleFacts::moments(into.mean + share * update.mean,
+                                   into.variance() +
+                                       share * update.rms * update.rms);
     }
     result.rule = "scatter: density of the updates";
   }

@@ -45,10 +45,11 @@ static Value multiplyByScale(OpBuilder &builder, Location loc, Value value,
     double x = constant.getSplatValue<APFloat>().convertToFloat();
     if (x == 1)
       return value;
-    Value factor = makeSplat(builder, loc, RankedTensorType::get({}, type.getElementType()),
+    Value factor = makeSplat(builder, loc,
+                             RankedTensorType::get({}, type.getElementType()),
                              inverse ? 1 / x : x);
-    Value wide = stablehlo::BroadcastInDimOp::create(
-        builder, loc, type, factor, ArrayRef<int64_t>{});
+    Value wide = stablehlo::BroadcastInDimOp::create(builder, loc, type, factor,
+                                                     ArrayRef<int64_t>{});
     return stablehlo::MulOp::create(builder, loc, value, wide);
   }
   Value wide = stablehlo::BroadcastInDimOp::create(builder, loc, type, scale,
@@ -61,8 +62,7 @@ static Value multiplyByScale(OpBuilder &builder, Location loc, Value value,
 static void exportQuantize(QuantizeOp op) {
   OpBuilder builder(op);
   Location loc = op.getLoc();
-  Value wide =
-      convertTo(builder, loc, op.getValue(), builder.getF32Type());
+  Value wide = convertTo(builder, loc, op.getValue(), builder.getF32Type());
   Value scaled = multiplyByScale(builder, loc, wide, op.getScale(), true);
   auto format =
       cast<FloatType>(cast<ShapedType>(op.getType()).getElementType());
@@ -100,8 +100,7 @@ static void exportDynamicRescale(DynamicRescaleOp op) {
   Location loc = op.getLoc();
   Value factor =
       buildRescaleFactor(builder, loc, op.getData(), op.getStatistic());
-  Value wide =
-      convertTo(builder, loc, op.getData(), builder.getF32Type());
+  Value wide = convertTo(builder, loc, op.getData(), builder.getF32Type());
   Value data = multiplyByScale(builder, loc, wide, factor, /*inverse=*/true);
   Type element = cast<ShapedType>(op.getResult().getType()).getElementType();
   op.getResult().replaceAllUsesWith(convertTo(builder, loc, data, element));
@@ -126,7 +125,8 @@ static void eraseScalifyAttributes(Operation *op) {
 
 static void eraseArgumentAttributes(func::FuncOp func) {
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
-    for (NamedAttribute attr : mlir::function_interface_impl::getArgAttrs(func, i))
+    for (NamedAttribute attr :
+         mlir::function_interface_impl::getArgAttrs(func, i))
       if (attr.getName().strref().starts_with("scalify."))
         func.removeArgAttr(i, attr.getName());
 }
