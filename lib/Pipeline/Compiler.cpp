@@ -7,6 +7,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Pipeline/Report.h"
+#include "scalify/Target/CPU/CPUTarget.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -90,6 +91,7 @@ private:
   LogicalResult setRecipe();
   LogicalResult runStage(Stage stage);
   LogicalResult writeSnapshot(Stage stage);
+  FailureOr<std::string> emitArtefact();
   Location here() {
     return FileLineColLoc::get(&context, options.inputName, 1, 1);
   }
@@ -176,6 +178,13 @@ LogicalResult Compilation::runStage(Stage stage) {
   return writeSnapshot(stage);
 }
 
+FailureOr<std::string> Compilation::emitArtefact() {
+  CPUTargetOptions target;
+  target.mcpu = options.mcpu;
+  target.recipe = options.recipe.empty() ? "none" : options.recipe;
+  return emitCPUArtefactFromPlan(*module, target);
+}
+
 FailureOr<CompileResult> Compilation::run() {
   if (failed(checkOptions()))
     return failure();
@@ -191,6 +200,13 @@ FailureOr<CompileResult> Compilation::run() {
   CompileResult result;
   result.report = toJSON(rows);
   result.summary = summarize(rows);
+  if (!toStableHLO && options.compileTo == Stage::Target) {
+    FailureOr<std::string> artefact = emitArtefact();
+    if (failed(artefact))
+      return failure();
+    result.output = std::move(*artefact);
+    return result;
+  }
   result.output = print(*module, options.debugInfo);
   return result;
 }

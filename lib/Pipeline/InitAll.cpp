@@ -2,10 +2,13 @@
 
 #include "scalify/Pipeline/InitAll.h"
 
+#include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Passes.h"
 #include "scalify/Pipeline/Stages.h"
 #include "scalify/Precision/Passes.h"
@@ -20,6 +23,7 @@ void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<chlo::CHLODialect>();
   registry.insert<sdy::SdyDialect>();
   registry.insert<ScalifyDialect>();
+  registry.insert<plan::PlanDialect>();
   registerScaleRules(registry);
 }
 
@@ -29,5 +33,7 @@ void scalify::registerAllPasses() {
   registerScalingPasses();
   registerPrecisionPasses();
   registerTargetStableHLOPasses();
+  registerFusionPasses();
+  registerCodegenPasses();
   registerPipelines();
 }

@@ -7,6 +7,8 @@
 
 #include "scalify/Pipeline/Stages.h"
 
+#include "scalify/Codegen/Passes.h"
+#include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Passes.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
@@ -72,9 +74,12 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
     if (toStableHLO)
       buildStableHLO(options, manager);
     return;
-  case Stage::Input:
   case Stage::Fusion:
+    return buildFusionPipeline(manager);
   case Stage::Codegen:
+    manager.addPass(createLowerKernels());
+    return;
+  case Stage::Input:
     return;
   }
 }

@@ -1,0 +1,56 @@
+//===- Passes.td - From kernels to LLVM --------------------*- tablegen -*-===//
+
+#ifndef SCALIFY_CODEGEN_PASSES
+#define SCALIFY_CODEGEN_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def LowerKernels : Pass<"scalify-lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "writes one function of loops and vectors for each distinct kernel";
+  let description = [{
+    Before: the program's kernels have bodies of StableHLO ops on tensors.
+    After: each kernel also names a `func.func` that computes its rows, and
+    says how many rows there are and how they may be cut. Kernels with equal
+    bodies share one function, so that the layers of a model compile once.
+
+    ```mlir
+    plan.kernel "add" reads(%0 : memref<64xf32>) writes(%1 : memref<64xf32>)
+        attributes {function = @k0, grain = 4, rows = 4} { .. }
+
+    func.func @k0(%x: memref<64xf32>, %y: memref<64xf32>, %lo: index,
+                  %hi: index, %counters: memref<1xi64>)
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+  let statistics = [
+    Statistic<"numKernels", "kernels", "kernels in the program">,
+    Statistic<"numFunctions", "functions", "functions written for them">];
+}
+
+def ExpandMath : Pass<"scalify-expand-math", "::mlir::func::FuncOp"> {
+  let summary = "replaces math functions by polynomials that vectorise";
+  let description = [{
+    After it no `math` op is left that would call a library: kernels call
+    nothing. Sine and cosine reduce their argument in three parts, so that
+    angles up to 1e5 keep an absolute error below 1e-6.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def KernelsToLLVM : Pass<"scalify-kernels-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "lowers the kernel functions to the LLVM dialect";
+  let description = [{
+    Each function gets the C form `void k(void *const *bufs, int64_t lo,
+    int64_t hi, uint64_t *counters)`, which loads the pointers and calls the
+    body. Fails if any op outside the LLVM dialect is left, naming it.
+    Expects a module that holds kernel functions only.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // SCALIFY_CODEGEN_PASSES

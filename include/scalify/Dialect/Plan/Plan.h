@@ -1,0 +1,43 @@
+//===- Plan.h - The plan dialect --------------------------------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_PLAN_PLAN_H
+#define SCALIFY_DIALECT_PLAN_PLAN_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "scalify/Dialect/Plan/PlanDialect.h.inc"
+#define GET_OP_CLASSES
+#include "scalify/Dialect/Plan/PlanOps.h.inc"
+
+namespace scalify::plan {
+
+/// Bytes of one element in memory: i1 takes a whole byte.
+int64_t elementBytes(mlir::Type type);
+
+/// Bytes of a buffer of static shape.
+int64_t bufferBytes(mlir::Value buffer);
+
+/// First and last command that touches a buffer, as positions in the program.
+struct LiveRange {
+  int64_t first = -1;
+  int64_t last = -1;
+};
+
+/// Live ranges of the temporaries of a program, by position of the command.
+llvm::DenseMap<mlir::Value, LiveRange> computeLiveRanges(ProgramOp program);
+
+/// True if `kernel` may write `out` into the memory of `in`.
+bool isInPlacePair(KernelOp kernel, mlir::Value out, mlir::Value in);
+
+} // namespace scalify::plan
+
+#endif // SCALIFY_DIALECT_PLAN_PLAN_H

@@ -1,0 +1,204 @@
+//===- PlanOps.td - The plan dialect -----------------------*- tablegen -*-===//
+//
+// The last dialect before machine code, and the same for every target: memory,
+// and the commands that work on it in order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_DIALECT_PLAN_OPS
+#define SCALIFY_DIALECT_PLAN_OPS
+
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::scalify::plan";
+  let summary = "Buffers, kernels, GEMMs and copies: a step as a list of commands";
+  let description = [{
+    A `plan.program` holds buffer ops, which name memory, and commands, which
+    run in order. Buffers are memrefs of static shape and identity layout; a
+    reshape is no command, since only the number of elements matters. The body
+    of a kernel is a small graph of StableHLO ops on tensors: what to compute,
+    with no word on how, so that each target chooses its own loops.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect"];
+}
+
+class Plan_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_Buffer : MemRefOf<[AnyType]>;
+
+//===----------------------------------------------------------------------===//
+// Program and buffers
+//===----------------------------------------------------------------------===//
+
+def ProgramOp : Plan_Op<"program", [
+    IsolatedFromAbove, Symbol, SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "one step: buffers and the commands on them, in order";
+  let description = [{
+    `arena_bytes` and the offsets of the `plan.temp` ops are set together, by
+    `scalify-assign-buffers`; from then on the verifier proves that two
+    temporaries that live at the same time do not share a byte.
+
+    ```mlir
+    plan.program @step {
+      %0 = plan.argument 0 : memref<4xf32>
+      %1 = plan.result 0 : memref<4xf32>
+      plan.kernel "add" reads(%0 : memref<4xf32>) writes(%1 : memref<4xf32>) {
+      ^bb0(%x: tensor<4xf32>):
+        %y = stablehlo.add %x, %x : tensor<4xf32>
+        plan.yield %y : tensor<4xf32>
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       OptionalAttr<I64Attr>:$arena_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+class Plan_BufferOp<string mnemonic> : Plan_Op<mnemonic> {
+  let results = (outs Plan_Buffer:$memory);
+}
+
+def ArgumentOp : Plan_BufferOp<"argument"> {
+  let summary = "memory of an argument of the step";
+  let arguments = (ins I64Attr:$index);
+  let assemblyFormat = "$index attr-dict `:` type($memory)";
+}
+
+def ResultOp : Plan_BufferOp<"result"> {
+  let summary = "memory of a result of the step";
+  let description = [{
+    With `alias_arg`, the memory is that argument's: no command reads the
+    argument's old value after the first write.
+  }];
+  let arguments = (ins I64Attr:$index, OptionalAttr<I64Attr>:$alias_arg);
+  let assemblyFormat = [{
+    $index (`aliases` $alias_arg^)? attr-dict `:` type($memory)
+  }];
+}
+
+def TempOp : Plan_BufferOp<"temp"> {
+  let summary = "memory in the arena, live from its first to its last command";
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($memory)";
+}
+
+def ConstantOp : Plan_BufferOp<"constant"> {
+  let summary = "read-only memory known at compile time";
+  let arguments = (ins ElementsAttr:$value);
+  let assemblyFormat = "$value attr-dict `:` type($memory)";
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+def KernelOp : Plan_Op<"kernel", [
+    IsolatedFromAbove, AttrSizedOperandSegments,
+    SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "computes the written buffers from the read ones";
+  let description = [{
+    The block's arguments are the read buffers as tensors, in order; the
+    yielded tensors are stored to the written buffers, in order. A written
+    buffer may share memory with a read one only where `inplace` says so, as
+    pairs (index of the write, index of the read).
+
+    `function`, `rows` and `grain` are set by `scalify-lower-kernels`: the
+    function that computes rows [lo, hi) and how the rows may be cut.
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Plan_Buffer>:$reads,
+                       Variadic<Plan_Buffer>:$writes,
+                       OptionalAttr<DenseI64ArrayAttr>:$inplace,
+                       OptionalAttr<FlatSymbolRefAttr>:$function,
+                       OptionalAttr<I64Attr>:$rows,
+                       OptionalAttr<I64Attr>:$grain);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name (`reads` `(` $reads^ `:` type($reads) `)`)?
+    `writes` `(` $writes `:` type($writes) `)` attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def YieldOp : Plan_Op<"yield", [
+    Pure, ReturnLike, Terminator, ParentOneOf<["KernelOp"]>]> {
+  let summary = "the tensors that a kernel stores";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+def GemmOp : Plan_Op<"gemm"> {
+  let summary = "c = alpha * a b, on strided matrices, for each batch index";
+  let description = [{
+    Offsets and strides count elements. `batch` has the extents of the batch
+    dimensions, and `batch_strides` three strides (of a, b, c) for each.
+
+    ```mlir
+    plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
+        strides [16, 1] x [8, 1] -> [8, 1] : memref<64xf32>, ...
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b,
+    Plan_Buffer:$c, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
+    DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
+    DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
+    F64Attr:$alpha);
+  let assemblyFormat = [{
+    $name $a `,` $b `,` $c `m` $m `n` $n `k` $k
+    `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
+    `batch` $batch $batch_strides `alpha` $alpha attr-dict `:`
+    type($a) `,` type($b) `,` type($c)
+  }];
+  let hasVerifier = 1;
+}
+
+def MatmulOp : Plan_Op<"matmul", [Pure]> {
+  let summary = "a GEMM on tensors, before buffers exist";
+  let description = [{
+    What `scalify-form-gemms` makes of a `stablehlo.dot_general`: the operands
+    are the tensors in memory, whatever their shape; transposes, slices and
+    reshapes on the way are in the strides.
+  }];
+  let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
+    I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
+    DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
+    DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
+    F64Attr:$alpha);
+  let results = (outs AnyRankedTensor:$c);
+  let assemblyFormat = [{
+    $a `,` $b `m` $m `n` $n `k` $k
+    `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
+    `batch` $batch $batch_strides `alpha` $alpha attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def CopyOp : Plan_Op<"copy"> {
+  let summary = "copies all bytes of one buffer to another of equal size";
+  let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination);
+  let assemblyFormat = [{
+    $source `to` $destination attr-dict `:` type($source) `,`
+    type($destination)
+  }];
+  let hasVerifier = 1;
+}
+
+def FillOp : Plan_Op<"fill"> {
+  let summary = "sets every byte of a buffer";
+  let arguments = (ins Plan_Buffer:$destination, I64Attr:$byte);
+  let assemblyFormat = "$destination `with` $byte attr-dict `:` type($destination)";
+}
+
+#endif // SCALIFY_DIALECT_PLAN_OPS

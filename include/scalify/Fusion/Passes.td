@@ -1,0 +1,84 @@
+//===- Passes.td - From tensors to a plan ------------------*- tablegen -*-===//
+
+#ifndef SCALIFY_FUSION_PASSES
+#define SCALIFY_FUSION_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
+  let summary = "rewrites ops that no kernel or GEMM can run as they are";
+  let description = [{
+    Before: flat StableHLO. After: dots are f32 and floating point; other dots
+    are sums of products; reductions are over trailing dimensions or over
+    others, never both; a sum of a large tensor to few elements has two stages
+    of fixed size, so that its bits do not depend on threads; barriers are
+    gone; each dequantized value is made anew near its uses, so that what lives
+    from forward to backward is the FP8 tensor. Ops that the plan cannot hold
+    (loops, sorts, random numbers) are errors.
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numSplitReduces", "split-reduces", "reductions cut in stages">,
+    Statistic<"numWidenedDots", "widened-dots", "dots made f32">,
+    Statistic<"numRemade", "remade", "dequantized values made a second time">];
+}
+
+def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
+  let summary = "turns dots into strided GEMMs";
+  let description = [{
+    Before: `stablehlo.dot_general` on f32. After: `plan.matmul`, whose strides
+    hold the transposes, reshapes and slices around the dot, and whose alpha
+    holds a multiply of the result by a constant. An operand whose layout no
+    GEMM can read is copied, with a remark.
+
+    ```mlir
+    %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
+    %d = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0] : ...
+    // becomes
+    %d = plan.matmul %x, %w m 2 n 8 k 4 strides [4, 1] x [1, 4] to [8, 1] ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numGemms", "gemms", "GEMMs made">,
+    Statistic<"numCopies", "copies", "operands copied for their layout">,
+    Statistic<"numAlphas", "alphas", "multiplies folded into a GEMM">];
+}
+
+def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
+  let summary = "clusters ops into kernels and writes the plan";
+  let description = [{
+    Before: `@main` of StableHLO ops and `plan.matmul`. After: a `plan.program
+    @step` whose kernels, GEMMs, copies and fills do the same in program order.
+    A kernel holds ops over one space of rows and columns: elementwise ops,
+    sums of rows and what is computed from them. Cheap ops are computed again
+    in each kernel that uses them rather than stored; a result that takes its
+    argument's memory is written there where no read follows.
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::mlir::memref::MemRefDialect"];
+  let options = [
+    Option<"maxBuffers", "max-buffers", "unsigned", "48",
+           "buffers of a kernel at most: each is a register or a spill">,
+    Option<"maxOps", "max-ops", "unsigned", "256",
+           "ops of a kernel at most: compile time grows faster than linearly">];
+  let statistics = [
+    Statistic<"numKernels", "kernels", "kernels formed">,
+    Statistic<"numMerged", "merged", "kernels merged into another one">];
+}
+
+def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
+  let summary = "places temporaries in one arena and shares memory in place";
+  let description = [{
+    Before: a program whose temporaries have no offsets. After: every `plan.temp`
+    has an offset (best fit, aligned to 64 bytes), the program has
+    `arena_bytes`, and kernels say which outputs lie in the memory of an input
+    that dies there. The program's verifier proves that nothing overlaps.
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"arenaBytes", "arena-bytes", "size of the arena">,
+    Statistic<"numInPlace", "in-place", "outputs in the memory of an input">];
+}
+
+#endif // SCALIFY_FUSION_PASSES

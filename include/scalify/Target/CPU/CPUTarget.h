@@ -1,0 +1,38 @@
+//===- CPUTarget.h - Plans to executables for the CPU -----------*- C++ -*-===//
+
+#ifndef SCALIFY_TARGET_CPU_CPUTARGET_H
+#define SCALIFY_TARGET_CPU_CPUTARGET_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace scalify {
+
+struct CPUTargetOptions {
+  /// Never "native": the same input gives the same bytes on every machine.
+  std::string mcpu = "x86-64-v3";
+  /// For the manifest: the recipe that the module was compiled with.
+  std::string recipe = "none";
+  /// Linker for the kernels; empty looks for ld.lld-22, then LLVM's own.
+  std::string linker;
+};
+
+/// Turns a module with a `@main` of StableHLO ops (scalify.quantize and
+/// scalify.dequantize among them) into the bytes of an artefact. The module
+/// becomes the plan. Errors are emitted as diagnostics.
+mlir::FailureOr<std::string> emitCPUArtefact(mlir::ModuleOp module,
+                                             const CPUTargetOptions &options);
+
+/// The same from a module that holds a `plan.program` already.
+mlir::FailureOr<std::string>
+emitCPUArtefactFromPlan(mlir::ModuleOp module, const CPUTargetOptions &options);
+
+/// Compiles a module of LLVM functions to an ELF shared object that needs no
+/// other library.
+mlir::FailureOr<std::string> compileKernels(mlir::ModuleOp kernels,
+                                            const CPUTargetOptions &options);
+
+} // namespace scalify
+
+#endif // SCALIFY_TARGET_CPU_CPUTARGET_H

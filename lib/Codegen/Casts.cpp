@@ -1,0 +1,226 @@
+//===- Casts.cpp - Narrow floats in integer arithmetic --------------------===//
+//
+// x86 has no FP8 and, before AVX-512, no BF16: both are made of 32-bit integer
+// operations, which vectorise. Rounding is to nearest even; the results are
+// those of ml_dtypes bit for bit, but for the payload of a NaN.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::codegen;
+
+static Type like(Value shaped, Type element) {
+  if (auto vector = dyn_cast<VectorType>(shaped.getType()))
+    return VectorType::get(vector.getShape(), element);
+  return element;
+}
+
+Type scalify::codegen::registerType(Type type) {
+  if (type.isInteger())
+    return IntegerType::get(type.getContext(), type.getIntOrFloatBitWidth());
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (width == 8)
+    return IntegerType::get(type.getContext(), 8);
+  return width == 16 ? Float32Type::get(type.getContext()) : type;
+}
+
+Type scalify::codegen::storageType(Type type) {
+  if (type.isInteger(1))
+    return IntegerType::get(type.getContext(), 8);
+  if (type.isBF16())
+    return IntegerType::get(type.getContext(), 16);
+  return type.isF16() ? type : registerType(type);
+}
+
+namespace {
+/// Arithmetic on i32 patterns of f32 values.
+struct Bits {
+  OpBuilder &b;
+  Location loc;
+  Value shape;
+
+  Type i32() { return like(shape, b.getI32Type()); }
+  Value c(int64_t value) { return constantLike(b, loc, i32(), value); }
+  Value of(Value f) { return arith::BitcastOp::create(b, loc, i32(), f); }
+  Value toFloat(Value i) {
+    return arith::BitcastOp::create(b, loc, like(shape, b.getF32Type()), i);
+  }
+  Value band(Value x, int64_t y) {
+    return arith::AndIOp::create(b, loc, x, c(y));
+  }
+  Value bor(Value x, Value y) { return arith::OrIOp::create(b, loc, x, y); }
+  Value add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
+  Value sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
+  Value shr(Value x, int64_t n) {
+    return arith::ShRUIOp::create(b, loc, x, c(n));
+  }
+  Value shl(Value x, int64_t n) {
+    return arith::ShLIOp::create(b, loc, x, c(n));
+  }
+  Value ult(Value x, int64_t y) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, x, c(y));
+  }
+  // Signed, since both sides are non-negative and AVX2 has no unsigned one.
+  Value gt(Value x, int64_t y) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, x, c(y));
+  }
+  Value select(Value p, Value x, Value y) {
+    return arith::SelectOp::create(b, loc, p, x, y);
+  }
+  /// x rounded to nearest even at bit `n`, still in place.
+  Value roundAt(Value x, int64_t n) {
+    Value odd = band(shr(x, n), 1);
+    return add(add(x, c((int64_t(1) << (n - 1)) - 1)), odd);
+  }
+};
+
+/// What differs between the two FP8 formats.
+struct Float8 {
+  int64_t mantissaBits, rebias, largest, overflow, nan, smallestNormal, magic;
+
+  static Float8 get(Type type) {
+    if (isa<Float8E4M3FNType>(type))
+      return {3, 120 * 8, 126, 127, 127, 0x3c800000, 0x46800000};
+    return {2, 112 * 4, 123, 124, 126, 0x38800000, 0x43000000};
+  }
+};
+} // namespace
+
+static constexpr int64_t kInfinity = 0x7f800000;
+
+// Magnitude code before the limit is applied: may exceed the largest code.
+static Value unlimitedCode(Bits &bits, Value magnitude, const Float8 &format) {
+  int64_t shift = 23 - format.mantissaBits;
+  Value normal = bits.sub(bits.shr(bits.roundAt(magnitude, shift), shift),
+                          bits.c(format.rebias));
+  // Adding a number whose last place is the smallest subnormal rounds there.
+  Value magic = bits.toFloat(bits.c(format.magic));
+  Value sum =
+      arith::AddFOp::create(bits.b, bits.loc, bits.toFloat(magnitude), magic);
+  Value subnormal = bits.sub(bits.of(sum), bits.c(format.magic));
+  Value isSmall =
+      arith::CmpIOp::create(bits.b, bits.loc, arith::CmpIPredicate::slt,
+                            magnitude, bits.c(format.smallestNormal));
+  return bits.select(isSmall, subnormal, normal);
+}
+
+static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
+                             bool saturate) {
+  Bits bits{b, loc, value};
+  Float8 format = Float8::get(type);
+  Value word = bits.of(value);
+  Value magnitude = bits.band(word, 0x7fffffff);
+  Value sign = bits.band(bits.shr(word, 24), 0x80);
+  Value code = unlimitedCode(bits, magnitude, format);
+  Value isNaN = bits.gt(magnitude, kInfinity);
+  QuantizeResult result;
+  Value over = bits.gt(code, format.largest);
+  result.saturated = arith::AndIOp::create(
+      b, loc, over,
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, magnitude,
+                            bits.c(kInfinity)));
+  Value zero = bits.c(0);
+  result.flushed = arith::AndIOp::create(
+      b, loc,
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, zero),
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, magnitude, zero));
+  Value limit = bits.c(saturate ? format.largest : format.overflow);
+  code = arith::MinSIOp::create(b, loc, code, limit);
+  code = bits.select(isNaN, bits.c(format.nan), code);
+  result.code = arith::TruncIOp::create(b, loc, like(value, b.getI8Type()),
+                                        bits.bor(code, sign));
+  return result;
+}
+
+Value scalify::codegen::encodeFloat8(OpBuilder &b, Location loc, Value value,
+                                     Type type, bool saturate) {
+  return encode(b, loc, value, type, saturate).code;
+}
+
+QuantizeResult scalify::codegen::quantizeFloat8(OpBuilder &b, Location loc,
+                                                Value scaled, Type type) {
+  return encode(b, loc, scaled, type, /*saturate=*/true);
+}
+
+Value scalify::codegen::decodeFloat8(OpBuilder &b, Location loc, Value code,
+                                     Type type) {
+  Type f32 = like(code, b.getF32Type());
+  if (isa<Float8E5M2Type>(type)) {
+    // E5M2 is the upper byte of a half.
+    Type i16 = like(code, b.getI16Type());
+    Value wide = arith::ExtUIOp::create(b, loc, i16, code);
+    Value half = arith::ShLIOp::create(b, loc, wide,
+                                       constantLike(b, loc, i16, int64_t(8)));
+    half = arith::BitcastOp::create(b, loc, like(code, b.getF16Type()), half);
+    return arith::ExtFOp::create(b, loc, f32, half);
+  }
+  Bits bits{b, loc, code};
+  Value word = arith::ExtUIOp::create(b, loc, bits.i32(), code);
+  Value magnitude = bits.band(word, 0x7f);
+  Value normal = bits.add(bits.shl(magnitude, 20), bits.c(120ll << 23));
+  Value subnormal = arith::MulFOp::create(
+      b, loc, arith::SIToFPOp::create(b, loc, f32, magnitude),
+      constantLike(b, loc, f32, 0x1p-9));
+  Value isSmall = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                        magnitude, bits.c(8));
+  Value result = bits.select(isSmall, bits.of(subnormal), normal);
+  Value isNaN = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                      magnitude, bits.c(127));
+  result = bits.select(isNaN, bits.c(0x7fc00000), result);
+  Value sign = bits.shl(bits.band(word, 0x80), 24);
+  return bits.toFloat(bits.bor(result, sign));
+}
+
+// The bits of a BF16 in the upper half of a word.
+static Value roundBF16(Bits &bits, Value word) {
+  Value rounded = bits.roundAt(word, 16);
+  Value magnitude = bits.band(word, 0x7fffffff);
+  Value quiet = bits.bor(word, bits.c(0x400000));
+  rounded = bits.select(bits.gt(magnitude, kInfinity), quiet, rounded);
+  return bits.band(rounded, 0xffff0000);
+}
+
+Value scalify::codegen::roundTo(OpBuilder &b, Location loc, Value value,
+                                Type type) {
+  if (type.isF16()) {
+    Value half =
+        arith::TruncFOp::create(b, loc, like(value, b.getF16Type()), value);
+    return arith::ExtFOp::create(b, loc, value.getType(), half);
+  }
+  if (!type.isBF16())
+    return value;
+  Bits bits{b, loc, value};
+  return bits.toFloat(roundBF16(bits, bits.of(value)));
+}
+
+Value scalify::codegen::toRegister(OpBuilder &b, Location loc, Value stored,
+                                   Type type) {
+  if (type.isInteger(1))
+    return arith::CmpIOp::create(
+        b, loc, arith::CmpIPredicate::ne, stored,
+        constantLike(b, loc, stored.getType(), int64_t(0)));
+  if (type.isF16())
+    return arith::ExtFOp::create(b, loc, like(stored, b.getF32Type()), stored);
+  if (!type.isBF16())
+    return stored;
+  Bits bits{b, loc, stored};
+  Value word = arith::ExtUIOp::create(b, loc, bits.i32(), stored);
+  return bits.toFloat(bits.shl(word, 16));
+}
+
+// A value in a register is exact in its type, so storing rounds nothing.
+Value scalify::codegen::toStorage(OpBuilder &b, Location loc, Value value,
+                                  Type type) {
+  if (type.isInteger(1))
+    return arith::ExtUIOp::create(b, loc, like(value, b.getI8Type()), value);
+  if (type.isF16())
+    return arith::TruncFOp::create(b, loc, like(value, b.getF16Type()), value);
+  if (!type.isBF16())
+    return value;
+  Bits bits{b, loc, value};
+  return arith::TruncIOp::create(b, loc, like(value, b.getI16Type()),
+                                 bits.shr(bits.of(value), 16));
+}

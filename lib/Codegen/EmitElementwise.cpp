@@ -1,0 +1,501 @@
+//===- EmitElementwise.cpp - One elementwise op on registers --------------===//
+//
+// Narrow floats are computed in f32 and rounded after every op, as their
+// definition asks. Integers keep the sign that their tensor type says.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::codegen;
+
+Value scalify::codegen::constantLike(OpBuilder &b, Location loc, Type type,
+                                     double value) {
+  auto element = cast<FloatType>(getElementTypeOrSelf(type));
+  APFloat number(value);
+  bool lost;
+  number.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                 &lost);
+  TypedAttr attr = FloatAttr::get(element, number);
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, attr);
+  return arith::ConstantOp::create(b, loc, attr);
+}
+
+Value scalify::codegen::constantLike(OpBuilder &b, Location loc, Type type,
+                                     int64_t value) {
+  TypedAttr attr;
+  Type element = getElementTypeOrSelf(type);
+  if (element.isIndex())
+    attr = b.getIndexAttr(value);
+  else
+    attr = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(),
+                                           static_cast<uint64_t>(value),
+                                           /*isSigned=*/true,
+                                           /*implicitTrunc=*/true));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attr = DenseElementsAttr::get(vector, Attribute(attr));
+  return arith::ConstantOp::create(b, loc, attr);
+}
+
+static Type withElement(Type type, Type element) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return VectorType::get(vector.getShape(), element);
+  return element;
+}
+
+//===----------------------------------------------------------------------===//
+// Conversion
+//===----------------------------------------------------------------------===//
+
+static Value floatToInt(OpBuilder &b, Location loc, Value value, Type to) {
+  Type type = withElement(value.getType(), registerType(to));
+  unsigned width = to.getIntOrFloatBitWidth();
+  if (width == 1)
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, value,
+                                 constantLike(b, loc, value.getType(), 0.0));
+  // Out of range saturates and NaN is 0; the hardware's answers differ.
+  bool isUnsigned = to.isUnsignedInteger();
+  double low = isUnsigned ? 0.0 : -std::ldexp(1.0, width - 1);
+  double top = std::ldexp(1.0, isUnsigned ? width : width - 1);
+  auto c = [&](double x) { return constantLike(b, loc, value.getType(), x); };
+  auto compare = [&](arith::CmpFPredicate p, double x) {
+    return arith::CmpFOp::create(b, loc, p, value, c(x));
+  };
+  Value tooLow = compare(arith::CmpFPredicate::OLT, low);
+  Value tooHigh = compare(arith::CmpFPredicate::OGE, top);
+  Value isNaN =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);
+  Value bad = arith::OrIOp::create(
+      b, loc, arith::OrIOp::create(b, loc, tooLow, tooHigh), isNaN);
+  Value safe = arith::SelectOp::create(b, loc, bad, c(0.0), value);
+  Value result;
+  if (isUnsigned)
+    result = arith::FPToUIOp::create(b, loc, type, safe);
+  else
+    result = arith::FPToSIOp::create(b, loc, type, safe);
+  int64_t most =
+      isUnsigned ? -1 : (width == 64 ? INT64_MAX : (1ll << (width - 1)) - 1);
+  int64_t least =
+      isUnsigned ? 0 : (width == 64 ? INT64_MIN : -(1ll << (width - 1)));
+  result = arith::SelectOp::create(b, loc, tooHigh,
+                                   constantLike(b, loc, type, most), result);
+  return arith::SelectOp::create(b, loc, tooLow,
+                                 constantLike(b, loc, type, least), result);
+}
+
+static Value intToInt(OpBuilder &b, Location loc, Value value, Type from,
+                      Type to) {
+  Type type = withElement(value.getType(), registerType(to));
+  unsigned have = from.getIntOrFloatBitWidth();
+  unsigned want = to.getIntOrFloatBitWidth();
+  if (want == 1 && have > 1)
+    return arith::CmpIOp::create(
+        b, loc, arith::CmpIPredicate::ne, value,
+        constantLike(b, loc, value.getType(), int64_t(0)));
+  if (have == want)
+    return value;
+  if (want < have)
+    return arith::TruncIOp::create(b, loc, type, value);
+  if (have == 1 || from.isUnsignedInteger())
+    return arith::ExtUIOp::create(b, loc, type, value);
+  return arith::ExtSIOp::create(b, loc, type, value);
+}
+
+Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
+                                    Type from, Type to) {
+  if (from == to)
+    return value;
+  if (from.isInteger() && to.isInteger())
+    return intToInt(b, loc, value, from, to);
+  auto isFloat8 = [](Type t) {
+    return isa<FloatType>(t) && t.getIntOrFloatBitWidth() == 8;
+  };
+  if (isFloat8(from)) {
+    value = decodeFloat8(b, loc, value, from);
+    from = b.getF32Type();
+  }
+  if (to.isInteger())
+    return floatToInt(b, loc, value, to);
+  Type wide = to.isF64() ? to : b.getF32Type();
+  Type type = withElement(value.getType(), wide);
+  if (from.isInteger(1) || from.isUnsignedInteger())
+    value = arith::UIToFPOp::create(b, loc, type, value);
+  else if (from.isInteger())
+    value = arith::SIToFPOp::create(b, loc, type, value);
+  else if (from.isF64() && !to.isF64())
+    value = arith::TruncFOp::create(b, loc, type, value);
+  else if (!from.isF64() && to.isF64())
+    value = arith::ExtFOp::create(b, loc, type, value);
+  if (isFloat8(to))
+    return encodeFloat8(b, loc, value, to, /*saturate=*/false);
+  return roundTo(b, loc, value, to);
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Emit {
+  OpBuilder &b;
+  Location loc;
+  Type type;    // of the registers
+  Type element; // of the operand tensors
+  ValueRange x;
+
+  bool isFloat() const { return isa<FloatType>(element); }
+  bool isUnsigned() const {
+    return element.isUnsignedInteger() || element.isInteger(1);
+  }
+  Value c(double v) { return constantLike(b, loc, type, v); }
+  Value ci(int64_t v) { return constantLike(b, loc, type, v); }
+
+  template <typename FloatOp, typename IntOp> Value pick() {
+    if (isFloat())
+      return FloatOp::create(b, loc, x[0], x[1]);
+    return IntOp::create(b, loc, x[0], x[1]);
+  }
+  template <typename FloatOp, typename SignedOp, typename UnsignedOp>
+  Value pick() {
+    if (isFloat())
+      return FloatOp::create(b, loc, x[0], x[1]);
+    if (isUnsigned())
+      return UnsignedOp::create(b, loc, x[0], x[1]);
+    return SignedOp::create(b, loc, x[0], x[1]);
+  }
+  template <typename Op> Value unary() { return Op::create(b, loc, x[0]); }
+
+  Value compare(arith::CmpIPredicate p, Value l, Value r) {
+    return arith::CmpIOp::create(b, loc, p, l, r);
+  }
+  Value compare(arith::CmpFPredicate p, Value l, Value r) {
+    return arith::CmpFOp::create(b, loc, p, l, r);
+  }
+  Value select(Value p, Value l, Value r) {
+    return arith::SelectOp::create(b, loc, p, l, r);
+  }
+  Value add();
+  Value multiply();
+  Value divide();
+  Value remainder();
+  Value sign();
+  Value absolute();
+  Value logistic();
+  template <typename Op> Value shift(bool arithmetic);
+  Value compareOp(stablehlo::CompareOp op);
+  Value totalOrderKey(Value v);
+  Value reducePrecision(stablehlo::ReducePrecisionOp op);
+};
+} // namespace
+
+Value Emit::add() {
+  if (element.isInteger(1))
+    return arith::OrIOp::create(b, loc, x[0], x[1]);
+  return pick<arith::AddFOp, arith::AddIOp>();
+}
+
+Value Emit::multiply() {
+  if (element.isInteger(1))
+    return arith::AndIOp::create(b, loc, x[0], x[1]);
+  return pick<arith::MulFOp, arith::MulIOp>();
+}
+
+// x / 0 is -1 and the lowest number over -1 is itself, as XLA has it.
+Value Emit::divide() {
+  if (isFloat())
+    return arith::DivFOp::create(b, loc, x[0], x[1]);
+  Value isZero = compare(arith::CmpIPredicate::eq, x[1], ci(0));
+  if (isUnsigned()) {
+    Value safe = select(isZero, ci(1), x[1]);
+    Value q = arith::DivUIOp::create(b, loc, x[0], safe);
+    return select(isZero, ci(-1), q);
+  }
+  unsigned width = element.getIntOrFloatBitWidth();
+  Value isOverflow = arith::AndIOp::create(
+      b, loc, compare(arith::CmpIPredicate::eq, x[1], ci(-1)),
+      compare(arith::CmpIPredicate::eq, x[0],
+              ci(static_cast<int64_t>(~0ull << (width - 1)))));
+  Value bad = arith::OrIOp::create(b, loc, isZero, isOverflow);
+  Value q = arith::DivSIOp::create(b, loc, x[0], select(bad, ci(1), x[1]));
+  return select(isZero, ci(-1), q);
+}
+
+Value Emit::remainder() {
+  if (isFloat())
+    return arith::RemFOp::create(b, loc, x[0], x[1]);
+  Value isZero = compare(arith::CmpIPredicate::eq, x[1], ci(0));
+  if (isUnsigned()) {
+    Value r = arith::RemUIOp::create(b, loc, x[0], select(isZero, ci(1), x[1]));
+    return select(isZero, x[0], r);
+  }
+  Value isMinusOne = compare(arith::CmpIPredicate::eq, x[1], ci(-1));
+  Value bad = arith::OrIOp::create(b, loc, isZero, isMinusOne);
+  Value r = arith::RemSIOp::create(b, loc, x[0], select(bad, ci(1), x[1]));
+  return select(isZero, x[0], r);
+}
+
+Value Emit::sign() {
+  if (isFloat()) {
+    Value one = math::CopySignOp::create(b, loc, c(1.0), x[0]);
+    Value isZeroOrNaN = compare(arith::CmpFPredicate::UEQ, x[0], c(0.0));
+    return select(isZeroOrNaN, x[0], one);
+  }
+  if (isUnsigned())
+    return arith::MinUIOp::create(b, loc, x[0], ci(1));
+  return arith::MinSIOp::create(
+      b, loc, arith::MaxSIOp::create(b, loc, x[0], ci(-1)), ci(1));
+}
+
+Value Emit::absolute() {
+  if (isFloat())
+    return math::AbsFOp::create(b, loc, x[0]);
+  if (isUnsigned())
+    return x[0];
+  return arith::MaxSIOp::create(b, loc, x[0],
+                                arith::SubIOp::create(b, loc, ci(0), x[0]));
+}
+
+Value Emit::logistic() {
+  Value e = math::ExpOp::create(b, loc, arith::NegFOp::create(b, loc, x[0]));
+  return arith::DivFOp::create(b, loc, c(1.0),
+                               arith::AddFOp::create(b, loc, c(1.0), e));
+}
+
+// A shift by the width or more gives 0 (or the sign), not poison.
+template <typename Op> Value Emit::shift(bool arithmetic) {
+  int64_t width = element.getIntOrFloatBitWidth();
+  Value inRange = compare(arith::CmpIPredicate::ult, x[1], ci(width));
+  if (arithmetic) {
+    Value amount = select(inRange, x[1], ci(width - 1));
+    return Op::create(b, loc, x[0], amount);
+  }
+  Value amount = select(inRange, x[1], ci(0));
+  return select(inRange, Op::create(b, loc, x[0], amount), ci(0));
+}
+
+// Integers in the order -NaN < -inf < .. < -0 < +0 < .. < inf < NaN.
+Value Emit::totalOrderKey(Value v) {
+  Type bits = withElement(
+      type,
+      b.getIntegerType(cast<FloatType>(registerType(element)).getWidth()));
+  unsigned width = getElementTypeOrSelf(bits).getIntOrFloatBitWidth();
+  Value word = arith::BitcastOp::create(b, loc, bits, v);
+  Value sign = arith::ShRSIOp::create(
+      b, loc, word, constantLike(b, loc, bits, int64_t(width - 1)));
+  Value mask = arith::ShRUIOp::create(b, loc, sign,
+                                      constantLike(b, loc, bits, int64_t(1)));
+  return arith::XOrIOp::create(b, loc, word, mask);
+}
+
+Value Emit::compareOp(stablehlo::CompareOp op) {
+  using D = stablehlo::ComparisonDirection;
+  D direction = op.getComparisonDirection();
+  auto integer = [&](Value l, Value r, bool isUnsigned) {
+    using P = arith::CmpIPredicate;
+    static const P table[][2] = {{P::eq, P::eq},   {P::ne, P::ne},
+                                 {P::sge, P::uge}, {P::sgt, P::ugt},
+                                 {P::sle, P::ule}, {P::slt, P::ult}};
+    return compare(table[static_cast<int>(direction)][isUnsigned], l, r);
+  };
+  if (!isFloat())
+    return integer(x[0], x[1], isUnsigned());
+  if (op.getCompareType() == stablehlo::ComparisonType::TOTALORDER)
+    return integer(totalOrderKey(x[0]), totalOrderKey(x[1]), false);
+  using P = arith::CmpFPredicate;
+  static const P table[] = {P::OEQ, P::UNE, P::OGE, P::OGT, P::OLE, P::OLT};
+  return compare(table[static_cast<int>(direction)], x[0], x[1]);
+}
+
+// Rounds the mantissa to nearest even in place; exponents narrower than the
+// register's flush small values to zero and turn large ones to infinity.
+Value Emit::reducePrecision(stablehlo::ReducePrecisionOp op) {
+  int64_t mantissa = op.getMantissaBits(), exponent = op.getExponentBits();
+  Value value = x[0];
+  auto ibits = [&](int64_t v) {
+    return constantLike(b, loc, withElement(type, b.getI32Type()), v);
+  };
+  if (mantissa < 23) {
+    int64_t shift = 23 - mantissa;
+    Type i32 = withElement(type, b.getI32Type());
+    Value word = arith::BitcastOp::create(b, loc, i32, value);
+    Value odd = arith::AndIOp::create(
+        b, loc, arith::ShRUIOp::create(b, loc, word, ibits(shift)), ibits(1));
+    Value sum = arith::AddIOp::create(b, loc, word,
+                                      ibits((int64_t(1) << (shift - 1)) - 1));
+    sum = arith::AddIOp::create(b, loc, sum, odd);
+    sum = arith::AndIOp::create(b, loc, sum, ibits(-(int64_t(1) << shift)));
+    Value isNaN = compare(arith::CmpFPredicate::UNO, value, value);
+    value = select(isNaN, value, arith::BitcastOp::create(b, loc, type, sum));
+  }
+  if (exponent >= 8)
+    return value;
+  int64_t bias = (int64_t(1) << (exponent - 1)) - 1;
+  Value magnitude = math::AbsFOp::create(b, loc, value);
+  Value isSmall = compare(arith::CmpFPredicate::OLT, magnitude,
+                          c(std::ldexp(1.0, 1 - bias)));
+  Value isLarge = compare(arith::CmpFPredicate::OGE, magnitude,
+                          c(std::ldexp(1.0, bias + 1)));
+  Value zero = math::CopySignOp::create(b, loc, c(0.0), value);
+  Value infinity = math::CopySignOp::create(b, loc, c(INFINITY), value);
+  return select(isLarge, infinity, select(isSmall, zero, value));
+}
+
+static FailureOr<Value> emitUnary(Emit &e, Operation *op) {
+  OpBuilder &b = e.b;
+  Location loc = e.loc;
+  Value x = e.x[0];
+  return TypeSwitch<Operation *, FailureOr<Value>>(op)
+      .Case([&](stablehlo::AbsOp) { return e.absolute(); })
+      .Case([&](stablehlo::CbrtOp) { return e.unary<math::CbrtOp>(); })
+      .Case([&](stablehlo::CeilOp) { return e.unary<math::CeilOp>(); })
+      .Case([&](stablehlo::ClzOp) {
+        return e.unary<math::CountLeadingZerosOp>();
+      })
+      .Case([&](stablehlo::CosineOp) { return e.unary<math::CosOp>(); })
+      .Case([&](stablehlo::ExpOp) { return e.unary<math::ExpOp>(); })
+      .Case([&](stablehlo::Expm1Op) { return e.unary<math::ExpM1Op>(); })
+      .Case([&](stablehlo::FloorOp) { return e.unary<math::FloorOp>(); })
+      .Case([&](stablehlo::IsFiniteOp) -> Value {
+        Value magnitude = math::AbsFOp::create(b, loc, x);
+        return e.compare(arith::CmpFPredicate::OLT, magnitude, e.c(INFINITY));
+      })
+      .Case([&](stablehlo::LogOp) { return e.unary<math::LogOp>(); })
+      .Case([&](stablehlo::Log1pOp) { return e.unary<math::Log1pOp>(); })
+      .Case([&](stablehlo::LogisticOp) { return e.logistic(); })
+      .Case([&](stablehlo::NegOp) -> Value {
+        if (e.isFloat())
+          return arith::NegFOp::create(b, loc, x);
+        return arith::SubIOp::create(b, loc, e.ci(0), x);
+      })
+      .Case([&](stablehlo::NotOp) -> Value {
+        return arith::XOrIOp::create(b, loc, x, e.ci(-1));
+      })
+      .Case([&](stablehlo::PopulationCountOp) {
+        return e.unary<math::CtPopOp>();
+      })
+      .Case([&](stablehlo::RoundNearestEvenOp) {
+        return e.unary<math::RoundEvenOp>();
+      })
+      .Case([&](stablehlo::RoundOp) -> Value {
+        // The magnitude's floor of x + 1/2 is wrong for 0.5 - ulp: truncate
+        // and look at what is left instead.
+        Value whole = math::TruncOp::create(b, loc, x);
+        Value rest = math::AbsFOp::create(
+            b, loc, arith::SubFOp::create(b, loc, x, whole));
+        Value up = e.compare(arith::CmpFPredicate::OGE, rest, e.c(0.5));
+        Value one = math::CopySignOp::create(b, loc, e.c(1.0), x);
+        return e.select(up, arith::AddFOp::create(b, loc, whole, one), whole);
+      })
+      .Case([&](stablehlo::RsqrtOp) { return e.unary<math::RsqrtOp>(); })
+      .Case([&](stablehlo::SignOp) { return e.sign(); })
+      .Case([&](stablehlo::SineOp) { return e.unary<math::SinOp>(); })
+      .Case([&](stablehlo::SqrtOp) { return e.unary<math::SqrtOp>(); })
+      .Case([&](stablehlo::TanOp) { return e.unary<math::TanOp>(); })
+      .Case([&](stablehlo::TanhOp) { return e.unary<math::TanhOp>(); })
+      .Case(
+          [&](stablehlo::ReducePrecisionOp o) { return e.reducePrecision(o); })
+      .Default([](Operation *) { return failure(); });
+}
+
+static FailureOr<Value> emitBinary(Emit &e, Operation *op) {
+  OpBuilder &b = e.b;
+  Location loc = e.loc;
+  return TypeSwitch<Operation *, FailureOr<Value>>(op)
+      .Case([&](stablehlo::AddOp) { return e.add(); })
+      .Case([&](stablehlo::AndOp) -> Value {
+        return arith::AndIOp::create(b, loc, e.x[0], e.x[1]);
+      })
+      .Case([&](stablehlo::Atan2Op) -> Value {
+        return math::Atan2Op::create(b, loc, e.x[0], e.x[1]);
+      })
+      .Case([&](stablehlo::CompareOp o) { return e.compareOp(o); })
+      .Case([&](stablehlo::DivOp) { return e.divide(); })
+      .Case([&](stablehlo::MaxOp) {
+        return e.pick<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>();
+      })
+      .Case([&](stablehlo::MinOp) {
+        return e.pick<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>();
+      })
+      .Case([&](stablehlo::MulOp) { return e.multiply(); })
+      .Case([&](stablehlo::OrOp) -> Value {
+        return arith::OrIOp::create(b, loc, e.x[0], e.x[1]);
+      })
+      .Case([&](stablehlo::PowOp) -> FailureOr<Value> {
+        if (!e.isFloat())
+          return failure();
+        return Value(math::PowFOp::create(b, loc, e.x[0], e.x[1]));
+      })
+      .Case([&](stablehlo::RemOp) { return e.remainder(); })
+      .Case(
+          [&](stablehlo::ShiftLeftOp) { return e.shift<arith::ShLIOp>(false); })
+      .Case([&](stablehlo::ShiftRightArithmeticOp) {
+        return e.shift<arith::ShRSIOp>(true);
+      })
+      .Case([&](stablehlo::ShiftRightLogicalOp) {
+        return e.shift<arith::ShRUIOp>(false);
+      })
+      .Case([&](stablehlo::SubtractOp) {
+        return e.pick<arith::SubFOp, arith::SubIOp>();
+      })
+      .Case([&](stablehlo::XorOp) -> Value {
+        return arith::XOrIOp::create(b, loc, e.x[0], e.x[1]);
+      })
+      .Default([](Operation *) { return failure(); });
+}
+
+static Value bitcastConvert(OpBuilder &b, Location loc, Value value, Type from,
+                            Type to) {
+  // Through the pattern in memory, where both have the same width.
+  Value stored = toStorage(b, loc, value, from);
+  Type type = withElement(value.getType(), storageType(to));
+  if (stored.getType() != type)
+    stored = arith::BitcastOp::create(b, loc, type, stored);
+  return toRegister(b, loc, stored, to);
+}
+
+FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
+                                                   ValueRange operands) {
+  Location loc = op->getLoc();
+  Type from = getElementTypeOrSelf(op->getOperand(0).getType());
+  Type to = getElementTypeOrSelf(op->getResult(0).getType());
+  if (isa<stablehlo::ConvertOp>(op))
+    return emitConvert(b, loc, operands[0], from, to);
+  if (isa<stablehlo::BitcastConvertOp>(op)) {
+    if (from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth())
+      return failure();
+    return bitcastConvert(b, loc, operands[0], from, to);
+  }
+  if (isa<stablehlo::SelectOp>(op))
+    return Value(
+        arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]));
+  if (isa<stablehlo::ClampOp>(op)) {
+    Emit low{b, loc, operands[1].getType(), from, {operands[0], operands[1]}};
+    SmallVector<Value> args{operands[1], operands[0]};
+    low.x = args;
+    args[0] = low.pick<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>();
+    SmallVector<Value> upper{args[0], operands[2]};
+    low.x = upper;
+    return low.pick<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>();
+  }
+  // FP8 is computed in f32.
+  SmallVector<Value> args(operands);
+  bool isFloat8 = isa<FloatType>(from) && from.getIntOrFloatBitWidth() == 8;
+  if (isFloat8)
+    for (Value &arg : args)
+      arg = decodeFloat8(b, loc, arg, from);
+  Emit emit{b, loc, args[0].getType(), from, args};
+  FailureOr<Value> result =
+      args.size() == 1 ? emitUnary(emit, op) : emitBinary(emit, op);
+  if (failed(result) || !isa<FloatType>(to))
+    return result;
+  if (to.getIntOrFloatBitWidth() == 8)
+    return encodeFloat8(b, loc, *result, to, /*saturate=*/false);
+  return roundTo(b, loc, *result, to);
+}

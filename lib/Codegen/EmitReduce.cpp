@@ -1,0 +1,504 @@
+//===- EmitReduce.cpp - Reductions and scatters ---------------------------===//
+//
+// A reduction is emitted where its kept index is known. If neighbouring lanes
+// keep their place (sums over rows) each lane sums its own column; otherwise
+// the innermost reduced dimension becomes lanes, which are combined at the end
+// in an order that depends on the lane count only. Reductions of one shape that
+// wait for nothing new share one loop.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+
+#include "scalify/Fusion/OpKinds.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::codegen;
+
+ReduceKind scalify::codegen::reduceKind(stablehlo::ReduceOp op) {
+  Block &body = op.getBody().front();
+  if (op.getInputs().size() != 1 ||
+      !llvm::hasNItems(body.without_terminator(), 1))
+    return ReduceKind::General;
+  Operation *inner = &body.front();
+  auto isArgument = [&](Value v) {
+    auto argument = dyn_cast<BlockArgument>(v);
+    return argument && argument.getOwner() == &body;
+  };
+  if (inner->getNumOperands() != 2 || !isArgument(inner->getOperand(0)) ||
+      !isArgument(inner->getOperand(1)) ||
+      inner->getOperand(0) == inner->getOperand(1))
+    return ReduceKind::General;
+  return llvm::TypeSwitch<Operation *, ReduceKind>(inner)
+      .Case([](stablehlo::AddOp) { return ReduceKind::Add; })
+      .Case([](stablehlo::MulOp) { return ReduceKind::Mul; })
+      .Case([](stablehlo::MaxOp) { return ReduceKind::Max; })
+      .Case([](stablehlo::MinOp) { return ReduceKind::Min; })
+      .Case([](stablehlo::AndOp) { return ReduceKind::And; })
+      .Case([](stablehlo::OrOp) { return ReduceKind::Or; })
+      .Case([](stablehlo::XorOp) { return ReduceKind::Xor; })
+      .Default([](Operation *) { return ReduceKind::General; });
+}
+
+namespace {
+/// How lanes of one kind and element type are combined.
+struct Combiner {
+  ReduceKind kind;
+  Type element;
+
+  bool isFloat() const { return isa<FloatType>(element); }
+  bool isUnsigned() const {
+    return element.isUnsignedInteger() || element.isInteger(1);
+  }
+  bool isBool() const { return element.isInteger(1); }
+
+  vector::CombiningKind lanes() const {
+    using K = vector::CombiningKind;
+    switch (kind) {
+    case ReduceKind::Add:
+      return isBool() ? K::OR : K::ADD;
+    case ReduceKind::Mul:
+      return isBool() ? K::AND : K::MUL;
+    case ReduceKind::Max:
+      return isFloat() ? K::MAXIMUMF : isUnsigned() ? K::MAXUI : K::MAXSI;
+    case ReduceKind::Min:
+      return isFloat() ? K::MINIMUMF : isUnsigned() ? K::MINUI : K::MINSI;
+    case ReduceKind::And:
+      return K::AND;
+    case ReduceKind::Or:
+      return K::OR;
+    default:
+      return K::XOR;
+    }
+  }
+
+  Value identity(OpBuilder &b, Location loc, Type type) const {
+    if (isFloat()) {
+      double value = kind == ReduceKind::Add   ? -0.0
+                     : kind == ReduceKind::Mul ? 1.0
+                     : kind == ReduceKind::Max ? -INFINITY
+                                               : INFINITY;
+      return constantLike(b, loc, type, value);
+    }
+    unsigned width = element.getIntOrFloatBitWidth();
+    int64_t most = isUnsigned()  ? -1
+                   : width == 64 ? INT64_MAX
+                                 : (int64_t(1) << (width - 1)) - 1;
+    int64_t least = isUnsigned() ? 0 : -most - 1;
+    switch (kind) {
+    case ReduceKind::Mul:
+      return constantLike(b, loc, type, isBool() ? int64_t(-1) : int64_t(1));
+    case ReduceKind::Max:
+      return constantLike(b, loc, type, least);
+    case ReduceKind::Min:
+      return constantLike(b, loc, type, most);
+    case ReduceKind::And:
+      return constantLike(b, loc, type, int64_t(-1));
+    default:
+      return constantLike(b, loc, type, int64_t(0));
+    }
+  }
+
+  Value combine(OpBuilder &b, Location loc, Value x, Value y) const {
+    return vector::makeArithReduction(b, loc, lanes(), x, y);
+  }
+
+  Value acrossLanes(OpBuilder &b, Location loc, Value x) const {
+    auto fast = arith::FastMathFlags::reassoc;
+    return vector::ReductionOp::create(
+        b, loc, lanes(), x, isFloat() ? fast : arith::FastMathFlags::none);
+  }
+};
+
+/// Where one reduction keeps its partial results.
+struct Accumulator {
+  stablehlo::ReduceOp op;
+  Combiner combiner;
+  SmallVector<Value> single; // memory of one element per result
+  Value lanes;               // memory of a vector, or null
+};
+} // namespace
+
+LogicalResult KernelEmitter::apply(Block &body, ArrayRef<Element> arguments,
+                                   SmallVectorImpl<Element> &results) {
+  unsigned level = 0;
+  for (Element e : arguments)
+    level = std::max(level, e.level);
+  IRMapping map;
+  bool isVector = llvm::any_of(
+      arguments, [](Element e) { return isa<VectorType>(e.value.getType()); });
+  OpBuilder &b = at(level);
+  for (auto [argument, e] : llvm::zip(body.getArguments(), arguments))
+    map.map(argument, isVector ? broadcast(b, e.value) : e.value);
+  for (Operation &op : body.without_terminator()) {
+    if (isa<stablehlo::ConstantOp>(op)) {
+      FailureOr<Element> e = compute(op.getResult(0), {});
+      if (failed(e))
+        return failure();
+      OpBuilder &b = at(level);
+      map.map(op.getResult(0), isVector ? broadcast(b, e->value) : e->value);
+      continue;
+    }
+    SmallVector<Value> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(map.lookup(operand));
+    FailureOr<Value> value = failure();
+    if (isElementwiseOp(&op))
+      value = emitElementwise(at(level), &op, operands);
+    if (failed(value))
+      return op.emitOpError("not in the CPU target inside a reduction");
+    map.map(op.getResult(0), *value);
+  }
+  for (Value value : body.getTerminator()->getOperands())
+    results.push_back({map.lookup(value), level});
+  return success();
+}
+
+// Reductions that can share the loop of `op`: same operand shape and
+// dimensions, same index, all they wait for known.
+SmallVector<stablehlo::ReduceOp>
+KernelEmitter::reducesInStep(stablehlo::ReduceOp op, const Index &index) {
+  SmallVector<stablehlo::ReduceOp> group{op};
+  Key key{nullptr, {}};
+  for (AffineExpr expr : index)
+    key.second.push_back(expr.getAsOpaquePointer());
+  auto isKnown = [&](Operation *reduce) {
+    key.first = reduce->getResult(0).getAsOpaquePointer();
+    return elements.count(key) != 0;
+  };
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(op.getInputs()[0].getType()).getShape();
+  for (auto other : kernel.getBody().front().getOps<stablehlo::ReduceOp>()) {
+    auto type = cast<RankedTensorType>(other.getInputs()[0].getType());
+    if (other == op || type.getShape() != shape ||
+        other.getDimensions() != op.getDimensions() || isKnown(other))
+      continue;
+    if (llvm::all_of(reduceDependencies[other], isKnown))
+      group.push_back(other);
+  }
+  return group;
+}
+
+FailureOr<Element> KernelEmitter::elementOfReduce(stablehlo::ReduceOp op,
+                                                  unsigned result,
+                                                  const Index &index) {
+  unsigned level = 0;
+  for (AffineExpr expr : index)
+    level = std::max(level, scope.level(expr));
+  // Everything of its shape that it waits for comes first, in loops of its own.
+  auto shapeOf = [](stablehlo::ReduceOp reduce) {
+    return cast<RankedTensorType>(reduce.getInputs()[0].getType()).getShape();
+  };
+  for (auto other : kernel.getBody().front().getOps<stablehlo::ReduceOp>())
+    if (reduceDependencies[op].contains(other) &&
+        shapeOf(other) == shapeOf(op) &&
+        other.getDimensions() == op.getDimensions() &&
+        failed(element(other.getResult(0), index)))
+      return failure();
+  SmallVector<stablehlo::ReduceOp> group = reducesInStep(op, index);
+  if (failed(
+          atLevel(level, [&] { return emitReduceGroup(group, index, level); })))
+    return failure();
+  Key key{op.getResult(result).getAsOpaquePointer(), {}};
+  for (AffineExpr expr : index)
+    key.second.push_back(expr.getAsOpaquePointer());
+  return elements.at(key);
+}
+
+// The operand's index: kept dimensions from `index`, reduced ones from loops.
+static Index operandIndex(stablehlo::ReduceOp op, const Index &index,
+                          ArrayRef<AffineExpr> loops) {
+  int64_t rank = cast<RankedTensorType>(op.getInputs()[0].getType()).getRank();
+  Index full;
+  size_t kept = 0, reduced = 0;
+  for (int64_t d = 0; d < rank; ++d)
+    full.push_back(llvm::is_contained(op.getDimensions(), d) ? loops[reduced++]
+                                                             : index[kept++]);
+  return full;
+}
+
+LogicalResult
+KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> group,
+                               const Index &index, unsigned level) {
+  stablehlo::ReduceOp first = group.front();
+  Location loc = first.getLoc();
+  bool keptLanes = llvm::any_of(
+      index, [&](AffineExpr e) { return scope.dependsOnLanes(e); });
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(first.getInputs()[0].getType()).getShape();
+  SmallVector<int64_t> dims(first.getDimensions());
+  llvm::sort(dims);
+  SmallVector<int64_t> extents;
+  for (int64_t dim : dims)
+    extents.push_back(shape[dim]);
+  bool anyGeneral = llvm::any_of(group, [](stablehlo::ReduceOp op) {
+    return reduceKind(op) == ReduceKind::General;
+  });
+  int64_t width = 1;
+  if (!keptLanes && !anyGeneral && !extents.empty() && !log)
+    for (width = 32; width > 1 && extents.back() < width;)
+      width /= 2;
+
+  // Memory for the partial results, which LLVM turns into registers.
+  SmallVector<Accumulator> accumulators;
+  for (stablehlo::ReduceOp op : group) {
+    Accumulator acc{
+        op,
+        {reduceKind(op), getElementTypeOrSelf(op.getInputs()[0].getType())},
+        {},
+        {}};
+    for (Value init : op.getInitValues()) {
+      FailureOr<Element> e = element(init, {});
+      if (failed(e))
+        return failure();
+      Value start = e->value;
+      if (keptLanes)
+        start = broadcast(at(level), start);
+      Value memory = memref::AllocaOp::create(
+          atEntry(), loc, MemRefType::get({}, start.getType()));
+      memref::StoreOp::create(at(level), loc, start, memory);
+      acc.single.push_back(memory);
+    }
+    if (width > 1) {
+      Type type = VectorType::get({width}, registerType(acc.combiner.element));
+      acc.lanes =
+          memref::AllocaOp::create(atEntry(), loc, MemRefType::get({}, type));
+      OpBuilder &b = at(level);
+      Value identity = acc.combiner.identity(b, loc, type);
+      memref::StoreOp::create(b, loc, identity, acc.lanes);
+    }
+    accumulators.push_back(acc);
+  }
+
+  auto accumulate = [&](ArrayRef<AffineExpr> loops, bool inLanes) {
+    for (Accumulator &acc : accumulators) {
+      Index at = operandIndex(acc.op, index, loops);
+      SmallVector<Element> inputs;
+      for (Value input : acc.op.getInputs()) {
+        FailureOr<Element> e = element(input, at);
+        if (failed(e))
+          return failure();
+        inputs.push_back(*e);
+      }
+      OpBuilder &b = this->at(innermost());
+      if (acc.combiner.kind != ReduceKind::General) {
+        Value memory = inLanes ? acc.lanes : acc.single[0];
+        Value old = memref::LoadOp::create(b, loc, memory);
+        Value next = inputs[0].value;
+        if (isa<VectorType>(old.getType()))
+          next = broadcast(b, next);
+        next = acc.combiner.combine(b, loc, old, next);
+        memref::StoreOp::create(b, loc, next, memory);
+        continue;
+      }
+      SmallVector<Element> arguments, results;
+      for (Value memory : acc.single)
+        arguments.push_back(
+            {memref::LoadOp::create(b, loc, memory), innermost()});
+      llvm::append_range(arguments, inputs);
+      if (failed(apply(acc.op.getBody().front(), arguments, results)))
+        return failure();
+      OpBuilder &e = this->at(innermost());
+      for (auto [memory, value] : llvm::zip(acc.single, results))
+        memref::StoreOp::create(e, loc, value.value, memory);
+    }
+    return LogicalResult::success();
+  };
+
+  SmallVector<AffineExpr> loops;
+  for (int64_t extent : ArrayRef(extents).drop_back(extents.empty() ? 0 : 1))
+    loops.push_back(pushLoop(0, extent));
+  if (extents.empty()) {
+    if (failed(accumulate(loops, false)))
+      return failure();
+  } else {
+    int64_t whole = width > 1 ? extents.back() / width * width : 0;
+    auto part = [&](int64_t low, int64_t high, int64_t step) {
+      if (low == high)
+        return LogicalResult::success();
+      loops.push_back(pushLoop(low, high, step, step > 1));
+      LogicalResult result = accumulate(loops, step > 1);
+      popLoop();
+      loops.pop_back();
+      return result;
+    };
+    if (failed(part(0, whole, width)) || failed(part(whole, extents.back(), 1)))
+      return failure();
+  }
+  while (innermost() > level)
+    popLoop();
+
+  // Final values.
+  Key key{nullptr, {}};
+  for (AffineExpr expr : index)
+    key.second.push_back(expr.getAsOpaquePointer());
+  for (Accumulator &acc : accumulators) {
+    for (auto [i, memory] : llvm::enumerate(acc.single)) {
+      OpBuilder &b = at(level);
+      Value value = memref::LoadOp::create(b, loc, memory);
+      if (acc.lanes) {
+        Value lanes = memref::LoadOp::create(b, loc, acc.lanes);
+        value = acc.combiner.combine(b, loc, value,
+                                     acc.combiner.acrossLanes(b, loc, lanes));
+      }
+      OpResult result = cast<OpResult>(acc.op.getResult(i));
+      value = roundTo(b, loc, value, getElementTypeOrSelf(result.getType()));
+      key.first = Value(result).getAsOpaquePointer();
+      remember(key, {value, level});
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Scatter
+//===----------------------------------------------------------------------===//
+
+// The written buffer holds the input already. Updates are applied in the order
+// of their index, windows that would leave the result are dropped.
+LogicalResult KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
+  Location loc = op.getLoc();
+  if (op.getInputs().size() != 1)
+    return op.emitOpError("with several inputs is not in the CPU target");
+  auto numbers = op.getScatterDimensionNumbers();
+  auto updateType = cast<RankedTensorType>(op.getUpdates()[0].getType());
+  auto resultType = cast<RankedTensorType>(op.getResult(0).getType());
+  auto indexType = cast<RankedTensorType>(op.getScatterIndices().getType());
+  int64_t vectorDim = numbers.getIndexVectorDim();
+  auto contains = [](ArrayRef<int64_t> list, int64_t x) {
+    return llvm::is_contained(list, x);
+  };
+
+  // Loops over the places first, over the window inside.
+  Index update(updateType.getRank()), places;
+  for (int64_t d = 0; d < updateType.getRank(); ++d)
+    if (!contains(numbers.getUpdateWindowDims(), d)) {
+      update[d] = pushLoop(0, updateType.getDimSize(d));
+      places.push_back(update[d]);
+    }
+  unsigned placeLevel = innermost();
+  SmallVector<int64_t> windowDims;
+  for (int64_t d = 0; d < resultType.getRank(); ++d)
+    if (!contains(numbers.getInsertedWindowDims(), d) &&
+        !contains(numbers.getInputBatchingDims(), d))
+      windowDims.push_back(d);
+
+  // Start of the window in the result.
+  SmallVector<Value> starts(resultType.getRank());
+  SmallVector<int64_t> extents(resultType.getRank(), 1);
+  for (auto [window, d] : llvm::zip(numbers.getUpdateWindowDims(), windowDims))
+    extents[d] = updateType.getDimSize(window);
+  Value inside;
+  for (auto [k, d] : llvm::enumerate(numbers.getScatterDimsToOperandDims())) {
+    Index place;
+    size_t next = 0;
+    for (int64_t i = 0; i < indexType.getRank(); ++i)
+      place.push_back(i == vectorDim ? scope.constant(k) : places[next++]);
+    FailureOr<Element> e = element(op.getScatterIndices(), place);
+    if (failed(e))
+      return failure();
+    OpBuilder &b = at(placeLevel);
+    Value start =
+        arith::IndexCastOp::create(b, loc, b.getIndexType(), e->value);
+    int64_t room = resultType.getDimSize(d) - extents[d] + 1;
+    Value fits =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, start,
+                              constantLike(b, loc, b.getIndexType(), room));
+    inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
+    starts[d] = start;
+  }
+  for (auto [d, indexDim] : llvm::zip(numbers.getInputBatchingDims(),
+                                      numbers.getScatterIndicesBatchingDims()))
+    starts[d] = asIndex(places[indexDim > vectorDim ? indexDim - 1 : indexDim]);
+
+  // Base offset in the result, 0 where the window does not fit.
+  SmallVector<int64_t> strides(resultType.getRank(), 1);
+  for (int64_t d = resultType.getRank() - 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * resultType.getDimSize(d + 1);
+  OpBuilder &b = at(placeLevel);
+  Value base = constantLike(b, loc, b.getIndexType(), int64_t(0));
+  for (int64_t d = 0; d < resultType.getRank(); ++d)
+    if (starts[d])
+      base = arith::AddIOp::create(
+          b, loc, base,
+          arith::MulIOp::create(
+              b, loc, starts[d],
+              constantLike(b, loc, b.getIndexType(), strides[d])));
+  // A window that does not fit has no iterations.
+  auto bound = [&](int64_t extent) -> Value {
+    OpBuilder &b = at(placeLevel);
+    Value all = constantLike(b, loc, b.getIndexType(), extent);
+    if (!inside)
+      return all;
+    return arith::SelectOp::create(
+        b, loc, inside, all,
+        constantLike(b, loc, b.getIndexType(), int64_t(0)));
+  };
+  AffineExpr offset =
+      scope.addSymbol({{0, resultType.getNumElements()}, base, placeLevel});
+
+  Value memory = function.getArgument(kernel.getReads().size());
+  Type elementType = resultType.getElementType();
+  auto combine = [&](AffineExpr linear) -> LogicalResult {
+    FailureOr<Element> value = element(op.getUpdates()[0], update);
+    if (failed(value))
+      return failure();
+    Value place = asIndex(linear);
+    OpBuilder &b = at(innermost());
+    bool isVector = scope.dependsOnLanes(linear);
+    Type stored = cast<MemRefType>(memory.getType()).getElementType();
+    Value old =
+        isVector
+            ? Value(vector::LoadOp::create(
+                  b, loc, cast<VectorType>(vectorOf(stored)), memory, place))
+            : Value(memref::LoadOp::create(b, loc, memory, place));
+    old = toRegister(b, loc, old, elementType);
+    SmallVector<Element> results;
+    Element now = *value;
+    if (isVector)
+      now.value = broadcast(at(innermost()), now.value);
+    if (failed(apply(op.getUpdateComputation().front(),
+                     {{old, innermost()}, now}, results)))
+      return failure();
+    return store(0, results[0], linear, elementType);
+  };
+
+  ArrayRef<int64_t> window = numbers.getUpdateWindowDims();
+  AffineExpr linear = offset;
+  if (window.empty()) {
+    update.resize(updateType.getRank());
+    AffineExpr once = pushLoop(constantIndex(0), bound(1), {0, 0}, 1, false);
+    (void)once;
+    LogicalResult result = combine(linear);
+    popLoop();
+    if (failed(result))
+      return failure();
+  } else {
+    for (size_t i = 0; i + 1 < window.size(); ++i) {
+      int64_t extent = updateType.getDimSize(window[i]);
+      Value upper = bound(extent);
+      update[window[i]] =
+          pushLoop(constantIndex(0), upper, {0, extent - 1}, 1, false);
+      linear = linear + update[window[i]] * strides[windowDims[i]];
+    }
+    int64_t extent = updateType.getDimSize(window.back());
+    bool contiguous = strides[windowDims[window.size() - 1]] == 1;
+    int64_t lanes = 16;
+    while (lanes > 1 && (extent % lanes != 0 || !contiguous))
+      lanes /= 2;
+    Value upper = bound(extent);
+    AffineExpr last =
+        pushLoop(constantIndex(0), upper, {0, extent - 1}, lanes, lanes > 1);
+    update[window.back()] = last;
+    linear = linear + last * strides[windowDims[window.size() - 1]];
+    if (failed(combine(linear)))
+      return failure();
+    popLoop();
+  }
+  while (innermost() > 0)
+    popLoop();
+  return success();
+}

@@ -1,0 +1,507 @@
+//===- KernelEmitter.cpp - Loops, loads and elements ----------------------===//
+
+#include "KernelEmitter.h"
+
+#include "scalify/Fusion/OpKinds.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::codegen;
+
+KernelEmitter::KernelEmitter(plan::KernelOp kernel, func::FuncOp function)
+    : scope(kernel.getContext()), kernel(kernel), function(function),
+      builder(kernel.getContext()) {
+  Block &entry = function.getBody().front();
+  builder.setInsertionPointToEnd(&entry);
+  Operation *ret = func::ReturnOp::create(builder, kernel.getLoc());
+  levels.push_back({ret, nullptr, std::nullopt, 1, {}, {}});
+  // Which reductions each reduction waits for.
+  for (Operation &op : kernel.getBody().front()) {
+    llvm::DenseSet<Operation *> set;
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp()) {
+        auto &inner = reduceDependencies[def];
+        set.insert(inner.begin(), inner.end());
+        if (isa<stablehlo::ReduceOp>(def))
+          set.insert(def);
+      }
+    reduceDependencies[&op] = std::move(set);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+OpBuilder &KernelEmitter::at(unsigned level) {
+  builder.setInsertionPoint(levels[level].anchor);
+  return builder;
+}
+
+OpBuilder &KernelEmitter::atEntry() {
+  builder.setInsertionPointToStart(&function.getBody().front());
+  return builder;
+}
+
+Value KernelEmitter::constantIndex(int64_t value) {
+  return arith::ConstantIndexOp::create(atEntry(), kernel.getLoc(), value);
+}
+
+Type KernelEmitter::vectorOf(Type scalar) const {
+  return VectorType::get({scope.lanes}, scalar);
+}
+
+Value KernelEmitter::broadcast(OpBuilder &b, Value value) {
+  if (isa<VectorType>(value.getType()))
+    return value;
+  return vector::BroadcastOp::create(
+      b, kernel.getLoc(), cast<VectorType>(vectorOf(value.getType())), value);
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+AffineExpr KernelEmitter::pushLoop(Value lower, Value upper, Interval range,
+                                   int64_t step, bool isLanes) {
+  Value stepValue = constantIndex(step);
+  Level &outer = levels.back();
+  builder.setInsertionPoint(outer.anchor);
+  auto loop =
+      scf::ForOp::create(builder, kernel.getLoc(), lower, upper, stepValue);
+  Level level{loop.getBody()->getTerminator(),
+              loop,
+              scope.laneDim,
+              scope.lanes,
+              {},
+              {}};
+  outer.anchor = loop;
+  levels.push_back(level);
+  int64_t alignment = range.low % step == 0 ? step : 1;
+  AffineExpr dim =
+      scope.addDim({range, loop.getInductionVar(), innermost(), alignment});
+  if (isLanes) {
+    scope.laneDim = cast<AffineDimExpr>(dim).getPosition();
+    scope.lanes = step;
+  }
+  return dim;
+}
+
+AffineExpr KernelEmitter::pushLoop(int64_t lower, int64_t upper, int64_t step,
+                                   bool isLanes) {
+  return pushLoop(constantIndex(lower), constantIndex(upper),
+                  {lower, upper - 1}, step, isLanes);
+}
+
+void KernelEmitter::popLoop() {
+  Level level = levels.pop_back_val();
+  for (auto &key : level.keys)
+    elements.erase(key);
+  for (const void *expr : level.exprs) {
+    indices.erase(AffineExpr::getFromOpaquePointer(expr));
+    indexVectors.erase(AffineExpr::getFromOpaquePointer(expr));
+  }
+  scope.laneDim = level.outerLaneDim;
+  scope.lanes = level.outerLanes;
+  // What follows this loop at the outer level goes behind it.
+  levels.back().anchor = level.loop->getNextNode();
+}
+
+LogicalResult KernelEmitter::atLevel(unsigned level,
+                                     llvm::function_ref<LogicalResult()> body) {
+  SmallVector<Level> hidden;
+  auto laneDim = scope.laneDim;
+  int64_t lanes = scope.lanes;
+  Operation *anchor = levels[level].anchor;
+  while (innermost() > level) {
+    hidden.push_back(levels.pop_back_val());
+    scope.laneDim = hidden.back().outerLaneDim;
+    scope.lanes = hidden.back().outerLanes;
+  }
+  LogicalResult result = body();
+  levels[level].anchor = anchor;
+  while (!hidden.empty())
+    levels.push_back(hidden.pop_back_val());
+  scope.laneDim = laneDim;
+  scope.lanes = lanes;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Indices as values
+//===----------------------------------------------------------------------===//
+
+Value KernelEmitter::asIndex(AffineExpr expr) {
+  auto known = indices.find(expr);
+  if (known != indices.end())
+    return known->second;
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
+    Value value = constantIndex(constant.getValue());
+    levels[0].exprs.push_back(expr.getAsOpaquePointer());
+    return indices[expr] = value;
+  }
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return scope.dim(dim.getPosition()).iv;
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+    return scope.symbol(symbol.getPosition()).value;
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  Value lhs = asIndex(binary.getLHS()), rhs = asIndex(binary.getRHS());
+  unsigned level = scope.level(expr);
+  OpBuilder &b = at(level);
+  Location loc = kernel.getLoc();
+  Value result;
+  // Divided expressions are never negative, and unsigned division is cheaper.
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    result = arith::AddIOp::create(b, loc, lhs, rhs);
+    break;
+  case AffineExprKind::Mul:
+    result = arith::MulIOp::create(b, loc, lhs, rhs);
+    break;
+  case AffineExprKind::FloorDiv:
+    if (scope.range(binary.getLHS()).low >= 0)
+      result = arith::DivUIOp::create(b, loc, lhs, rhs);
+    else
+      result = arith::FloorDivSIOp::create(b, loc, lhs, rhs);
+    break;
+  default:
+    result = arith::RemUIOp::create(b, loc, lhs, rhs);
+  }
+  levels[level].exprs.push_back(expr.getAsOpaquePointer());
+  return indices[expr] = result;
+}
+
+// One index per lane.
+Value KernelEmitter::asIndexVector(AffineExpr expr) {
+  auto known = indexVectors.find(expr);
+  if (known != indexVectors.end())
+    return known->second;
+  Location loc = kernel.getLoc();
+  unsigned level = scope.level(expr);
+  if (!scope.dependsOnLanes(expr)) {
+    Value scalar = asIndex(expr);
+    return broadcast(at(level), scalar);
+  }
+  Value result;
+  if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
+    Value base = asIndex(expr);
+    OpBuilder &b = at(level);
+    auto type = cast<VectorType>(vectorOf(b.getIndexType()));
+    SmallVector<Attribute> steps;
+    for (int64_t i = 0; i < scope.lanes; ++i)
+      steps.push_back(b.getIndexAttr(i));
+    Value lane =
+        arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, steps));
+    result = arith::AddIOp::create(b, loc, broadcast(b, base), lane);
+  } else if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
+    return scope.symbol(symbol.getPosition()).value;
+  } else {
+    auto binary = cast<AffineBinaryOpExpr>(expr);
+    Value lhs = asIndexVector(binary.getLHS());
+    Value rhs = asIndexVector(binary.getRHS());
+    OpBuilder &b = at(level);
+    switch (expr.getKind()) {
+    case AffineExprKind::Add:
+      result = arith::AddIOp::create(b, loc, lhs, rhs);
+      break;
+    case AffineExprKind::Mul:
+      result = arith::MulIOp::create(b, loc, lhs, rhs);
+      break;
+    case AffineExprKind::FloorDiv:
+      result = arith::DivUIOp::create(b, loc, lhs, rhs);
+      break;
+    default:
+      result = arith::RemUIOp::create(b, loc, lhs, rhs);
+    }
+  }
+  levels[level].exprs.push_back(expr.getAsOpaquePointer());
+  return indexVectors[expr] = result;
+}
+
+Element KernelEmitter::asElement(AffineExpr expr, Type elementType) {
+  unsigned level = scope.level(expr);
+  if (log)
+    log->accesses.push_back(expr);
+  Value index =
+      scope.dependsOnLanes(expr) ? asIndexVector(expr) : asIndex(expr);
+  OpBuilder &b = at(level);
+  Location loc = kernel.getLoc();
+  Type integer = elementType.isInteger() ? registerType(elementType)
+                                         : Type(b.getI32Type());
+  Type type = integer;
+  if (isa<VectorType>(index.getType()))
+    type = vectorOf(integer);
+  Value value = arith::IndexCastOp::create(b, loc, type, index);
+  if (!elementType.isInteger())
+    value = emitConvert(b, loc, value, b.getI32Type(), elementType);
+  return {value, level};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+// Lane by lane, where lanes lie apart.
+Value KernelEmitter::loadLanes(OpBuilder &b, Value memory, AffineExpr linear,
+                               Type type) {
+  Value lanes = asIndexVector(linear);
+  Location loc = kernel.getLoc();
+  OpBuilder &at = this->at(scope.level(linear));
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < scope.lanes; ++i) {
+    Value index = vector::ExtractOp::create(at, loc, lanes, i);
+    values.push_back(memref::LoadOp::create(at, loc, memory, index));
+  }
+  return vector::FromElementsOp::create(
+      at, loc, cast<VectorType>(vectorOf(type)), values);
+}
+
+FailureOr<Element> KernelEmitter::load(unsigned argument, AffineExpr linear,
+                                       Type elementType) {
+  if (log)
+    log->accesses.push_back(linear);
+  Value memory = function.getArgument(argument);
+  Location loc = kernel.getLoc();
+  Type stored = cast<MemRefType>(memory.getType()).getElementType();
+  unsigned level = scope.level(linear);
+  Value value;
+  if (!scope.dependsOnLanes(linear)) {
+    Value index = asIndex(linear);
+    value = memref::LoadOp::create(at(level), loc, memory, index);
+  } else if (scope.laneStride(linear) == 1) {
+    Value index = asIndex(linear);
+    value = vector::LoadOp::create(
+        at(level), loc, cast<VectorType>(vectorOf(stored)), memory, index);
+  } else {
+    value = loadLanes(builder, memory, linear, stored);
+  }
+  return Element{toRegister(at(level), loc, value, elementType), level};
+}
+
+LogicalResult KernelEmitter::store(unsigned write, Element element,
+                                   AffineExpr linear, Type type) {
+  if (log)
+    log->accesses.push_back(linear);
+  Value memory = function.getArgument(kernel.getReads().size() + write);
+  Location loc = kernel.getLoc();
+  unsigned level = innermost();
+  if (!scope.dependsOnLanes(linear)) {
+    Value index = asIndex(linear);
+    OpBuilder &b = at(level);
+    Value value = toStorage(b, loc, element.value, type);
+    memref::StoreOp::create(b, loc, value, memory, index);
+    return success();
+  }
+  bool contiguous = scope.laneStride(linear) == 1;
+  Value index = contiguous ? asIndex(linear) : asIndexVector(linear);
+  OpBuilder &b = at(level);
+  Value value = toStorage(b, loc, broadcast(b, element.value), type);
+  if (contiguous) {
+    vector::StoreOp::create(b, loc, value, memory, index);
+    return success();
+  }
+  for (int64_t i = 0; i < scope.lanes; ++i) {
+    Value lane = vector::ExtractOp::create(b, loc, value, i);
+    Value place = vector::ExtractOp::create(b, loc, index, i);
+    memref::StoreOp::create(b, loc, lane, memory, place);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+void KernelEmitter::remember(const Key &key, Element element) {
+  elements[key] = element;
+  levels[element.level].keys.push_back(key);
+}
+
+FailureOr<Element> KernelEmitter::element(Value value, const Index &index) {
+  Key key{value.getAsOpaquePointer(), {}};
+  for (AffineExpr expr : index)
+    key.second.push_back(expr.getAsOpaquePointer());
+  auto known = elements.find(key);
+  if (known != elements.end())
+    return known->second;
+  FailureOr<Element> result = compute(value, index);
+  if (succeeded(result) && !elements.count(key))
+    remember(key, *result);
+  return result;
+}
+
+FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return load(argument.getArgNumber(),
+                scope.linearise(index, type.getShape()), type.getElementType());
+  Operation *op = value.getDefiningOp();
+  if (auto constant = dyn_cast<stablehlo::ConstantOp>(op)) {
+    auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
+    if (!splat)
+      return op->emitOpError("in a kernel is not a splat");
+    OpBuilder &b = at(0);
+    Type element = type.getElementType();
+    Type reg = registerType(element);
+    if (auto number = dyn_cast<FloatAttr>(splat.getSplatValue<Attribute>())) {
+      if (reg.isInteger(8))
+        return Element{
+            constantLike(b, op->getLoc(), reg,
+                         number.getValue().bitcastToAPInt().getSExtValue()),
+            0};
+      APFloat wide = number.getValue();
+      bool lost;
+      wide.convert(cast<FloatType>(reg).getFloatSemantics(),
+                   APFloat::rmNearestTiesToEven, &lost);
+      return Element{
+          arith::ConstantOp::create(b, op->getLoc(), FloatAttr::get(reg, wide)),
+          0};
+    }
+    return Element{constantLike(b, op->getLoc(), reg,
+                                splat.getSplatValue<APInt>().getSExtValue()),
+                   0};
+  }
+  if (auto reduce = dyn_cast<stablehlo::ReduceOp>(op))
+    return elementOfReduce(reduce, cast<OpResult>(value).getResultNumber(),
+                           index);
+  if (auto cast = dyn_cast<QuantizeOp>(op))
+    return quantize(cast, index);
+  if (auto cast = dyn_cast<DequantizeOp>(op)) {
+    FailureOr<Element> code = element(cast.getData(), index);
+    FailureOr<Element> scale = element(cast.getScale(), {});
+    if (failed(code) || failed(scale))
+      return failure();
+    unsigned level = std::max(code->level, scale->level);
+    OpBuilder &b = at(level);
+    Value wide = decodeFloat8(b, op->getLoc(), code->value,
+                              cast.getData().getType().getElementType());
+    Value factor = scale->value;
+    if (isa<VectorType>(wide.getType()))
+      factor = broadcast(b, factor);
+    Value product = arith::MulFOp::create(b, op->getLoc(), wide, factor);
+    return Element{roundTo(b, op->getLoc(), product, type.getElementType()),
+                   level};
+  }
+  if (isElementwiseOp(op))
+    return elementwise(op, index);
+  return indexing(op, index);
+}
+
+FailureOr<Element> KernelEmitter::elementwise(Operation *op,
+                                              const Index &index) {
+  SmallVector<Value> values;
+  unsigned level = 0;
+  bool isVector = false;
+  for (Value operand : op->getOperands()) {
+    // The predicate of a select and the ends of a clamp may be scalars.
+    bool isScalar = cast<RankedTensorType>(operand.getType()).getRank() == 0;
+    FailureOr<Element> e = element(operand, isScalar ? Index() : index);
+    if (failed(e))
+      return failure();
+    level = std::max(level, e->level);
+    isVector |= isa<VectorType>(e->value.getType());
+    values.push_back(e->value);
+  }
+  OpBuilder &b = at(level);
+  if (isVector) {
+    bool scalarChoice =
+        isa<stablehlo::SelectOp>(op) && !isa<VectorType>(values[0].getType());
+    for (Value &value : MutableArrayRef(values).drop_front(scalarChoice))
+      value = broadcast(b, value);
+  }
+  FailureOr<Value> result = emitElementwise(b, op, values);
+  if (failed(result))
+    return op->emitOpError("not in the CPU target for these types");
+  return Element{*result, level};
+}
+
+// Counts in registers: a vector of i32 counters that LLVM keeps in one, summed
+// into the task's slots when the rows are done.
+FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
+  FailureOr<Element> x = element(op.getValue(), index);
+  FailureOr<Element> scale = element(op.getScale(), {});
+  if (failed(x) || failed(scale))
+    return failure();
+  Location loc = op.getLoc();
+  unsigned level = std::max(x->level, scale->level);
+  bool isExact = op->hasAttr("plan.exact_reciprocal");
+  Value factor = scale->value;
+  if (isExact) {
+    OpBuilder &b = at(scale->level);
+    factor = arith::DivFOp::create(
+        b, loc, constantLike(b, loc, factor.getType(), 1.0), factor);
+  }
+  OpBuilder &b = at(level);
+  if (isa<VectorType>(x->value.getType()))
+    factor = broadcast(b, factor);
+  Value scaled;
+  if (isExact)
+    scaled = arith::MulFOp::create(b, loc, x->value, factor);
+  else
+    scaled = arith::DivFOp::create(b, loc, x->value, factor);
+  QuantizeResult q =
+      quantizeFloat8(b, loc, scaled, op.getResult().getType().getElementType());
+  if (log)
+    return Element{q.code, level};
+  auto &counters = quantizeCounters[op];
+  auto count = [&](Value &memory, Value flags) {
+    Type i32 = builder.getI32Type();
+    bool isVector = isa<VectorType>(flags.getType());
+    // Vectors and the scalar rest of a loop count in different places.
+    Type type = VectorType::get({16}, i32);
+    if (!memory) {
+      OpBuilder &e = atEntry();
+      memory = memref::AllocaOp::create(e, loc, MemRefType::get({}, type));
+      Value zero = constantLike(e, loc, type, int64_t(0));
+      zero.getDefiningOp()->moveBefore(memory.getDefiningOp());
+      builder.setInsertionPointAfter(memory.getDefiningOp());
+      memref::StoreOp::create(builder, loc, zero, memory);
+    }
+    OpBuilder &b = at(level);
+    Value sum = memref::LoadOp::create(b, loc, memory);
+    Type wide = isVector
+                    ? Type(VectorType::get(
+                          cast<VectorType>(flags.getType()).getShape(), i32))
+                    : i32;
+    Value ones = arith::ExtUIOp::create(b, loc, wide, flags);
+    if (!isVector || cast<VectorType>(wide).getDimSize(0) != 16) {
+      if (isVector)
+        ones = vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD,
+                                           ones);
+      Value zero = constantLike(b, loc, type, int64_t(0));
+      ones = vector::InsertOp::create(b, loc, ones, zero, int64_t(0));
+    }
+    memref::StoreOp::create(b, loc, arith::AddIOp::create(b, loc, sum, ones),
+                            memory);
+  };
+  count(counters.first, q.saturated);
+  count(counters.second, q.flushed);
+  return Element{q.code, level};
+}
+
+// Adds the counts to the task's slots.
+LogicalResult KernelEmitter::finish() {
+  Location loc = kernel.getLoc();
+  Value slots = function.getArguments().back();
+  int64_t slot = 0;
+  kernel.getBody().walk([&](QuantizeOp op) {
+    auto [saturated, flushed] = quantizeCounters.lookup(op);
+    for (Value memory : {saturated, flushed}) {
+      int64_t position = slot++;
+      if (!memory)
+        continue;
+      OpBuilder &b = at(0);
+      Value lanes = memref::LoadOp::create(b, loc, memory);
+      Type wide = VectorType::get({16}, b.getI64Type());
+      Value sum = vector::ReductionOp::create(
+          b, loc, vector::CombiningKind::ADD,
+          arith::ExtUIOp::create(b, loc, wide, lanes));
+      Value place = constantIndex(position);
+      OpBuilder &e = at(0);
+      Value old = memref::LoadOp::create(e, loc, slots, place);
+      memref::StoreOp::create(e, loc, arith::AddIOp::create(e, loc, old, sum),
+                              slots, place);
+    }
+  });
+  return success();
+}

@@ -1,0 +1,188 @@
+//===- KernelEmitter.h - From a kernel's body to loops ----------*- C++ -*-===//
+//
+// Computes one element (or one vector of elements) of any value of a kernel's
+// body on demand: asking for an element of an add asks for the elements of its
+// operands at the same index, a transpose asks at a permuted index, a block
+// argument is a load. Each operation is placed in the outermost loop in which
+// its index is known, so that what does not vary along a row is computed once
+// a row; and each (value, index) pair is computed once in a loop.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_LIB_CODEGEN_KERNELEMITTER_H
+#define SCALIFY_LIB_CODEGEN_KERNELEMITTER_H
+
+#include "IndexExpr.h"
+
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <map>
+
+namespace scalify::codegen {
+
+/// An element or a vector of elements, and the loop level it is known at.
+struct Element {
+  mlir::Value value;
+  unsigned level = 0;
+};
+
+/// What a trial emission learns about the loops: the index expressions that
+/// tell apart iterations, and where a loop crosses from part to part.
+struct AccessLog {
+  llvm::SmallVector<mlir::AffineExpr> accesses;
+  llvm::SmallVector<std::pair<mlir::AffineExpr, int64_t>> boundaries;
+};
+
+class KernelEmitter {
+public:
+  /// Arguments of `function`: one flat memref for each read, one for each
+  /// write, lo, hi, counters.
+  KernelEmitter(plan::KernelOp kernel, mlir::func::FuncOp function);
+
+  //===--- loops (KernelEmitter.cpp) -------------------------------------===//
+  /// Opens a loop at the current innermost place and makes it innermost.
+  mlir::AffineExpr pushLoop(mlir::Value lower, mlir::Value upper,
+                            Interval range, int64_t step, bool isLanes);
+  mlir::AffineExpr pushLoop(int64_t lower, int64_t upper, int64_t step = 1,
+                            bool isLanes = false);
+  void popLoop();
+  unsigned innermost() const { return levels.size() - 1; }
+  /// Runs `body` with the loops below `level` out of sight.
+  mlir::LogicalResult atLevel(unsigned level,
+                              llvm::function_ref<mlir::LogicalResult()> body);
+
+  //===--- elements (KernelEmitter.cpp) ----------------------------------===//
+  mlir::FailureOr<Element> element(mlir::Value value, const Index &index);
+  mlir::LogicalResult store(unsigned write, Element element,
+                            mlir::AffineExpr linear, mlir::Type type);
+  mlir::FailureOr<Element> load(unsigned argument, mlir::AffineExpr linear,
+                                mlir::Type elementType);
+  mlir::LogicalResult finish();
+
+  mlir::OpBuilder &at(unsigned level);
+  mlir::OpBuilder &atEntry();
+  mlir::Value asIndex(mlir::AffineExpr expr);
+  mlir::Value asIndexVector(mlir::AffineExpr expr);
+  Element asElement(mlir::AffineExpr expr, mlir::Type elementType);
+  mlir::Value broadcast(mlir::OpBuilder &b, mlir::Value value);
+  mlir::Type vectorOf(mlir::Type scalar) const;
+  mlir::Value constantIndex(int64_t value);
+
+  //===--- scatter and reductions ----------------------------------------===//
+  mlir::LogicalResult emitScatter(stablehlo::ScatterOp op);
+  mlir::FailureOr<Element> elementOfReduce(stablehlo::ReduceOp op,
+                                           unsigned result, const Index &index);
+
+  IndexScope scope;
+  AccessLog *log = nullptr;
+  plan::KernelOp kernel;
+  mlir::func::FuncOp function;
+
+private:
+  struct Level {
+    mlir::Operation *anchor; // operations of this level go before it
+    mlir::Operation *loop;
+    std::optional<unsigned> outerLaneDim;
+    int64_t outerLanes;
+    llvm::SmallVector<
+        std::pair<const void *, llvm::SmallVector<const void *, 4>>>
+        keys;
+    llvm::SmallVector<const void *> exprs;
+  };
+  using Key = std::pair<const void *, llvm::SmallVector<const void *, 4>>;
+
+  mlir::FailureOr<Element> compute(mlir::Value value, const Index &index);
+  mlir::FailureOr<Element> elementwise(mlir::Operation *op, const Index &index);
+  mlir::FailureOr<Element> clampOperands(mlir::Operation *op,
+                                         const Index &index);
+  mlir::FailureOr<Element> quantize(scalify::QuantizeOp op, const Index &index);
+  // EmitIndexing.cpp
+  mlir::FailureOr<Element> indexing(mlir::Operation *op, const Index &index);
+  mlir::FailureOr<Element> concatenate(stablehlo::ConcatenateOp op,
+                                       const Index &index);
+  mlir::FailureOr<Element> pad(stablehlo::PadOp op, const Index &index);
+  mlir::FailureOr<Element> gather(stablehlo::GatherOp op, const Index &index);
+  mlir::FailureOr<Element> dynamicSlice(stablehlo::DynamicSliceOp op,
+                                        const Index &index);
+  mlir::FailureOr<Element> dynamicUpdate(stablehlo::DynamicUpdateSliceOp op,
+                                         const Index &index);
+  mlir::FailureOr<mlir::AffineExpr>
+  startIndex(mlir::Value value, const Index &index, int64_t limit);
+  /// True, false or, if not known at compile time, an i1 element.
+  std::optional<bool> within(mlir::AffineExpr expr, int64_t low, int64_t high);
+  Element withinAtRunTime(mlir::AffineExpr expr, int64_t low, int64_t high);
+  mlir::AffineExpr clampExpr(mlir::AffineExpr expr, int64_t low, int64_t high);
+  Element select(Element condition, Element onTrue, Element onFalse);
+  mlir::Value loadLanes(mlir::OpBuilder &b, mlir::Value memory,
+                        mlir::AffineExpr linear, mlir::Type type);
+  mlir::LogicalResult apply(mlir::Block &body,
+                            llvm::ArrayRef<Element> arguments,
+                            llvm::SmallVectorImpl<Element> &results);
+  mlir::LogicalResult emitReduceGroup(llvm::ArrayRef<stablehlo::ReduceOp> group,
+                                      const Index &index, unsigned level);
+  llvm::SmallVector<stablehlo::ReduceOp> reducesInStep(stablehlo::ReduceOp op,
+                                                       const Index &index);
+  void remember(const Key &key, Element element);
+
+  mlir::OpBuilder builder;
+  llvm::SmallVector<Level> levels;
+  std::map<Key, Element> elements;
+  llvm::DenseMap<mlir::AffineExpr, mlir::Value> indices;
+  llvm::DenseMap<mlir::AffineExpr, mlir::Value> indexVectors;
+  llvm::DenseMap<mlir::Operation *, std::pair<mlir::Value, mlir::Value>>
+      quantizeCounters;
+  llvm::DenseMap<mlir::Operation *, llvm::DenseSet<mlir::Operation *>>
+      reduceDependencies;
+};
+
+/// The type a value of element type `type` has in registers: narrow floats
+/// are computed in f32, FP8 is kept as its code, integers are signless.
+mlir::Type registerType(mlir::Type type);
+
+/// The type of one element in memory.
+mlir::Type storageType(mlir::Type type);
+
+/// Result of an elementwise op (EmitElementwise.cpp); operands are registers,
+/// all scalars or all vectors. `types` are the operands' element types.
+mlir::FailureOr<mlir::Value> emitElementwise(mlir::OpBuilder &b,
+                                             mlir::Operation *op,
+                                             mlir::ValueRange operands);
+mlir::Value emitConvert(mlir::OpBuilder &b, mlir::Location loc,
+                        mlir::Value value, mlir::Type from, mlir::Type to);
+mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
+                         mlir::Type type, double value);
+mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
+                         mlir::Type type, int64_t value);
+
+// Casts.cpp
+mlir::Value toRegister(mlir::OpBuilder &b, mlir::Location loc,
+                       mlir::Value stored, mlir::Type type);
+mlir::Value toStorage(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
+                      mlir::Type type);
+mlir::Value roundTo(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
+                    mlir::Type type);
+mlir::Value encodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
+                         mlir::Value value, mlir::Type type, bool saturate);
+mlir::Value decodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
+                         mlir::Value code, mlir::Type type);
+struct QuantizeResult {
+  mlir::Value code, saturated, flushed; // the last two are i1
+};
+QuantizeResult quantizeFloat8(mlir::OpBuilder &b, mlir::Location loc,
+                              mlir::Value scaled, mlir::Type type);
+
+/// Kinds of reduction whose lanes can be combined in any order.
+enum class ReduceKind { Add, Mul, Max, Min, And, Or, Xor, General };
+ReduceKind reduceKind(stablehlo::ReduceOp op);
+
+} // namespace scalify::codegen
+
+#endif // SCALIFY_LIB_CODEGEN_KERNELEMITTER_H

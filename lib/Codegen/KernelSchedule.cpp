@@ -1,0 +1,391 @@
+//===- KernelSchedule.cpp - The loop nest of a kernel ---------------------===//
+//
+// The iteration space is the shape of the outputs, cut finely enough that every
+// reshape in the body falls on a loop. A trial emission records the accesses;
+// neighbouring loops that no access tells apart become one, and the innermost
+// loop is cut where a concatenation or a pad changes from part to part. The
+// innermost loop runs on vectors, the outermost one over the task's rows.
+//
+// Outputs with fewer elements than the largest (sums of rows, with the rows
+// themselves written by the same kernel) are stored once a row.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelSchedule.h"
+
+#include "KernelEmitter.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::codegen;
+
+// Work of one task: large enough to hide its start, small enough to balance.
+static constexpr int64_t kTaskElements = 16384;
+static constexpr int64_t kEnoughRows = 64;
+static constexpr int64_t kLanes = 16;
+
+namespace {
+struct Space {
+  SmallVector<int64_t> extents;
+  size_t rowRank = 0;    // leading loops that small outputs are stored in
+  bool hasSmall = false; // there are small outputs
+  bool hasLanes = true;  // innermost loop runs on vectors
+  int64_t lanes = kLanes;
+  SmallVector<int64_t> cuts; // of the innermost loop
+
+  int64_t size() const {
+    int64_t n = 1;
+    for (int64_t e : extents)
+      n *= e;
+    return n;
+  }
+};
+} // namespace
+
+static RankedTensorType tensorType(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Choice of the space
+//===----------------------------------------------------------------------===//
+
+// Adds the places where `shape` ends a row, if they fit those already there.
+static void addBoundaries(SmallVectorImpl<int64_t> &boundaries,
+                          ArrayRef<int64_t> shape, int64_t factor) {
+  SmallVector<int64_t> fresh;
+  int64_t product = factor;
+  for (int64_t extent : llvm::reverse(shape)) {
+    product *= extent;
+    fresh.push_back(product);
+  }
+  for (int64_t q : fresh)
+    for (int64_t p : boundaries)
+      if (q == 0 || p == 0 || (p % q != 0 && q % p != 0))
+        return;
+  for (int64_t q : fresh)
+    if (!llvm::is_contained(boundaries, q))
+      boundaries.push_back(q);
+}
+
+static FailureOr<Space> chooseSpace(plan::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  Operation *yield = body.getTerminator();
+  int64_t large = 0, small = INT64_MAX;
+  for (Value output : yield->getOperands()) {
+    large = std::max(large, tensorType(output).getNumElements());
+    small = std::min(small, tensorType(output).getNumElements());
+  }
+  for (Value output : yield->getOperands()) {
+    int64_t n = tensorType(output).getNumElements();
+    if ((n != large && n != small) || small == 0 || large % small != 0)
+      return kernel.emitOpError("has outputs of sizes that share no rows");
+  }
+  Space space;
+  space.hasSmall = small != large;
+  SmallVector<int64_t> boundaries{large, 1};
+  if (space.hasSmall)
+    addBoundaries(boundaries, {large / small}, 1);
+  for (Value output : yield->getOperands()) {
+    int64_t n = tensorType(output).getNumElements();
+    addBoundaries(boundaries, tensorType(output).getShape(), large / n);
+  }
+  for (Operation &op : body.without_terminator())
+    for (Value value : op.getOperands())
+      if (tensorType(value).getNumElements() == large &&
+          !isa<stablehlo::TransposeOp>(op))
+        addBoundaries(boundaries, tensorType(value).getShape(), 1);
+  llvm::sort(boundaries, std::greater<int64_t>());
+  for (size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    if (boundaries[i] == boundaries[i + 1])
+      continue;
+    space.extents.push_back(boundaries[i] / boundaries[i + 1]);
+    if (space.hasSmall && boundaries[i + 1] >= large / small)
+      space.rowRank = space.extents.size();
+  }
+  // Sums along memory go element by element, sums across it in lanes.
+  for (auto reduce : body.getOps<stablehlo::ReduceOp>()) {
+    RankedTensorType type = tensorType(reduce.getInputs()[0]);
+    if (type.getNumElements() <= large || type.getRank() == 0)
+      continue;
+    if (llvm::is_contained(reduce.getDimensions(), type.getRank() - 1))
+      space.hasLanes = false;
+    else if (space.extents.empty() || space.extents.back() % 32 == 0)
+      space.lanes = 32;
+  }
+  return space;
+}
+
+// Two neighbouring loops are one if every access moves through them as if.
+static bool canMerge(const IndexScope &scope, const AccessLog &log,
+                     ArrayRef<int64_t> extents, size_t i,
+                     MLIRContext *context) {
+  AffineExpr outer = getAffineDimExpr(i, context);
+  AffineExpr inner = getAffineDimExpr(i + 1, context);
+  return llvm::all_of(log.accesses, [&](AffineExpr access) {
+    LinearForm form = scope.flatten(access);
+    for (auto &[term, factor] : form.terms) {
+      bool isLoop = isa<AffineDimExpr>(term);
+      if (!isLoop && (term.isFunctionOfDim(i) || term.isFunctionOfDim(i + 1)))
+        return false;
+    }
+    return form.coefficient(outer) == form.coefficient(inner) * extents[i + 1];
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Emission of the nest
+//===----------------------------------------------------------------------===//
+
+namespace {
+class NestEmitter {
+public:
+  NestEmitter(KernelEmitter &emitter, const Space &space)
+      : e(emitter), space(space) {
+    yield = e.kernel.getBody().front().getTerminator();
+  }
+  LogicalResult emitTrial();
+  FailureOr<KernelRows> emit();
+
+private:
+  LogicalResult emitInnermost();
+  LogicalResult emitFlat(KernelRows &rows);
+  LogicalResult storeOutputs(bool wantSmall);
+  bool isSmall(Value output) const {
+    return space.hasSmall &&
+           tensorType(output).getNumElements() != space.size();
+  }
+  Value bound(Value a, Value b, bool isMax);
+
+  KernelEmitter &e;
+  const Space &space;
+  Operation *yield;
+  SmallVector<AffineExpr> loops;
+};
+} // namespace
+
+// Stores every output of one kind at the index that the loops stand for.
+LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
+  size_t rank = wantSmall ? space.rowRank : space.extents.size();
+  AffineExpr linear =
+      e.scope.linearise(ArrayRef(loops).take_front(rank),
+                        ArrayRef(space.extents).take_front(rank));
+  for (auto [i, output] : llvm::enumerate(yield->getOperands())) {
+    if (isSmall(output) != wantSmall)
+      continue;
+    RankedTensorType type = tensorType(output);
+    FailureOr<Element> value =
+        e.element(output, e.scope.delinearise(linear, type.getShape()));
+    if (failed(value) ||
+        failed(e.store(i, *value, linear, type.getElementType())))
+      return failure();
+  }
+  return success();
+}
+
+// All loops scalar, to see the accesses.
+LogicalResult NestEmitter::emitTrial() {
+  for (size_t i = 0; i < space.extents.size(); ++i) {
+    if (space.hasSmall && i == space.rowRank && failed(storeOutputs(true)))
+      return failure();
+    loops.push_back(e.pushLoop(0, space.extents[i]));
+  }
+  return storeOutputs(false);
+}
+
+Value NestEmitter::bound(Value a, Value b, bool isMax) {
+  OpBuilder &at = e.at(e.innermost());
+  Location loc = e.kernel.getLoc();
+  if (isMax)
+    return arith::MaxSIOp::create(at, loc, a, b);
+  return arith::MinSIOp::create(at, loc, a, b);
+}
+
+// One loop over everything: the rows are vectors.
+LogicalResult NestEmitter::emitFlat(KernelRows &rows) {
+  int64_t n = space.extents[0], lanes = space.lanes;
+  while (lanes > n)
+    lanes /= 2;
+  rows.rows = llvm::divideCeil(n, lanes);
+  unsigned first = e.kernel.getReads().size() + e.kernel.getWrites().size();
+  Value step = e.constantIndex(lanes), all = e.constantIndex(n);
+  int64_t whole = n / lanes * lanes;
+  Value wholeValue = e.constantIndex(whole);
+  Location loc = e.kernel.getLoc();
+  OpBuilder &b = e.at(0);
+  Value low =
+      arith::MulIOp::create(b, loc, e.function.getArgument(first), step);
+  Value high =
+      arith::MulIOp::create(b, loc, e.function.getArgument(first + 1), step);
+  auto part = [&](Value from, Value to, Interval range, int64_t step) {
+    loops = {e.pushLoop(from, to, range, step, step > 1)};
+    LogicalResult result = storeOutputs(false);
+    e.popLoop();
+    return result;
+  };
+  if (failed(part(low, bound(high, wholeValue, false), {0, whole - 1}, lanes)))
+    return failure();
+  if (whole == n)
+    return success();
+  return part(bound(low, wholeValue, true), bound(high, all, false),
+              {whole, n - 1}, 1);
+}
+
+LogicalResult NestEmitter::emitInnermost() {
+  if (!space.hasLanes || space.extents.empty())
+    return storeOutputs(false);
+  int64_t n = space.extents.back();
+  SmallVector<int64_t> ends(space.cuts);
+  ends.push_back(n);
+  int64_t begin = 0;
+  auto part = [&](int64_t low, int64_t high, int64_t step) {
+    if (low == high)
+      return LogicalResult::success();
+    loops.push_back(e.pushLoop(low, high, step, step > 1));
+    LogicalResult result = storeOutputs(false);
+    e.popLoop();
+    loops.pop_back();
+    return result;
+  };
+  for (int64_t end : ends) {
+    int64_t lanes = space.lanes;
+    while (lanes > end - begin)
+      lanes /= 2;
+    int64_t whole = begin + (end - begin) / lanes * lanes;
+    if (failed(part(begin, whole, lanes)) || failed(part(whole, end, 1)))
+      return failure();
+    begin = end;
+  }
+  return success();
+}
+
+FailureOr<KernelRows> NestEmitter::emit() {
+  KernelRows rows;
+  size_t rank = space.extents.size();
+  if (rank == 1 && space.hasLanes && !space.hasSmall && space.cuts.empty()) {
+    if (failed(emitFlat(rows)))
+      return failure();
+    return rows;
+  }
+  // The rows of the task: as few leading loops as give enough of them.
+  size_t scalarLoops = rank - (space.hasLanes && rank > 0);
+  size_t limit = space.hasSmall ? space.rowRank : scalarLoops;
+  size_t leading = 0;
+  while (leading < limit && rows.rows < kEnoughRows)
+    rows.rows *= space.extents[leading++];
+  if (leading > 0) {
+    unsigned first = e.kernel.getReads().size() + e.kernel.getWrites().size();
+    AffineExpr row = e.pushLoop(e.function.getArgument(first),
+                                e.function.getArgument(first + 1),
+                                {0, rows.rows - 1}, 1, false);
+    Index index =
+        e.scope.delinearise(row, ArrayRef(space.extents).take_front(leading));
+    loops.append(index.begin(), index.end());
+  }
+  size_t rowRank = space.hasSmall ? space.rowRank : scalarLoops;
+  while (loops.size() < rowRank)
+    loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
+  // Small outputs first: once the columns are stored, an input that shares
+  // their memory is gone.
+  if (space.hasSmall && failed(storeOutputs(true)))
+    return failure();
+  while (loops.size() < scalarLoops)
+    loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
+  if (failed(emitInnermost()))
+    return failure();
+  while (e.innermost() > 0)
+    e.popLoop();
+  return rows;
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+FunctionType scalify::codegen::kernelFunctionType(plan::KernelOp kernel) {
+  MLIRContext *context = kernel.getContext();
+  SmallVector<Type> types;
+  auto flat = [&](Value buffer) {
+    auto type = cast<MemRefType>(buffer.getType());
+    types.push_back(MemRefType::get({type.getNumElements()},
+                                    storageType(type.getElementType())));
+  };
+  llvm::for_each(kernel.getReads(), flat);
+  llvm::for_each(kernel.getWrites(), flat);
+  types.append(2, IndexType::get(context));
+  int64_t casts = 0;
+  kernel.getBody().walk([&](QuantizeOp) { ++casts; });
+  types.push_back(MemRefType::get({std::max<int64_t>(1, 2 * casts)},
+                                  IntegerType::get(context, 64)));
+  return FunctionType::get(context, types, {});
+}
+
+static void chooseGrain(plan::KernelOp kernel, KernelRows &rows) {
+  int64_t work = 1;
+  for (Operation &op : kernel.getBody().front())
+    for (Value value : op.getOperands())
+      work = std::max(work, tensorType(value).getNumElements());
+  int64_t perRow = std::max<int64_t>(1, work / rows.rows);
+  rows.grain = std::clamp<int64_t>(kTaskElements / perRow, 1, rows.rows);
+}
+
+FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
+                                                   func::FuncOp function) {
+  function.addEntryBlock();
+  Operation *yield = kernel.getBody().front().getTerminator();
+  if (yield->getNumOperands() == 1)
+    if (auto scatter =
+            yield->getOperand(0).getDefiningOp<stablehlo::ScatterOp>()) {
+      KernelEmitter emitter(kernel, function);
+      if (failed(emitter.emitScatter(scatter)))
+        return failure();
+      return KernelRows();
+    }
+  FailureOr<Space> space = chooseSpace(kernel);
+  if (failed(space))
+    return failure();
+  {
+    AccessLog log;
+    OwningOpRef<func::FuncOp> trial = function.clone();
+    KernelEmitter emitter(kernel, *trial);
+    emitter.log = &log;
+    NestEmitter nest(emitter, *space);
+    if (failed(nest.emitTrial()))
+      return failure();
+    if (!space->extents.empty() && space->hasLanes) {
+      size_t last = space->extents.size() - 1;
+      AffineExpr inner = getAffineDimExpr(last, kernel.getContext());
+      for (auto [expr, value] : log.boundaries) {
+        LinearForm form = emitter.scope.flatten(expr);
+        int64_t cut = value - form.constant;
+        if (form.terms.size() == 1 && form.coefficient(inner) == 1 && cut > 0 &&
+            cut < space->extents[last] && !llvm::is_contained(space->cuts, cut))
+          space->cuts.push_back(cut);
+      }
+      llvm::sort(space->cuts);
+      // Very many parts are better told apart at run time.
+      if (space->cuts.size() > 8)
+        space->cuts.clear();
+    }
+    // Expressions name the trial's loops by position, so merging goes from
+    // the inside out: positions to the left stay as they are.
+    const SmallVector<int64_t> original(space->extents);
+    for (int64_t i = int64_t(original.size()) - 2; i >= 0; --i) {
+      if (space->hasSmall && size_t(i) + 1 == space->rowRank)
+        continue;
+      if (!canMerge(emitter.scope, log, original, i, kernel.getContext()))
+        continue;
+      space->extents[i] *= space->extents[i + 1];
+      space->extents.erase(space->extents.begin() + i + 1);
+      if (size_t(i) < space->rowRank)
+        --space->rowRank;
+    }
+  }
+  KernelEmitter emitter(kernel, function);
+  NestEmitter nest(emitter, *space);
+  FailureOr<KernelRows> rows = nest.emit();
+  if (failed(rows) || failed(emitter.finish()))
+    return failure();
+  chooseGrain(kernel, *rows);
+  return rows;
+}

@@ -1,0 +1,94 @@
+//===- LowerKernels.cpp - One function for each distinct kernel -----------===//
+
+#include "KernelSchedule.h"
+
+#include "scalify/Codegen/Passes.h"
+#include "scalify/Dialect/Plan/Plan.h"
+
+#include "mlir/IR/AsmState.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_LOWERKERNELS
+#include "scalify/Codegen/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+class LowerKernelsPass
+    : public scalify::impl::LowerKernelsBase<LowerKernelsPass> {
+public:
+  using LowerKernelsBase::LowerKernelsBase;
+  void runOnOperation() override;
+
+private:
+  struct Known {
+    StringAttr symbol;
+    codegen::KernelRows rows;
+  };
+  LogicalResult lower(plan::KernelOp kernel);
+
+  llvm::StringMap<Known> known;
+};
+} // namespace
+
+// Two kernels share a function if this text is the same: the body, and which
+// outputs lie in the memory of which inputs.
+static std::string keyOf(plan::KernelOp kernel) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  OpPrintingFlags flags;
+  flags.useLocalScope().printGenericOpForm();
+  for (BlockArgument argument : kernel.getBody().getArguments())
+    os << argument.getType() << ";";
+  AsmState state(kernel, flags);
+  for (Operation &op : kernel.getBody().front())
+    op.print(os, state);
+  if (auto pairs = kernel.getInplace())
+    llvm::interleaveComma(*pairs, os << "inplace");
+  return key;
+}
+
+LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
+  Known &entry = known[keyOf(kernel)];
+  if (!entry.symbol) {
+    auto module = getOperation();
+    OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+    std::string name = "k" + std::to_string(known.size() - 1);
+    auto function = func::FuncOp::create(b, kernel.getLoc(), name,
+                                         codegen::kernelFunctionType(kernel));
+    FailureOr<codegen::KernelRows> rows = codegen::emitKernel(kernel, function);
+    if (failed(rows)) {
+      function.erase();
+      return kernel.emitOpError("could not be lowered");
+    }
+    // Outputs that share memory with an input cannot be promised apart.
+    if (kernel.getInplace())
+      function->setAttr(
+          "plan.inplace",
+          DenseI64ArrayAttr::get(&getContext(), *kernel.getInplace()));
+    function->setAttr("plan.reads",
+                      b.getI64IntegerAttr(kernel.getReads().size()));
+    function->setAttr("plan.writes",
+                      b.getI64IntegerAttr(kernel.getWrites().size()));
+    entry = {b.getStringAttr(name), *rows};
+    ++numFunctions;
+  }
+  kernel.setFunctionAttr(FlatSymbolRefAttr::get(entry.symbol));
+  kernel.setRows(entry.rows.rows);
+  kernel.setGrain(entry.rows.grain);
+  ++numKernels;
+  return success();
+}
+
+void LowerKernelsPass::runOnOperation() {
+  known.clear();
+  SmallVector<plan::KernelOp> kernels;
+  getOperation().walk(
+      [&](plan::KernelOp kernel) { kernels.push_back(kernel); });
+  for (plan::KernelOp kernel : kernels)
+    if (failed(lower(kernel)))
+      return signalPassFailure();
+}

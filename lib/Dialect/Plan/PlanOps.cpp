@@ -1,0 +1,183 @@
+//===- PlanOps.cpp - Verification of plans --------------------------------===//
+//
+// What a runtime relies on without looking: shapes of kernels match buffers,
+// GEMMs stay in bounds, and temporaries that live together lie apart.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Dialect/Plan/Plan.h"
+
+using namespace mlir;
+using namespace scalify::plan;
+
+#define GET_OP_CLASSES
+#include "scalify/Dialect/Plan/PlanOps.cpp.inc"
+
+int64_t scalify::plan::elementBytes(Type type) {
+  return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8);
+}
+
+int64_t scalify::plan::bufferBytes(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  return type.getNumElements() * elementBytes(type.getElementType());
+}
+
+llvm::DenseMap<Value, LiveRange>
+scalify::plan::computeLiveRanges(ProgramOp program) {
+  llvm::DenseMap<Value, LiveRange> ranges;
+  for (auto [position, op] : llvm::enumerate(program.getBody().front())) {
+    for (Value operand : op.getOperands()) {
+      if (!operand.getDefiningOp<TempOp>())
+        continue;
+      LiveRange &range = ranges[operand];
+      if (range.first < 0)
+        range.first = position;
+      range.last = position;
+    }
+  }
+  return ranges;
+}
+
+bool scalify::plan::isInPlacePair(KernelOp kernel, Value out, Value in) {
+  ArrayRef<int64_t> pairs = kernel.getInplace().value_or(ArrayRef<int64_t>());
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+    if (kernel.getWrites()[pairs[i]] == out &&
+        kernel.getReads()[pairs[i + 1]] == in)
+      return true;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// ProgramOp
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Placed {
+  TempOp temp;
+  LiveRange range;
+  int64_t begin, end;
+};
+} // namespace
+
+// A value may be written over another one in the command that reads it last.
+static bool handsOver(Placed &before, Placed &after, Block &block) {
+  if (before.range.last != after.range.first ||
+      before.range.first == after.range.first)
+    return false;
+  auto kernel =
+      dyn_cast<KernelOp>(*std::next(block.begin(), before.range.last));
+  return kernel &&
+         isInPlacePair(kernel, after.temp.getMemory(), before.temp.getMemory());
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (!getArenaBytes())
+    return success();
+  SmallVector<Placed> placed;
+  llvm::DenseMap<Value, LiveRange> ranges = computeLiveRanges(*this);
+  for (TempOp temp : block.getOps<TempOp>()) {
+    LiveRange range = ranges.lookup(temp.getMemory());
+    if (range.first < 0)
+      continue;
+    if (!temp.getOffset())
+      return temp.emitOpError("has no offset, but the program has an arena");
+    int64_t begin = *temp.getOffset();
+    int64_t end = begin + bufferBytes(temp.getMemory());
+    if (end > static_cast<int64_t>(*getArenaBytes()))
+      return temp.emitOpError("ends at byte ")
+             << end << " of an arena of " << *getArenaBytes() << " bytes";
+    placed.push_back({temp, range, begin, end});
+  }
+  llvm::sort(placed, [](const Placed &a, const Placed &b) {
+    return a.range.first < b.range.first;
+  });
+  SmallVector<Placed *> live;
+  for (Placed &next : placed) {
+    llvm::erase_if(
+        live, [&](Placed *old) { return old->range.last < next.range.first; });
+    for (Placed *old : live)
+      if (old->begin < next.end && next.begin < old->end &&
+          !handsOver(*old, next, block)) {
+        InFlightDiagnostic diag = next.temp->emitOpError(
+            "shares memory with another temporary that is live");
+        diag.attachNote(old->temp.getLoc()) << "the other temporary";
+        return diag;
+      }
+    live.push_back(&next);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+static bool matches(Type tensor, Type buffer) {
+  auto ranked = dyn_cast<RankedTensorType>(tensor);
+  auto memory = cast<MemRefType>(buffer);
+  return ranked && ranked.hasStaticShape() &&
+         ranked.getElementType() == memory.getElementType() &&
+         ranked.getNumElements() == memory.getNumElements();
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (block.getNumArguments() != getReads().size())
+    return emitOpError("reads ")
+           << getReads().size() << " buffers, but its body has "
+           << block.getNumArguments() << " arguments";
+  for (auto [arg, buffer] : llvm::zip(block.getArguments(), getReads()))
+    if (!matches(arg.getType(), buffer.getType()))
+      return emitOpError("has body argument of type ")
+             << arg.getType() << " for a buffer of type " << buffer.getType();
+  Operation *yield = block.getTerminator();
+  if (yield->getNumOperands() != getWrites().size())
+    return emitOpError("writes ")
+           << getWrites().size() << " buffers, but yields "
+           << yield->getNumOperands() << " values";
+  for (auto [value, buffer] : llvm::zip(yield->getOperands(), getWrites()))
+    if (!matches(value.getType(), buffer.getType()))
+      return emitOpError("yields a value of type ")
+             << value.getType() << " for a buffer of type " << buffer.getType();
+  for (int64_t index : getInplace().value_or(ArrayRef<int64_t>()))
+    if (index < 0)
+      return emitOpError("has a negative index in 'inplace'");
+  return success();
+}
+
+static LogicalResult verifyMatrix(GemmOp op, unsigned which, Value buffer,
+                                  int64_t rows, int64_t cols,
+                                  ArrayRef<int64_t> strides) {
+  if (strides.size() != 2)
+    return op.emitOpError("needs two strides for each matrix");
+  int64_t last = op.getOffsets()[which] + (rows - 1) * strides[0] +
+                 (cols - 1) * strides[1];
+  for (auto [i, extent] : llvm::enumerate(op.getBatch()))
+    last += (extent - 1) * op.getBatchStrides()[3 * i + which];
+  auto type = cast<MemRefType>(buffer.getType());
+  if (last >= type.getNumElements())
+    return op.emitOpError("touches element ")
+           << last << " of operand " << which << ", which has "
+           << type.getNumElements();
+  return success();
+}
+
+LogicalResult GemmOp::verify() {
+  if (getOffsets().size() != 3)
+    return emitOpError("needs three offsets");
+  if (getBatchStrides().size() != 3 * getBatch().size())
+    return emitOpError("needs three strides for each batch dimension");
+  if (failed(verifyMatrix(*this, 0, getA(), getM(), getK(), getAStrides())) ||
+      failed(verifyMatrix(*this, 1, getB(), getK(), getN(), getBStrides())))
+    return failure();
+  return verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides());
+}
+
+LogicalResult CopyOp::verify() {
+  if (bufferBytes(getSource()) != bufferBytes(getDestination()))
+    return emitOpError("copies ")
+           << bufferBytes(getSource()) << " bytes to a buffer of "
+           << bufferBytes(getDestination());
+  return success();
+}

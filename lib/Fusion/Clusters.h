@@ -1,0 +1,88 @@
+//===- Clusters.h - Which ops share a kernel --------------------*- C++ -*-===//
+//
+// First every op is pulled into the kernel of its users where that costs no
+// repeated work, from the last op to the first; cheap ops with several users
+// are copied into each. Then kernels that work on the same rows, and pass
+// values to each other or read the same ones, become one with several outputs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_LIB_FUSION_CLUSTERS_H
+#define SCALIFY_LIB_FUSION_CLUSTERS_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/Passes.h"
+
+#include <memory>
+
+namespace scalify {
+
+/// How an op's elements are met while a kernel walks its space.
+enum class Relation {
+  Full,   // once each, in the order of the space
+  Row,    // once a row
+  Scalar, // one element
+  Free    // some other order, or several times
+};
+
+struct Use {
+  Relation relation = Relation::Free;
+  double times = 1; // how often an element is computed, for Free
+};
+
+struct Cluster {
+  unsigned id = 0;
+  llvm::SetVector<mlir::Operation *> ops;
+  int64_t full = 0;     // elements of the space
+  int64_t columns = 0;  // of a row; 0 while no op distinguishes rows
+  bool isKernel = true; // or one GEMM
+  bool isScatter = false;
+};
+
+class Clusters {
+public:
+  Clusters(mlir::Block &block, unsigned maxBuffers, unsigned maxOps)
+      : block(block), maxBuffers(maxBuffers), maxOps(maxOps) {}
+
+  void pull();
+  unsigned merge();
+
+  /// The clusters in the order they run.
+  llvm::SmallVector<Cluster *> schedule();
+  Cluster *of(mlir::Operation *op) const { return clusterOf.lookup(op); }
+
+  llvm::SmallVector<mlir::Value> inputs(const Cluster &cluster) const;
+  llvm::SmallVector<mlir::Value> outputs(const Cluster &cluster) const;
+
+  using Uses = llvm::DenseMap<mlir::Value, Use>;
+  /// How every value of the cluster is met; false if an output fits no space.
+  bool analyse(Cluster &cluster, Uses &uses) const;
+
+private:
+  Cluster *create(mlir::Operation *root);
+  void add(Cluster *cluster, mlir::Operation *op);
+  bool pullInto(mlir::Operation *op);
+  bool mayJoin(mlir::Operation *op, Cluster &cluster);
+  bool tryMerge(Cluster *a, Cluster *b);
+  bool sameSpace(const Cluster &a, const Cluster &b) const;
+  bool reaches(Cluster *from, Cluster *to) const;
+  void numberOps();
+
+  mlir::Block &block;
+  unsigned maxBuffers, maxOps;
+  std::vector<std::unique_ptr<Cluster>> clusters;
+  llvm::DenseMap<mlir::Operation *, Cluster *> clusterOf;
+  llvm::DenseMap<mlir::Operation *, int64_t> position;
+  llvm::DenseMap<mlir::Operation *, unsigned> copyDepth;
+};
+
+/// True for values that are memory of their own: arguments, GEMM results and
+/// constants that are no splat.
+bool isSource(mlir::Value value);
+
+/// The value behind reshapes, which share its memory.
+mlir::Value stripReshapes(mlir::Value value);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_FUSION_CLUSTERS_H

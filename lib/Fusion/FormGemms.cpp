@@ -1,0 +1,317 @@
+//===- FormGemms.cpp - Dots as strided GEMMs ------------------------------===//
+//
+// A BLAS reads a matrix if one of its two strides is 1. Every dot is brought to
+// that form by choosing, for both operands and the result, the window on memory
+// that the transposes around the dot describe. Free dimensions that do not
+// merge into one become batch dimensions with stride 0 in the other operand.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StridedView.h"
+
+#include "scalify/Fusion/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_FORMGEMMS
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+/// One way to run a dot.
+struct Gemm {
+  StridedView a, b;
+  Dim am, ak, bk, bn, cm, cn;
+  SmallVector<int64_t> batch, batchStrides;
+};
+
+/// Roles of the dimensions of a dot, in the order of its result.
+struct Roles {
+  SmallVector<int64_t> lhsBatch, rhsBatch, lhsFree, rhsFree, lhsSum, rhsSum;
+
+  explicit Roles(stablehlo::DotGeneralOp op) {
+    auto numbers = op.getDotDimensionNumbers();
+    auto copy = [](ArrayRef<int64_t> dims) {
+      return SmallVector<int64_t>(dims);
+    };
+    lhsBatch = copy(numbers.getLhsBatchingDimensions());
+    rhsBatch = copy(numbers.getRhsBatchingDimensions());
+    lhsSum = copy(numbers.getLhsContractingDimensions());
+    rhsSum = copy(numbers.getRhsContractingDimensions());
+    auto rest = [](Value value, ArrayRef<int64_t> x, ArrayRef<int64_t> y) {
+      SmallVector<int64_t> free;
+      for (int64_t d = 0; d < typeOf(value).getRank(); ++d)
+        if (!llvm::is_contained(x, d) && !llvm::is_contained(y, d))
+          free.push_back(d);
+      return free;
+    };
+    lhsFree = rest(op.getLhs(), lhsBatch, lhsSum);
+    rhsFree = rest(op.getRhs(), rhsBatch, rhsSum);
+  }
+};
+
+class FormGemmsPass : public scalify::impl::FormGemmsBase<FormGemmsPass> {
+public:
+  using FormGemmsBase::FormGemmsBase;
+  void runOnOperation() override;
+
+private:
+  void form(stablehlo::DotGeneralOp op);
+  Value copyForLayout(stablehlo::DotGeneralOp op, bool isLhs);
+  double foldAlpha(stablehlo::DotGeneralOp op);
+};
+} // namespace
+
+static SmallVector<Dim> pick(ArrayRef<Dim> dims, ArrayRef<int64_t> which) {
+  SmallVector<Dim> result;
+  for (int64_t d : which)
+    result.push_back(dims[d]);
+  return result;
+}
+
+// Longest run of trailing dimensions that both sides see as one; the others
+// are batch dimensions in which the third matrix stands still.
+static bool splitFree(ArrayRef<Dim> source, ArrayRef<Dim> target, Dim &from,
+                      Dim &to, Gemm &gemm, bool isLhs) {
+  for (size_t begin = 0; begin <= source.size(); ++begin) {
+    auto s = collapse(source.drop_front(begin));
+    auto t = collapse(target.drop_front(begin));
+    if (!s || !t)
+      continue;
+    from = *s;
+    to = *t;
+    for (size_t i = 0; i < begin; ++i) {
+      if (source[i].size == 1)
+        continue;
+      gemm.batch.push_back(source[i].size);
+      int64_t still = 0;
+      gemm.batchStrides.append({isLhs ? source[i].stride : still,
+                                isLhs ? still : source[i].stride,
+                                target[i].stride});
+    }
+    return true;
+  }
+  return false;
+}
+
+static bool isMatrix(Dim row, Dim column) {
+  return row.stride == 1 || column.stride == 1 || row.size == 1 ||
+         column.size == 1;
+}
+
+// `c` holds the strides of the result's dimensions in memory.
+static std::optional<Gemm> match(const Roles &roles, StridedView a,
+                                 StridedView b, ArrayRef<Dim> c) {
+  Gemm gemm;
+  gemm.a = a;
+  gemm.b = b;
+  size_t batches = roles.lhsBatch.size(), frees = roles.lhsFree.size();
+  for (size_t i = 0; i < batches; ++i) {
+    Dim x = a.dims[roles.lhsBatch[i]], y = b.dims[roles.rhsBatch[i]];
+    if (x.size == 1)
+      continue;
+    gemm.batch.push_back(x.size);
+    gemm.batchStrides.append({x.stride, y.stride, c[i].stride});
+  }
+  auto ak = collapse(pick(a.dims, roles.lhsSum));
+  auto bk = collapse(pick(b.dims, roles.rhsSum));
+  if (!ak || !bk)
+    return std::nullopt;
+  gemm.ak = *ak;
+  gemm.bk = *bk;
+  if (!splitFree(pick(a.dims, roles.lhsFree), c.slice(batches, frees), gemm.am,
+                 gemm.cm, gemm, true) ||
+      !splitFree(pick(b.dims, roles.rhsFree), c.drop_front(batches + frees),
+                 gemm.bn, gemm.cn, gemm, false))
+    return std::nullopt;
+  if (!isMatrix(gemm.am, gemm.ak) || !isMatrix(gemm.bk, gemm.bn) ||
+      !isMatrix(gemm.cm, gemm.cn))
+    return std::nullopt;
+  return gemm;
+}
+
+// A dimension of size 1 has no stride; give it one that a BLAS accepts.
+static void fixUnit(Dim &row, Dim &column) {
+  if (row.stride == 1 && column.stride == 1 && row.size != 1 &&
+      column.size != 1)
+    return;
+  if (column.size == 1 && row.size == 1) {
+    row.stride = column.stride = 1;
+  } else if (column.size == 1) {
+    if (row.stride == 1)
+      column.stride = row.size;
+    else
+      column.stride = 1;
+  } else if (row.size == 1) {
+    if (column.stride == 1)
+      row.stride = column.size;
+    else
+      row.stride = 1;
+  }
+}
+
+static std::optional<double> splatNumber(Value value) {
+  if (auto broadcast = value.getDefiningOp<stablehlo::BroadcastInDimOp>())
+    value = broadcast.getOperand();
+  auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
+  auto splat =
+      constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+  if (!splat || !splat.getElementType().isF32())
+    return std::nullopt;
+  return splat.getSplatValue<APFloat>().convertToFloat();
+}
+
+// Multiplies of the result by a constant, while nothing else reads it.
+double FormGemmsPass::foldAlpha(stablehlo::DotGeneralOp op) {
+  double alpha = 1.0;
+  while (op.getResult().hasOneUse()) {
+    Operation *user = *op.getResult().user_begin();
+    std::optional<double> factor;
+    if (auto mul = dyn_cast<stablehlo::MulOp>(user)) {
+      bool isLhs = mul.getLhs() == op.getResult();
+      factor = splatNumber(isLhs ? mul.getRhs() : mul.getLhs());
+    } else if (auto div = dyn_cast<stablehlo::DivOp>(user)) {
+      if (div.getLhs() == op.getResult())
+        factor = splatNumber(div.getRhs());
+      // Only where the reciprocal is exact: a power of two.
+      int exponent;
+      if (factor && std::abs(std::frexp(*factor, &exponent)) == 0.5)
+        factor = 1.0 / *factor;
+      else
+        factor = std::nullopt;
+    }
+    if (!factor)
+      break;
+    alpha *= *factor;
+    user->getResult(0).replaceAllUsesWith(op.getResult());
+    user->erase();
+    ++numAlphas;
+  }
+  return alpha;
+}
+
+// The operand as (batch, free, sum) in memory, which always works.
+Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
+  Roles roles(op);
+  SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
+  llvm::append_range(order, isLhs ? roles.lhsFree : roles.rhsFree);
+  llvm::append_range(order, isLhs ? roles.lhsSum : roles.rhsSum);
+  Value value = isLhs ? op.getLhs() : op.getRhs();
+  OpBuilder b(op);
+  SmallVector<int64_t> shape, inverse(order.size());
+  for (auto [i, d] : llvm::enumerate(order)) {
+    shape.push_back(typeOf(value).getDimSize(d));
+    inverse[d] = i;
+  }
+  Value copy = stablehlo::TransposeOp::create(
+      b, op.getLoc(), typeOf(value).clone(shape), value, order);
+  // Seen from the dot the copy has the old order again.
+  copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
+  ++numCopies;
+  op.emitRemark("operand ")
+      << (isLhs ? 0 : 1) << " is copied: no GEMM reads its layout";
+  return copy;
+}
+
+void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
+  double alpha = foldAlpha(op);
+  Roles roles(op);
+  StridedView a = StridedView::of(op.getLhs());
+  StridedView b = StridedView::of(op.getRhs());
+
+  // Transposes and reshapes behind the dot, as long as nothing else reads it.
+  SmallVector<Value> outputs{op.getResult()};
+  while (outputs.back().hasOneUse()) {
+    Operation *user = *outputs.back().user_begin();
+    if (!isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(user))
+      break;
+    outputs.push_back(user->getResult(0));
+  }
+  // The layout of the result that makes the last of them row-major.
+  auto layoutFor = [&](size_t last) -> std::optional<SmallVector<Dim>> {
+    SmallVector<Dim> dims = StridedView::identity(outputs[last]).dims;
+    for (size_t i = last; i > 0; --i) {
+      Operation *view = outputs[i].getDefiningOp();
+      if (auto transpose = dyn_cast<stablehlo::TransposeOp>(view)) {
+        SmallVector<Dim> source(dims.size());
+        for (auto [j, d] : llvm::enumerate(transpose.getPermutation()))
+          source[d] = dims[j];
+        dims = source;
+        continue;
+      }
+      auto source = reshapeDims(dims, typeOf(outputs[i - 1]).getShape());
+      if (!source)
+        return std::nullopt;
+      dims = *source;
+    }
+    return dims;
+  };
+
+  auto copied = [&](bool isLhs) {
+    StridedView view = StridedView::identity(copyForLayout(op, isLhs));
+    SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
+    llvm::append_range(order, isLhs ? roles.lhsFree : roles.rhsFree);
+    llvm::append_range(order, isLhs ? roles.lhsSum : roles.rhsSum);
+    StridedView result = view;
+    for (auto [i, d] : llvm::enumerate(order))
+      result.dims[d] = view.dims[i];
+    return result;
+  };
+
+  std::optional<Gemm> gemm;
+  size_t last = outputs.size() - 1;
+  for (;; --last) {
+    if (auto layout = layoutFor(last))
+      gemm = match(roles, a, b, *layout);
+    if (gemm || last == 0)
+      break;
+  }
+  if (!gemm) {
+    // One operand at a time: most often only one is in the way.
+    SmallVector<Dim> plain = StridedView::identity(op.getResult()).dims;
+    StridedView ia = StridedView::identity(op.getLhs());
+    StridedView ib = StridedView::identity(op.getRhs());
+    gemm = match(roles, ia, b, plain);
+    if (!gemm)
+      gemm = match(roles, a, ib, plain);
+    if (!gemm)
+      gemm = match(roles, ia, ib, plain);
+    if (!gemm)
+      gemm = match(roles, a, copied(false), plain);
+    if (!gemm)
+      gemm = match(roles, copied(true), copied(false), plain);
+  }
+  fixUnit(gemm->am, gemm->ak);
+  fixUnit(gemm->bk, gemm->bn);
+  fixUnit(gemm->cm, gemm->cn);
+
+  OpBuilder builder(op);
+  Value result = outputs[last];
+  auto matmul = plan::MatmulOp::create(
+      builder, op.getLoc(), result.getType(), gemm->a.base, gemm->b.base,
+      gemm->cm.size, gemm->cn.size, gemm->ak.size,
+      ArrayRef<int64_t>{gemm->am.stride, gemm->ak.stride},
+      ArrayRef<int64_t>{gemm->bk.stride, gemm->bn.stride},
+      ArrayRef<int64_t>{gemm->cm.stride, gemm->cn.stride},
+      ArrayRef<int64_t>{gemm->a.offset, gemm->b.offset, 0}, gemm->batch,
+      gemm->batchStrides, llvm::APFloat(alpha));
+  if (auto phase = op->getAttr("scalify.phase"))
+    matmul->setAttr("scalify.phase", phase);
+  result.replaceAllUsesWith(matmul.getC());
+  for (size_t i = last + 1; i-- > 0;)
+    outputs[i].getDefiningOp()->erase();
+  ++numGemms;
+}
+
+void FormGemmsPass::runOnOperation() {
+  SmallVector<stablehlo::DotGeneralOp> dots(
+      getOperation().getBody().front().getOps<stablehlo::DotGeneralOp>());
+  for (stablehlo::DotGeneralOp dot : dots)
+    form(dot);
+}

@@ -1,0 +1,410 @@
+//===- FormPlan.cpp - Writes the plan from clusters -----------------------===//
+
+#include "Clusters.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_FORMPLAN
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static MemRefType memoryOf(RankedTensorType type) {
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+namespace {
+/// Writes the program of one function.
+class PlanWriter {
+public:
+  PlanWriter(func::FuncOp main, Clusters &clusters)
+      : main(main), clusters(clusters), b(main.getContext()),
+        buffersEnd(main.getContext()) {}
+
+  LogicalResult write();
+  unsigned numKernels = 0;
+
+private:
+  void writeArguments();
+  void bindResults();
+  bool mayAlias(Value value, int64_t argument);
+  void writeCopies();
+  LogicalResult writeKernel(Cluster &cluster);
+  void writeGemm(plan::MatmulOp op);
+  Value scatterTarget(stablehlo::ScatterOp op);
+  Value bufferOf(Value value);
+  Value constantBuffer(ElementsAttr value);
+  template <typename Op, typename... Args>
+  Value newBuffer(Location loc, RankedTensorType type, Args... args) {
+    return Op::create(buffersEnd, loc, memoryOf(type), args...);
+  }
+
+  func::FuncOp main;
+  Clusters &clusters;
+  SmallVector<Cluster *> order;
+  OpBuilder b, buffersEnd;
+  plan::ProgramOp program;
+  llvm::DenseMap<Value, Value> buffers;
+  llvm::DenseMap<Attribute, Value> constants;
+  llvm::DenseMap<Value, int64_t> resultOf; // value -> result it is written to
+  SmallVector<Value> resultBuffers;
+  llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Arguments and results
+//===----------------------------------------------------------------------===//
+
+void PlanWriter::writeArguments() {
+  SmallVector<Attribute> arguments, results;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    BlockArgument argument = main.getArgument(i);
+    buffers[argument] = newBuffer<plan::ArgumentOp>(
+        argument.getLoc(), typeOf(argument), b.getI64IntegerAttr(i));
+    DictionaryAttr attrs = main.getArgAttrDict(i);
+    arguments.push_back(attrs ? attrs : b.getDictionaryAttr({}));
+    if (auto alias =
+            main.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output"))
+      aliases[alias.getInt()] = i;
+  }
+  for (unsigned i = 0; i < main.getNumResults(); ++i) {
+    DictionaryAttr attrs = main.getResultAttrDict(i);
+    results.push_back(attrs ? attrs : b.getDictionaryAttr({}));
+  }
+  program->setAttr("plan.args", b.getArrayAttr(arguments));
+  program->setAttr("plan.results", b.getArrayAttr(results));
+  SmallVector<Attribute> argumentTypes, resultTypes;
+  for (Type type : main.getArgumentTypes())
+    argumentTypes.push_back(TypeAttr::get(type));
+  for (Type type : main.getResultTypes())
+    resultTypes.push_back(TypeAttr::get(type));
+  program->setAttr("plan.arg_types", b.getArrayAttr(argumentTypes));
+  program->setAttr("plan.result_types", b.getArrayAttr(resultTypes));
+}
+
+// True if `value` may be written into the argument's memory when it is made.
+bool PlanWriter::mayAlias(Value value, int64_t index) {
+  BlockArgument argument = main.getArgument(index);
+  Operation *def = value.getDefiningOp();
+  Cluster *writer = def ? clusters.of(def) : nullptr;
+  if (!writer ||
+      typeOf(value).getElementType() != typeOf(argument).getElementType())
+    return false;
+  bool isPast = false;
+  for (Cluster *cluster : order) {
+    SmallVector<Value> inputs = clusters.inputs(*cluster);
+    bool reads = llvm::is_contained(inputs, argument);
+    if (isPast && reads)
+      return false;
+    if (cluster != writer)
+      continue;
+    isPast = true;
+    if (!reads)
+      continue;
+    // In the same kernel only element by element.
+    Clusters::Uses uses;
+    if (!cluster->isKernel || cluster->isScatter ||
+        !clusters.analyse(*cluster, uses) ||
+        uses.lookup(argument).relation != Relation::Full ||
+        uses.lookup(value).relation != Relation::Full)
+      return false;
+  }
+  // A result that is the argument itself reads it at the end.
+  for (Value operand : main.getBody().front().getTerminator()->getOperands())
+    if (stripReshapes(operand) == argument)
+      return false;
+  return true;
+}
+
+void PlanWriter::bindResults() {
+  Operation *ret = main.getBody().front().getTerminator();
+  for (unsigned i = 0; i < main.getNumResults(); ++i) {
+    IntegerAttr alias;
+    if (aliases.count(i))
+      alias = b.getI64IntegerAttr(aliases[i]);
+    RankedTensorType type = cast<RankedTensorType>(main.getResultTypes()[i]);
+    resultBuffers.push_back(newBuffer<plan::ResultOp>(
+        ret->getLoc(), type, b.getI64IntegerAttr(i), alias));
+    Value value = stripReshapes(ret->getOperand(i));
+    Operation *def = value.getDefiningOp();
+    if (!def || !clusters.of(def) || resultOf.count(value))
+      continue;
+    if (alias && !mayAlias(value, alias.getInt()))
+      continue;
+    resultOf[value] = i;
+  }
+}
+
+// What could not be written where it belongs is copied there at the end; an
+// argument whose memory another result takes is saved first.
+void PlanWriter::writeCopies() {
+  Operation *ret = main.getBody().front().getTerminator();
+  SmallVector<std::pair<Value, Value>> copies;
+  for (unsigned i = 0; i < main.getNumResults(); ++i) {
+    Value value = stripReshapes(ret->getOperand(i));
+    auto bound = resultOf.find(value);
+    if (bound != resultOf.end() && bound->second == i)
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      if (aliases.count(i) && aliases[i] == argument.getArgNumber())
+        continue; // already there
+      Value saved =
+          newBuffer<plan::TempOp>(ret->getLoc(), typeOf(value), IntegerAttr());
+      plan::CopyOp::create(b, ret->getLoc(), buffers[value], saved);
+      copies.push_back({saved, resultBuffers[i]});
+      continue;
+    }
+    copies.push_back({bufferOf(value), resultBuffers[i]});
+  }
+  for (auto [from, to] : copies)
+    plan::CopyOp::create(b, ret->getLoc(), from, to);
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Value PlanWriter::constantBuffer(ElementsAttr value) {
+  Value &buffer = constants[value];
+  if (!buffer)
+    buffer = newBuffer<plan::ConstantOp>(
+        main.getLoc(), cast<RankedTensorType>(value.getType()), value);
+  return buffer;
+}
+
+Value PlanWriter::bufferOf(Value value) {
+  auto known = buffers.find(value);
+  if (known != buffers.end())
+    return known->second;
+  Value buffer;
+  if (auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
+      constant && !clusters.of(constant)) {
+    buffer = constantBuffer(constant.getValue());
+  } else if (auto bound = resultOf.find(value); bound != resultOf.end()) {
+    buffer = resultBuffers[bound->second];
+  } else {
+    buffer =
+        newBuffer<plan::TempOp>(value.getLoc(), typeOf(value), IntegerAttr());
+  }
+  return buffers[value] = buffer;
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+void PlanWriter::writeGemm(plan::MatmulOp op) {
+  plan::GemmOp::create(b, op.getLoc(), "dot", bufferOf(op.getA()),
+                       bufferOf(op.getB()), bufferOf(op.getC()), op.getM(),
+                       op.getN(), op.getK(), op.getAStrides(), op.getBStrides(),
+                       op.getCStrides(), op.getOffsets(), op.getBatch(),
+                       op.getBatchStrides(), op.getAlpha());
+}
+
+static std::string nameOf(const Cluster &cluster) {
+  std::string name;
+  unsigned parts = 0;
+  for (Operation *op : llvm::reverse(cluster.ops)) {
+    StringRef part = op->getName().stripDialect();
+    if (isa<stablehlo::ConstantOp, stablehlo::BroadcastInDimOp,
+            stablehlo::ReshapeOp>(op) ||
+        StringRef(name).contains(part))
+      continue;
+    name += (parts ? "_" : "") + part.str();
+    if (++parts == 4)
+      break;
+  }
+  return name.empty() ? "broadcast" : name;
+}
+
+// True if dividing by it is multiplying by its reciprocal, bit for bit.
+static bool hasExactReciprocal(const APFloat &value) {
+  APFloat inverse(value.getSemantics());
+  return value.getExactInverse(&inverse);
+}
+
+// The scatter works in the memory of its input, which is copied if it lives on.
+Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
+  Value input = op.getInputs()[0], result = op.getResult(0);
+  Operation *def = input.getDefiningOp();
+  bool dies = def && clusters.of(def) && input.hasOneUse() &&
+              !resultOf.count(result) && !resultOf.count(input);
+  if (dies)
+    return buffers[result] = bufferOf(input);
+  Value target = bufferOf(result);
+  if (Value source = bufferOf(input); source != target)
+    plan::CopyOp::create(b, op.getLoc(), source, target);
+  return target;
+}
+
+LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
+  SmallVector<Operation *> ops(cluster.ops.begin(), cluster.ops.end());
+  llvm::sort(ops,
+             [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+  SmallVector<Value> inputs = clusters.inputs(cluster);
+  SmallVector<Value> outputs = clusters.outputs(cluster);
+  Location loc = outputs.front().getLoc();
+  SmallVector<Value> reads, writes;
+  auto scatter = dyn_cast<stablehlo::ScatterOp>(cluster.ops.front());
+  Value target = scatter ? scatterTarget(scatter) : Value();
+  for (Value input : inputs)
+    reads.push_back(
+        scatter && input == scatter.getInputs()[0] ? target : bufferOf(input));
+  for (Value output : outputs)
+    writes.push_back(bufferOf(output));
+
+  Region body;
+  Block *block = &body.emplaceBlock();
+  IRMapping map;
+  for (Value input : inputs)
+    map.map(input, block->addArgument(input.getType(), input.getLoc()));
+  OpBuilder inner(main.getContext());
+  inner.setInsertionPointToEnd(block);
+  SmallVector<Attribute> casts;
+  llvm::DenseMap<Attribute, Value> scales;
+  for (Operation *op : ops) {
+    Operation *copy = inner.clone(*op, map);
+    copy->setDiscardableAttrs(DictionaryAttr::get(copy->getContext()));
+    // Scales are read from memory: kernels that differ in them share code.
+    if (isa<QuantizeOp, DequantizeOp>(copy)) {
+      auto constant = op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>();
+      if (constant) {
+        Value &scale = scales[constant.getValue()];
+        if (!scale) {
+          scale = block->addArgument(constant.getOutput().getType(), loc);
+          reads.push_back(constantBuffer(constant.getValue()));
+        }
+        copy->setOperand(1, scale);
+        if (isa<QuantizeOp>(copy) &&
+            hasExactReciprocal(constant.getValue().getSplatValue<APFloat>()))
+          copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
+      }
+    }
+    if (auto quantize = dyn_cast<QuantizeOp>(copy)) {
+      auto type = typeOf(quantize.getResult());
+      std::string where;
+      llvm::raw_string_ostream(where) << op->getLoc();
+      casts.push_back(b.getDictionaryAttr(
+          {b.getNamedAttr("cast", b.getStringAttr(
+                                      quantize.getCast().value_or("quantize"))),
+           b.getNamedAttr("loc", b.getStringAttr(where)),
+           b.getNamedAttr("format", TypeAttr::get(type.getElementType())),
+           b.getNamedAttr("elements",
+                          b.getI64IntegerAttr(type.getNumElements()))}));
+      quantize.removeCastAttr();
+    }
+  }
+  SmallVector<Value> yields;
+  for (Value output : outputs)
+    yields.push_back(map.lookup(output));
+  plan::YieldOp::create(inner, loc, yields);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (op.use_empty() && op.getNumResults() > 0)
+      op.erase();
+
+  auto kernel = plan::KernelOp::create(b, loc, nameOf(cluster), reads, writes,
+                                       DenseI64ArrayAttr(), FlatSymbolRefAttr(),
+                                       IntegerAttr(), IntegerAttr());
+  kernel.getBody().takeBody(body);
+  if (!casts.empty())
+    kernel->setAttr("plan.casts", b.getArrayAttr(casts));
+
+  // Where an output may take an input's memory.
+  SmallVector<int64_t> pairs, safeReads;
+  Clusters::Uses uses;
+  if (scatter) {
+    pairs = {0, int64_t(llvm::find(inputs, scatter.getInputs()[0]) -
+                        inputs.begin())};
+  } else if (clusters.analyse(cluster, uses)) {
+    for (auto [i, input] : llvm::enumerate(inputs))
+      if (uses.lookup(input).relation == Relation::Full)
+        safeReads.push_back(i);
+    for (auto [i, output] : llvm::enumerate(outputs)) {
+      auto bound = resultOf.find(output);
+      if (bound == resultOf.end() || !aliases.count(bound->second))
+        continue;
+      Value argument = main.getArgument(aliases[bound->second]);
+      for (auto [j, input] : llvm::enumerate(inputs))
+        if (input == argument)
+          pairs.append({int64_t(i), int64_t(j)});
+    }
+  }
+  if (!pairs.empty())
+    kernel.setInplaceAttr(b.getDenseI64ArrayAttr(pairs));
+  kernel->setAttr("plan.elementwise_reads", b.getDenseI64ArrayAttr(safeReads));
+  ++numKernels;
+  return success();
+}
+
+LogicalResult PlanWriter::write() {
+  b.setInsertionPoint(main);
+  program = plan::ProgramOp::create(b, main.getLoc(), "step", IntegerAttr());
+  Block *block = &program.getBody().emplaceBlock();
+  b.setInsertionPointToEnd(block);
+  // Buffers above, commands below.
+  auto mark = plan::ArgumentOp::create(b, main.getLoc(),
+                                       MemRefType::get({1}, b.getI8Type()),
+                                       b.getI64IntegerAttr(0));
+  buffersEnd.setInsertionPoint(mark);
+  order = clusters.schedule();
+  writeArguments();
+  bindResults();
+  for (Cluster *cluster : order) {
+    if (auto matmul = dyn_cast<plan::MatmulOp>(cluster->ops.front()))
+      writeGemm(matmul);
+    else if (failed(writeKernel(*cluster)))
+      return failure();
+  }
+  writeCopies();
+  mark.erase();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+class FormPlanPass : public scalify::impl::FormPlanBase<FormPlanPass> {
+public:
+  using FormPlanBase::FormPlanBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void FormPlanPass::runOnOperation() {
+  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+  if (!main || !main.getBody().hasOneBlock()) {
+    getOperation().emitError("has no function 'main' of one block to plan");
+    return signalPassFailure();
+  }
+  Block &block = main.getBody().front();
+  // Results and GEMM operands see through reshapes: memory is the same.
+  for (Operation &op : block)
+    if (isa<plan::MatmulOp, func::ReturnOp>(op))
+      for (OpOperand &operand : op.getOpOperands())
+        if (isa<plan::MatmulOp>(op))
+          operand.set(stripReshapes(operand.get()));
+  SmallVector<Type> resultTypes(main.getResultTypes());
+  Operation *ret = block.getTerminator();
+  for (OpOperand &operand : ret->getOpOperands())
+    operand.set(stripReshapes(operand.get()));
+  Clusters clusters(block, maxBuffers, maxOps);
+  clusters.pull();
+  numMerged += clusters.merge();
+  PlanWriter writer(main, clusters);
+  if (failed(writer.write()))
+    return signalPassFailure();
+  numKernels += writer.numKernels;
+  // Users before definitions.
+  main.erase();
+}

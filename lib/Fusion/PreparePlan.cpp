@@ -1,0 +1,312 @@
+//===- PreparePlan.cpp - What no kernel or GEMM can run as it is ----------===//
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/OpKinds.h"
+#include "scalify/Fusion/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_PREPAREPLAN
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+// A sum of this many elements or more to few elements is worth several tasks.
+static constexpr int64_t kTwoStageElements = 32768;
+static constexpr int64_t kStageColumns = 4096;
+// Uses further apart than this (in ops) get a dequantized value of their own.
+static constexpr int64_t kRemakeDistance = 150;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+class PreparePlanPass : public scalify::impl::PreparePlanBase<PreparePlanPass> {
+public:
+  using PreparePlanBase::PreparePlanBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult check(Operation *op);
+  void widenDot(stablehlo::DotGeneralOp op);
+  void expandDot(stablehlo::DotGeneralOp op);
+  void splitReduce(stablehlo::ReduceOp op);
+  void remakeNearUses(Operation *op);
+};
+} // namespace
+
+LogicalResult PreparePlanPass::check(Operation *op) {
+  for (Type type :
+       llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape())
+      return op->emitOpError("not in the CPU target: value of type ")
+             << type << "; only tensors of static shape are supported";
+    if (isa<ComplexType>(tensor.getElementType()))
+      return op->emitOpError("not in the CPU target: element type ")
+             << tensor.getElementType();
+  }
+  using namespace stablehlo;
+  bool isKnown =
+      isElementwiseOp(op) ||
+      isa<BroadcastInDimOp, ConcatenateOp, stablehlo::ConstantOp, DotGeneralOp,
+          DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, IotaOp,
+          OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
+          ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
+          plan::MatmulOp, func::ReturnOp>(op);
+  if (isKnown)
+    return success();
+  return op->emitOpError("not in the CPU target: no lowering for this op");
+}
+
+//===----------------------------------------------------------------------===//
+// Dots
+//===----------------------------------------------------------------------===//
+
+static Value convertTo(OpBuilder &b, Location loc, Value value, Type element) {
+  auto type = typeOf(value).clone(element);
+  return stablehlo::ConvertOp::create(b, loc, type, value);
+}
+
+// Narrow operands are widened, exactly; the f32 sum is rounded once.
+void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
+  OpBuilder b(op);
+  Type f32 = b.getF32Type();
+  for (OpOperand &operand : op->getOpOperands())
+    if (typeOf(operand.get()).getElementType() != f32)
+      operand.set(convertTo(b, op.getLoc(), operand.get(), f32));
+  RankedTensorType type = typeOf(op.getResult());
+  if (type.getElementType() != f32) {
+    op.getResult().setType(type.clone(f32));
+    b.setInsertionPointAfter(op);
+    Value back =
+        convertTo(b, op.getLoc(), op.getResult(), type.getElementType());
+    op.getResult().replaceAllUsesExcept(back, back.getDefiningOp());
+  }
+  ++numWidenedDots;
+}
+
+// Integer and f64 dots are rare and small: a sum of products.
+void PreparePlanPass::expandDot(stablehlo::DotGeneralOp op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  auto numbers = op.getDotDimensionNumbers();
+  RankedTensorType type = typeOf(op.getResult());
+  Type element = type.getElementType();
+  Value lhs = convertTo(b, loc, op.getLhs(), element);
+  Value rhs = convertTo(b, loc, op.getRhs(), element);
+  ArrayRef<int64_t> lb = numbers.getLhsBatchingDimensions();
+  ArrayRef<int64_t> rb = numbers.getRhsBatchingDimensions();
+  ArrayRef<int64_t> lc = numbers.getLhsContractingDimensions();
+  ArrayRef<int64_t> rc = numbers.getRhsContractingDimensions();
+  // Result dimensions, then the contracting ones.
+  SmallVector<int64_t> shape(type.getShape()), reduced;
+  for (int64_t d : lc) {
+    reduced.push_back(shape.size());
+    shape.push_back(typeOf(lhs).getDimSize(d));
+  }
+  int64_t next = lb.size();
+  auto spread = [&](Value value, ArrayRef<int64_t> batch,
+                    ArrayRef<int64_t> sum) {
+    SmallVector<int64_t> dims(typeOf(value).getRank(), -1);
+    for (auto [i, d] : llvm::enumerate(batch))
+      dims[d] = i;
+    for (auto [i, d] : llvm::enumerate(sum))
+      dims[d] = type.getRank() + i;
+    for (int64_t &d : dims)
+      if (d < 0)
+        d = next++;
+    return stablehlo::BroadcastInDimOp::create(
+               b, loc, RankedTensorType::get(shape, element), value, dims)
+        .getResult();
+  };
+  Value l = spread(lhs, lb, lc), r = spread(rhs, rb, rc);
+  Value product = stablehlo::MulOp::create(b, loc, l.getType(), l, r);
+  auto scalar = RankedTensorType::get({}, element);
+  Value zero = stablehlo::ConstantOp::create(
+      b, loc, scalar, DenseElementsAttr::get(scalar, b.getZeroAttr(element)));
+  auto reduce = stablehlo::ReduceOp::create(
+      b, loc, TypeRange{type}, ValueRange{product}, ValueRange{zero}, reduced);
+  if (reduce.getBody().empty())
+    reduce.getBody().emplaceBlock();
+  Block &body = reduce.getBody().front();
+  body.addArguments({scalar, scalar}, {loc, loc});
+  OpBuilder inner = OpBuilder::atBlockEnd(&body);
+  Value sum = stablehlo::AddOp::create(inner, loc, scalar, body.getArgument(0),
+                                       body.getArgument(1));
+  stablehlo::ReturnOp::create(inner, loc, sum);
+  op.getResult().replaceAllUsesWith(reduce.getResult(0));
+  op.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+static stablehlo::ReduceOp reduceOver(OpBuilder &b, stablehlo::ReduceOp like,
+                                      Value input, ArrayRef<int64_t> dims) {
+  RankedTensorType type = typeOf(input);
+  SmallVector<int64_t> shape;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (!llvm::is_contained(dims, d))
+      shape.push_back(type.getDimSize(d));
+  IRMapping map;
+  map.map(like.getInputs()[0], input);
+  auto clone = cast<stablehlo::ReduceOp>(b.clone(*like, map));
+  clone.setDimensions(dims);
+  clone.getResult(0).setType(type.clone(shape));
+  return clone;
+}
+
+// Adding the initial value in both stages is harmless only if it is neutral.
+static bool hasNeutralInit(stablehlo::ReduceOp op) {
+  if (op.getInputs().size() != 1)
+    return false;
+  Block &body = op.getBody().front();
+  if (!llvm::hasNItems(body.without_terminator(), 1))
+    return false;
+  auto init = op.getInitValues()[0].getDefiningOp<stablehlo::ConstantOp>();
+  auto splat = init ? dyn_cast<SplatElementsAttr>(init.getValue()) : nullptr;
+  if (!splat)
+    return false;
+  Operation *inner = &body.front();
+  if (isa<stablehlo::MaxOp, stablehlo::MinOp, stablehlo::AndOp,
+          stablehlo::OrOp>(inner))
+    return true; // idempotent
+  if (!isa<stablehlo::AddOp>(inner))
+    return false;
+  if (auto number = dyn_cast<FloatAttr>(splat.getSplatValue<Attribute>()))
+    return number.getValue().isZero();
+  return splat.getSplatValue<APInt>().isZero();
+}
+
+void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
+  if (!hasNeutralInit(op))
+    return;
+  OpBuilder b(op);
+  Value input = op.getInputs()[0];
+  RankedTensorType type = typeOf(input);
+  SmallVector<int64_t> dims(op.getDimensions());
+  llvm::sort(dims);
+  // Trailing dimensions first, then the others.
+  SmallVector<int64_t> trailing, others;
+  int64_t end = type.getRank();
+  for (int64_t d : llvm::reverse(dims)) {
+    if (d == end - 1) {
+      trailing.insert(trailing.begin(), d);
+      end = d;
+    } else {
+      others.insert(others.begin(), d);
+    }
+  }
+  if (!trailing.empty() && !others.empty()) {
+    stablehlo::ReduceOp inner = reduceOver(b, op, input, trailing);
+    stablehlo::ReduceOp outer = reduceOver(b, op, inner.getResult(0), others);
+    op.getResult(0).replaceAllUsesWith(outer.getResult(0));
+    op.erase();
+    ++numSplitReduces;
+    splitReduce(inner);
+    return;
+  }
+  int64_t results = typeOf(op.getResult(0)).getNumElements();
+  int64_t total = type.getNumElements();
+  if (others.empty() && results < 16 && total >= kTwoStageElements) {
+    int64_t columns = total / results, parts = 1;
+    while (columns % 2 == 0 && columns > kStageColumns) {
+      columns /= 2;
+      parts *= 2;
+    }
+    if (parts == 1)
+      return;
+    SmallVector<int64_t> shape(typeOf(op.getResult(0)).getShape());
+    int64_t kept = shape.size();
+    shape.append({parts, columns});
+    Value view =
+        stablehlo::ReshapeOp::create(b, op.getLoc(), type.clone(shape), input);
+    stablehlo::ReduceOp inner = reduceOver(b, op, view, {kept + 1});
+    stablehlo::ReduceOp outer = reduceOver(b, op, inner.getResult(0), {kept});
+    op.getResult(0).replaceAllUsesWith(outer.getResult(0));
+    op.erase();
+    ++numSplitReduces;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Lifetimes
+//===----------------------------------------------------------------------===//
+
+// Uses far from the first one get a copy of the op next to them.
+void PreparePlanPass::remakeNearUses(Operation *op) {
+  llvm::DenseMap<Operation *, int64_t> position;
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : op->getResult(0).getUses())
+    uses.push_back(&use);
+  if (uses.size() < 2)
+    return;
+  int64_t at = 0;
+  Operation *last = nullptr;
+  llvm::DenseSet<Operation *> users;
+  for (OpOperand *use : uses)
+    users.insert(use->getOwner());
+  for (Operation *it = op; it; it = it->getNextNode(), ++at) {
+    if (users.contains(it)) {
+      position[it] = at;
+      last = it;
+    }
+    if (it == op->getBlock()->getTerminator())
+      break;
+  }
+  (void)last;
+  llvm::sort(uses, [&](OpOperand *x, OpOperand *y) {
+    return position[x->getOwner()] < position[y->getOwner()];
+  });
+  Value current = op->getResult(0);
+  int64_t previous = position[uses.front()->getOwner()];
+  for (OpOperand *use : uses) {
+    int64_t here = position[use->getOwner()];
+    if (here - previous > kRemakeDistance) {
+      OpBuilder b(use->getOwner());
+      current = b.clone(*op)->getResult(0);
+      ++numRemade;
+    }
+    use->set(current);
+    previous = here;
+  }
+}
+
+void PreparePlanPass::runOnOperation() {
+  Block &block = getOperation().getBody().front();
+  for (Operation &op : block)
+    if (failed(check(&op)))
+      return signalPassFailure();
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto barrier = dyn_cast<stablehlo::OptimizationBarrierOp>(op)) {
+      barrier->replaceAllUsesWith(barrier->getOperands());
+      barrier.erase();
+    } else if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
+      auto isFloat = [](Value v) {
+        Type element = typeOf(v).getElementType();
+        return isa<FloatType>(element) && !element.isF64();
+      };
+      if (!llvm::all_of(dot->getOperands(), isFloat) ||
+          !isFloat(dot.getResult()))
+        expandDot(dot);
+      else if (!llvm::all_of(
+                   dot->getOperandTypes(),
+                   [](Type t) { return getElementTypeOrSelf(t).isF32(); }) ||
+               !getElementTypeOrSelf(dot.getType()).isF32())
+        widenDot(dot);
+    }
+  }
+  for (auto reduce :
+       llvm::make_early_inc_range(block.getOps<stablehlo::ReduceOp>()))
+    splitReduce(reduce);
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (isa<DequantizeOp>(op))
+      remakeNearUses(&op);
+}

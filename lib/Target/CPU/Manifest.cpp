@@ -1,0 +1,310 @@
+//===- Manifest.cpp - What the runtime reads first ------------------------===//
+
+#include "Manifest.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+namespace json = llvm::json;
+
+static constexpr size_t kConstantAlignment = 64;
+
+static std::string dtypeOf(Type type) {
+  if (type.isInteger(1))
+    return "i1";
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+static json::Array shapeOf(ArrayRef<int64_t> shape) {
+  return json::Array(shape);
+}
+
+static std::string locationOf(Location loc) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  loc->walk([&](Location inner) {
+    if (auto name = dyn_cast<NameLoc>(inner)) {
+      os << name.getName().getValue();
+      return WalkResult::interrupt();
+    }
+    if (auto file = dyn_cast<FileLineColLoc>(inner)) {
+      os << file.getFilename().getValue() << ":" << file.getLine() << ":"
+         << file.getColumn();
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+static void appendElement(std::string &bytes, const APInt &bits, int64_t size) {
+  uint64_t word = bits.getZExtValue();
+  for (int64_t i = 0; i < size; ++i)
+    bytes.push_back(static_cast<char>(word >> (8 * i)));
+}
+
+// Row-major, little-endian, one byte for an i1.
+static void appendConstant(std::string &bytes, ElementsAttr value) {
+  Type element = value.getElementType();
+  int64_t size = plan::elementBytes(element);
+  if (auto dense = dyn_cast<DenseElementsAttr>(value);
+      dense && !dense.isSplat() && !element.isInteger(1)) {
+    ArrayRef<char> raw = dense.getRawData();
+    bytes.append(raw.begin(), raw.end());
+    return;
+  }
+  if (isa<FloatType>(element)) {
+    for (APFloat number : value.getValues<APFloat>())
+      appendElement(bytes, number.bitcastToAPInt(), size);
+    return;
+  }
+  for (const APInt &number : value.getValues<APInt>())
+    appendElement(bytes, number, size);
+}
+
+//===----------------------------------------------------------------------===//
+// Writer
+//===----------------------------------------------------------------------===//
+
+namespace {
+class ManifestWriter {
+public:
+  explicit ManifestWriter(plan::ProgramOp program) : program(program) {}
+  void write(PlanText &text);
+
+private:
+  void writeBuffer(Operation &op, std::string &constants);
+  json::Object kernel(plan::KernelOp op);
+  json::Object gemm(plan::GemmOp op);
+  void writeArgs(json::Object &manifest);
+  int64_t index(Value buffer) const { return indices.lookup(buffer); }
+
+  plan::ProgramOp program;
+  llvm::DenseMap<Value, int64_t> indices;
+  json::Array buffers, commands, counters;
+};
+} // namespace
+
+void ManifestWriter::writeBuffer(Operation &op, std::string &constants) {
+  Value memory = op.getResult(0);
+  auto type = cast<MemRefType>(memory.getType());
+  json::Object buffer{{"dtype", dtypeOf(type.getElementType())},
+                      {"shape", shapeOf(type.getShape())}};
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](plan::ArgumentOp arg) {
+        buffer["kind"] = "arg";
+        buffer["index"] = arg.getIndex();
+      })
+      .Case([&](plan::ResultOp result) {
+        buffer["kind"] = "result";
+        buffer["index"] = result.getIndex();
+      })
+      .Case([&](plan::TempOp temp) {
+        buffer["kind"] = "temp";
+        buffer["offset"] = temp.getOffset().value_or(0);
+      })
+      .Case([&](plan::ConstantOp constant) {
+        constants.resize(llvm::alignTo(constants.size(), kConstantAlignment));
+        buffer["kind"] = "const";
+        buffer["offset"] = static_cast<int64_t>(constants.size());
+        appendConstant(constants, constant.getValue());
+      });
+  indices[memory] = buffers.size();
+  buffers.push_back(std::move(buffer));
+}
+
+json::Object ManifestWriter::kernel(plan::KernelOp op) {
+  json::Array bufs, slots;
+  int64_t bytes = 0;
+  for (ValueRange range :
+       {ValueRange(op.getReads()), ValueRange(op.getWrites())})
+    for (Value buffer : range) {
+      bufs.push_back(index(buffer));
+      bytes += plan::bufferBytes(buffer);
+    }
+  if (auto casts = op->getAttrOfType<ArrayAttr>("plan.casts"))
+    for (auto cast : casts.getAsRange<DictionaryAttr>()) {
+      slots.push_back(static_cast<int64_t>(counters.size()));
+      auto text = [&](StringRef name) {
+        return mlir::cast<StringAttr>(cast.get(name)).str();
+      };
+      counters.push_back(json::Object{
+          {"cast", text("cast")},
+          {"op", op.getName().str()},
+          {"loc", text("loc")},
+          {"format",
+           dtypeOf(mlir::cast<TypeAttr>(cast.get("format")).getValue())},
+          {"elements",
+           mlir::cast<IntegerAttr>(cast.get("elements")).getInt()}});
+    }
+  return json::Object{{"op", "kernel"},
+                      {"symbol", op.getFunction().value_or("").str()},
+                      {"bufs", std::move(bufs)},
+                      {"rows", op.getRows().value_or(1)},
+                      {"grain", op.getGrain().value_or(1)},
+                      {"counters", std::move(slots)},
+                      {"name", op.getName().str()},
+                      {"loc", locationOf(op.getLoc())},
+                      {"bytes", bytes}};
+}
+
+json::Object ManifestWriter::gemm(plan::GemmOp op) {
+  json::Array batch;
+  for (auto [i, extent] : llvm::enumerate(op.getBatch())) {
+    ArrayRef<int64_t> strides = op.getBatchStrides().slice(3 * i, 3);
+    batch.push_back(json::Object{{"n", extent},
+                                 {"a", strides[0]},
+                                 {"b", strides[1]},
+                                 {"c", strides[2]}});
+  }
+  Type element = cast<MemRefType>(op.getC().getType()).getElementType();
+  return json::Object{{"op", "gemm"},
+                      {"name", op.getName().str()},
+                      {"loc", locationOf(op.getLoc())},
+                      {"a", index(op.getA())},
+                      {"b", index(op.getB())},
+                      {"c", index(op.getC())},
+                      {"dtype", dtypeOf(element)},
+                      {"m", op.getM()},
+                      {"n", op.getN()},
+                      {"k", op.getK()},
+                      {"a_off", op.getOffsets()[0]},
+                      {"b_off", op.getOffsets()[1]},
+                      {"c_off", op.getOffsets()[2]},
+                      {"a_strides", shapeOf(op.getAStrides())},
+                      {"b_strides", shapeOf(op.getBStrides())},
+                      {"c_strides", shapeOf(op.getCStrides())},
+                      {"batch", std::move(batch)},
+                      {"alpha", op.getAlpha().convertToDouble()},
+                      {"beta", 0.0}};
+}
+
+static json::Object typeInfo(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return json::Object{{"shape", shapeOf(tensor.getShape())},
+                      {"dtype", dtypeOf(tensor.getElementType())}};
+}
+
+void ManifestWriter::writeArgs(json::Object &manifest) {
+  json::Array args, results;
+  auto list = [&](StringRef name) {
+    return program->getAttrOfType<ArrayAttr>(name).getValue();
+  };
+  auto text = [](DictionaryAttr attrs, StringRef name, std::string otherwise) {
+    auto value = attrs.getAs<StringAttr>(name);
+    return value ? value.str() : otherwise;
+  };
+  llvm::DenseMap<int64_t, int64_t> aliasOf;
+  for (auto [i, attr] : llvm::enumerate(list("plan.args"))) {
+    auto attrs = cast<DictionaryAttr>(attr);
+    json::Object arg =
+        typeInfo(cast<TypeAttr>(list("plan.arg_types")[i]).getValue());
+    arg["name"] = text(attrs, "scalify.name", "arg" + std::to_string(i));
+    arg["role"] = text(attrs, "scalify.role", "input");
+    auto scale = attrs.getAs<IntegerAttr>("scalify.scale");
+    arg["scale_exp"] =
+        scale ? json::Value(scale.getInt()) : json::Value(nullptr);
+    auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
+    arg["alias_result"] =
+        alias ? json::Value(alias.getInt()) : json::Value(nullptr);
+    if (alias)
+      aliasOf[alias.getInt()] = i;
+    args.push_back(std::move(arg));
+  }
+  for (auto [i, attr] : llvm::enumerate(list("plan.results"))) {
+    json::Object result =
+        typeInfo(cast<TypeAttr>(list("plan.result_types")[i]).getValue());
+    result["name"] = text(cast<DictionaryAttr>(attr), "jax.result_info",
+                          "result[" + std::to_string(i) + "]");
+    auto alias = aliasOf.find(i);
+    result["alias_arg"] = alias == aliasOf.end() ? json::Value(nullptr)
+                                                 : json::Value(alias->second);
+    results.push_back(std::move(result));
+  }
+  manifest["args"] = std::move(args);
+  manifest["results"] = std::move(results);
+}
+
+void ManifestWriter::write(PlanText &text) {
+  for (Operation &op : program.getBody().front()) {
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
+        .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
+        .Case([&](plan::CopyOp o) {
+          commands.push_back(
+              json::Object{{"op", "copy"},
+                           {"src", index(o.getSource())},
+                           {"dst", index(o.getDestination())},
+                           {"bytes", plan::bufferBytes(o.getSource())}});
+        })
+        .Case([&](plan::FillOp o) {
+          commands.push_back(
+              json::Object{{"op", "fill"},
+                           {"dst", index(o.getDestination())},
+                           {"bytes", plan::bufferBytes(o.getDestination())},
+                           {"byte", o.getByte()}});
+        })
+        .Default([&](Operation *o) { writeBuffer(*o, text.constants); });
+  }
+  json::Object &manifest = text.manifest;
+  manifest["arena_bytes"] = program.getArenaBytes().value_or(0);
+  manifest["buffers"] = std::move(buffers);
+  manifest["functions"] =
+      json::Object{{program.getSymName().str(), std::move(commands)}};
+  manifest["counters"] = std::move(counters);
+  writeArgs(manifest);
+}
+
+//===----------------------------------------------------------------------===//
+// Report
+//===----------------------------------------------------------------------===//
+
+static json::Value toJSON(Attribute attr) {
+  if (auto text = dyn_cast<StringAttr>(attr))
+    return json::Value(text.str());
+  if (auto boolean = dyn_cast<BoolAttr>(attr))
+    return json::Value(boolean.getValue());
+  if (auto number = dyn_cast<IntegerAttr>(attr))
+    return json::Value(number.getValue().getSExtValue());
+  if (auto number = dyn_cast<FloatAttr>(attr))
+    return json::Value(number.getValueAsDouble());
+  if (auto array = dyn_cast<ArrayAttr>(attr)) {
+    json::Array values;
+    for (Attribute item : array)
+      values.push_back(toJSON(item));
+    return values;
+  }
+  if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+    json::Object object;
+    for (NamedAttribute item : dictionary)
+      object[item.getName().str()] = toJSON(item.getValue());
+    return object;
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << attr;
+  return json::Value(text);
+}
+
+PlanText scalify::writeManifest(plan::ProgramOp program,
+                                const CPUTargetOptions &options) {
+  PlanText text;
+  text.manifest["version"] = 1;
+  text.manifest["target"] = "cpu";
+  text.manifest["mcpu"] = options.mcpu;
+  text.manifest["recipe"] = options.recipe;
+  ManifestWriter(program).write(text);
+  auto module = program->getParentOfType<ModuleOp>();
+  for (StringRef name : {"report", "remarks", "assumptions"}) {
+    auto rows = module->getAttrOfType<ArrayAttr>(("scalify." + name).str());
+    text.manifest[name.str()] =
+        rows ? toJSON(rows) : json::Value(json::Array());
+  }
+  return text;
+}
