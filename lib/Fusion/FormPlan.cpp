@@ -2,6 +2,8 @@
 
 #include "Clusters.h"
 
+#include "scalify/Import/Locations.h"
+
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -291,12 +293,10 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
     }
     if (auto quantize = dyn_cast<QuantizeOp>(copy)) {
       auto type = typeOf(quantize.getResult());
-      std::string where;
-      llvm::raw_string_ostream(where) << op->getLoc();
       casts.push_back(b.getDictionaryAttr(
           {b.getNamedAttr("cast", b.getStringAttr(
                                       quantize.getCast().value_or("quantize"))),
-           b.getNamedAttr("loc", b.getStringAttr(where)),
+           b.getNamedAttr("loc", b.getStringAttr(describeLocation(op->getLoc()))),
            b.getNamedAttr("format", TypeAttr::get(type.getElementType())),
            b.getNamedAttr("elements",
                           b.getI64IntegerAttr(type.getNumElements()))}));

@@ -32,3 +32,31 @@ std::string scalify::getNameStack(Location location) {
       })
       .Default([](Location) { return std::string(); });
 }
+
+FileLineColLoc scalify::getFileLocation(Location location) {
+  return llvm::TypeSwitch<Location, FileLineColLoc>(location)
+      .Case([](FileLineColLoc file) { return file; })
+      .Case([](NameLoc name) { return getFileLocation(name.getChildLoc()); })
+      .Case([](CallSiteLoc call) {
+        FileLineColLoc callee = getFileLocation(call.getCallee());
+        return callee ? callee : getFileLocation(call.getCaller());
+      })
+      .Case([](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          if (FileLineColLoc file = getFileLocation(part))
+            return file;
+        return FileLineColLoc();
+      })
+      .Default([](Location) { return FileLineColLoc(); });
+}
+
+std::string scalify::describeLocation(Location location) {
+  std::string names = getNameStack(location);
+  FileLineColLoc file = getFileLocation(location);
+  if (!file)
+    return names;
+  std::string place = file.getFilename().str() + ":" +
+                      std::to_string(file.getLine()) + ":" +
+                      std::to_string(file.getColumn());
+  return names.empty() ? place : place + " (" + names + ")";
+}

@@ -76,7 +76,8 @@ class Compilation {
 public:
   Compilation(StringRef text, const CompileOptions &options,
               std::vector<DiagnosticRecord> &diagnostics)
-      : text(text), options(options), context(getRegistry()),
+      : text(text), options(options), diagnostics(diagnostics),
+        context(getRegistry()),
         collector(&context, options.inputName, text, diagnostics) {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
                         ScalifyDialect>();
@@ -98,6 +99,7 @@ private:
 
   StringRef text;
   const CompileOptions &options;
+  const std::vector<DiagnosticRecord> &diagnostics;
   MLIRContext context;
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
@@ -178,10 +180,26 @@ LogicalResult Compilation::runStage(Stage stage) {
   return writeSnapshot(stage);
 }
 
+/// What the compiler remarked goes with the artefact.
+static void attachRemarks(ModuleOp module,
+                          ArrayRef<DiagnosticRecord> diagnostics) {
+  Builder builder(module.getContext());
+  SmallVector<Attribute> remarks;
+  for (const DiagnosticRecord &diagnostic : diagnostics)
+    if (diagnostic.severity == DiagnosticSeverity::Remark)
+      remarks.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr("message",
+                                builder.getStringAttr(diagnostic.message)),
+           builder.getNamedAttr("loc",
+                                builder.getStringAttr(diagnostic.location))}));
+  module->setAttr("scalify.remarks", builder.getArrayAttr(remarks));
+}
+
 FailureOr<std::string> Compilation::emitArtefact() {
   CPUTargetOptions target;
   target.mcpu = options.mcpu;
-  target.recipe = options.recipe.empty() ? "none" : options.recipe;
+  target.recipe = RecipeAttr::of(*module).getName().str();
+  attachRemarks(*module, diagnostics);
   return emitCPUArtefactFromPlan(*module, target);
 }
 

@@ -6,7 +6,6 @@
 #include "mlir/IR/Location.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <optional>
 
@@ -30,53 +29,6 @@ StringRef scalify::stringifySeverity(DiagnosticSeverity severity) {
   return "error";
 }
 
-/// The innermost place in a file: where the user's program called JAX.
-static FileLineColLoc findFile(Location location) {
-  return llvm::TypeSwitch<Location, FileLineColLoc>(location)
-      .Case([](FileLineColLoc file) { return file; })
-      .Case([](NameLoc name) { return findFile(name.getChildLoc()); })
-      .Case([](CallSiteLoc call) {
-        FileLineColLoc callee = findFile(call.getCallee());
-        return callee ? callee : findFile(call.getCaller());
-      })
-      .Case([](FusedLoc fused) {
-        for (Location part : fused.getLocations())
-          if (FileLineColLoc file = findFile(part))
-            return file;
-        return FileLineColLoc();
-      })
-      .Default([](Location) { return FileLineColLoc(); });
-}
-
-/// The names under which JAX traced the op, the callers' first.
-static std::string findNames(Location location) {
-  return llvm::TypeSwitch<Location, std::string>(location)
-      .Case([](NameLoc name) { return name.getName().str(); })
-      .Case([](CallSiteLoc call) {
-        std::string caller = findNames(call.getCaller());
-        std::string callee = findNames(call.getCallee());
-        return caller + (caller.empty() || callee.empty() ? "" : "/") + callee;
-      })
-      .Case([](FusedLoc fused) {
-        for (Location part : fused.getLocations())
-          if (std::string names = findNames(part); !names.empty())
-            return names;
-        return std::string();
-      })
-      .Default([](Location) { return std::string(); });
-}
-
-std::string scalify::describeLocation(Location location) {
-  std::string names = findNames(location);
-  FileLineColLoc file = findFile(location);
-  if (!file)
-    return names;
-  std::string place = file.getFilename().str() + ":" +
-                      std::to_string(file.getLine()) + ":" +
-                      std::to_string(file.getColumn());
-  return names.empty() ? place : place + " (" + names + ")";
-}
-
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context, StringRef name,
                                          StringRef text,
                                          std::vector<DiagnosticRecord> &out)
@@ -87,7 +39,7 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context, StringRef name,
       }) {}
 
 std::string DiagnosticCollector::quoteLine(Location location) const {
-  FileLineColLoc file = findFile(location);
+  FileLineColLoc file = getFileLocation(location);
   if (!file || file.getFilename().getValue() != name || file.getLine() == 0)
     return {};
   StringRef rest = text;

@@ -14,6 +14,14 @@ namespace scalify {
 /// callers' names before its own. Empty where the location holds no name.
 std::string getNameStack(mlir::Location location);
 
+/// The innermost place in a file: the line of the user's program that called
+/// JAX, or the place in the text. Null where the location holds none.
+mlir::FileLineColLoc getFileLocation(mlir::Location location);
+
+/// `file:line:column (stack of JAX names)`, or the part of it that there is:
+/// how diagnostics, the report and the artefact name an op.
+std::string describeLocation(mlir::Location location);
+
 } // namespace scalify
 
 #endif // SCALIFY_IMPORT_LOCATIONS_H

@@ -8,6 +8,8 @@
 #ifndef SCALIFY_PIPELINE_DIAGNOSTICS_H
 #define SCALIFY_PIPELINE_DIAGNOSTICS_H
 
+#include "scalify/Import/Locations.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 #include <string>
@@ -32,9 +34,6 @@ struct DiagnosticRecord {
 
 /// "error", "warning", "remark" or "note".
 llvm::StringRef stringifySeverity(mlir::DiagnosticSeverity severity);
-
-/// `file:line:column (stack of JAX names)`, or the part of it that there is.
-std::string describeLocation(mlir::Location location);
 
 /// Collects the diagnostics of a context for as long as it lives.
 class DiagnosticCollector {

@@ -2,6 +2,8 @@
 
 #include "Manifest.h"
 
+#include "scalify/Import/Locations.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -20,24 +22,6 @@ static std::string dtypeOf(Type type) {
 
 static json::Array shapeOf(ArrayRef<int64_t> shape) {
   return json::Array(shape);
-}
-
-static std::string locationOf(Location loc) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  loc->walk([&](Location inner) {
-    if (auto name = dyn_cast<NameLoc>(inner)) {
-      os << name.getName().getValue();
-      return WalkResult::interrupt();
-    }
-    if (auto file = dyn_cast<FileLineColLoc>(inner)) {
-      os << file.getFilename().getValue() << ":" << file.getLine() << ":"
-         << file.getColumn();
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return text;
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,7 +135,7 @@ json::Object ManifestWriter::kernel(plan::KernelOp op) {
                       {"grain", op.getGrain().value_or(1)},
                       {"counters", std::move(slots)},
                       {"name", op.getName().str()},
-                      {"loc", locationOf(op.getLoc())},
+                      {"loc", describeLocation(op.getLoc())},
                       {"bytes", bytes}};
 }
 
@@ -167,7 +151,7 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
   Type element = cast<MemRefType>(op.getC().getType()).getElementType();
   return json::Object{{"op", "gemm"},
                       {"name", op.getName().str()},
-                      {"loc", locationOf(op.getLoc())},
+                      {"loc", describeLocation(op.getLoc())},
                       {"a", index(op.getA())},
                       {"b", index(op.getB())},
                       {"c", index(op.getC())},

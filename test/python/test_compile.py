@@ -1,0 +1,124 @@
+"""scalify.compile and scalify-compile: text to artefact to numbers."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+
+BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", pathlib.Path(__file__).parents[2] / "build"))
+
+
+def program(w: Any, x: Any, n: Any) -> tuple[Any, Any]:
+    return w - 0.5 * (x.T @ jnp.tanh(x @ w)), n + 1
+
+
+def arguments() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    w = rng.normal(0, 0.1, (32, 48)).astype(np.float32)
+    return w, rng.normal(size=(8, 32)).astype(np.float32), np.array([3, 4], np.int32)
+
+
+def lowered(debug_info: bool = True) -> str:
+    jitted = jax.jit(program, donate_argnums=0)
+    return str(jitted.lower(*arguments()).as_text(debug_info=debug_info))
+
+
+@pytest.mark.parametrize("debug_info", [False, True])
+def test_text_runs_in_the_order_of_main(debug_info: bool) -> None:
+    executable = scalify.compile(lowered(debug_info))
+    got = executable(*arguments())
+    want = jax.jit(program)(*arguments())
+    assert isinstance(got, list) and isinstance(got[0], scalify.Array)
+    np.testing.assert_allclose(np.asarray(got[0]), want[0], rtol=1e-5, atol=1e-6)
+    assert got[1].tolist() == [4, 5]
+
+
+def test_bytes_of_an_export_run() -> None:
+    exported = jax.export.export(jax.jit(program))(*arguments())
+    want = program(*arguments())[0]
+    for data in (exported.mlir_module_serialized, bytes(exported.serialize())):
+        got = scalify.compile(data)(*arguments())[0]
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_arguments_that_do_not_fit_are_named() -> None:
+    executable = scalify.compile(lowered())
+    w, x, n = arguments()
+    with pytest.raises(ValueError, match="takes 3 arguments, not 2"):
+        executable(w, x)
+    with pytest.raises(ValueError, match="argument 'x' takes"):
+        executable(w, x[:4], n)
+    with pytest.raises(ValueError, match="argument 'x' takes"):
+        executable(w, x.astype(np.float64), n)
+    with pytest.raises(ValueError, match="argument 'n' takes"):
+        executable(w, x, n.astype(np.float32))
+
+
+def test_saved_artefacts_are_loaded_and_damaged_ones_refused(tmp_path: pathlib.Path) -> None:
+    executable = scalify.compile(lowered(), recipe="fp8", scales={"w": -3})
+    path = tmp_path / "step.scalify"
+    executable.save(path)
+    again = scalify.load(path)
+    for a, b in zip(again(*arguments()), executable(*arguments()), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+    assert again.scales.exponents == (-3, None, None)
+    assert [arg["name"] for arg in again.args] == ["w", "x", "n"]
+    assert again.args[0]["alias_result"] == 0 and again.results[0]["alias_arg"] == 0
+
+    data = path.read_bytes()
+    for size in (0, 7, 31, 200, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:size])
+        with pytest.raises(RuntimeError, match=r"artefact|truncated|bytes"):
+            scalify.load(path)
+    path.write_bytes(data[:-100] + b"\1" + data[-99:])
+    with pytest.raises(RuntimeError, match="checksum"):
+        scalify.load(path)
+    with pytest.raises(FileNotFoundError):
+        scalify.load(tmp_path / "gone.scalify")
+
+
+def test_the_tool_makes_the_same_artefact(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "step.mlir").write_text(lowered())
+    (tmp_path / "scales.json").write_text('{"w": -3, "x": 0}')
+    tool = BUILD / "bin" / "scalify-compile"
+    subprocess.run(
+        [tool, "step.mlir", "-o", "step.scalify", "--recipe=fp8", "--scales=scales.json"],
+        cwd=tmp_path,
+        check=True,
+    )
+    executable = scalify.compile(lowered(), recipe="fp8", scales={"w": -3, "x": 0})
+    assert (tmp_path / "step.scalify").read_bytes() == executable._artefact
+
+
+def test_snapshots_show_every_stage(tmp_path: pathlib.Path) -> None:
+    scalify.compile(lowered(), recipe="fp8", snapshots=tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names[:3] == ["01-import.mlir", "02-scaling.mlir", "03-precision.mlir"]
+    assert {"04-fusion.mlir", "05-codegen.mlir"} <= set(names)
+    assert "scalify.quantize" in (tmp_path / "03-precision.mlir").read_text()
+
+
+def test_diagnostics_tell_what_stays_wide() -> None:
+    executable = scalify.compile(lowered(), recipe="fp8")
+    messages = [entry["message"] for entry in executable.diagnostics]
+    assert any("has no declared scale" in message for message in messages)
+    assert executable.manifest["recipe"] == "fp8"
+
+
+def test_a_program_without_arguments_and_one_that_passes_through() -> None:
+    assert scalify.compile(jax.jit(lambda: jnp.arange(3.0)).lower().as_text())()[0].tolist() == (
+        [0.0, 1.0, 2.0]
+    )
+    x = np.arange(4, dtype=np.float32)
+    text = jax.jit(lambda x: (x, x)).lower(x).as_text()
+    got = scalify.compile(text)(x)
+    assert got[0].tolist() == got[1].tolist() == x.tolist()
