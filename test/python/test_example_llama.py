@@ -32,6 +32,19 @@ def test_training_by_jax_learns_and_writes_its_page(tmp_path: pathlib.Path) -> N
     assert "http" not in text
 
 
+def test_fp8_follows_f32(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "llama.html"
+    small = ["--layers", "2", "--dim", "32", "--ffn", "48", "--seq", "32", "--batch", "4"]
+    options = ["--steps", "40", "--warmup", "4", "--learning-rate", "1e-2", "--out", str(out)]
+    done = run("--backend", "transform", *small, *options, "--max-gap", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^fp8 +\d\.\d{4} +[+-]\d", done.stdout, re.MULTILINE), done.stdout
+    # Two training curves, each raw and smooth, and the casts of the FP8 run by format.
+    text = out.read_text()
+    assert text.count("<polyline") >= 6
+    assert "float8_e4m3fn" in text or "f8E4M3FN" in text
+
+
 def test_recipe_on_plain_jax_is_refused() -> None:
     done = run("--backend", "jax", "--recipe", "fp8", "--alone", "--steps", "1", "--layers", "1")
     assert done.returncode == 2
