@@ -36,11 +36,14 @@ LogicalResult scalify::applyArgumentScales(ModuleOp module,
     indices.try_emplace(getName(main, i), i);
   Builder builder(module.getContext());
   for (const ArgumentScale &scale : scales) {
+    // By name, by index, or by what an argument without a name is called.
+    StringRef number = scale.argument;
+    number.consume_front("arg");
     unsigned index;
     auto it = indices.find(scale.argument);
     if (it != indices.end())
       index = it->second;
-    else if (StringRef(scale.argument).getAsInteger(10, index) ||
+    else if (number.getAsInteger(10, index) ||
              index >= main.getNumArguments())
       return main.emitOpError("has no argument '")
              << scale.argument << "' to give a scale (it has "
