@@ -119,8 +119,9 @@ def QuantizeOp : Scalify_Op<"quantize"> {
   let description = [{
     The result stands for `result * scale`. Rounding is to nearest, ties to
     even; magnitudes beyond the format's largest finite value saturate, also
-    infinities; NaN stays NaN. The executable counts the values that saturated
-    and the non-zero values that became zero under the name `cast`.
+    infinities; NaN stays NaN. Under the name `cast` the executable counts the
+    values that would have rounded beyond the largest finite one (saturated)
+    and the non-zero values that became zero (flushed).
 
     ```mlir
     %q = scalify.quantize %x, %s {cast = "dot_12.lhs"}

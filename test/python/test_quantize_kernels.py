@@ -1,0 +1,102 @@
+"""Compiled casts against ml_dtypes, bit for bit: all F16 and BF16, ten million F32 words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cpu_run import compile_text
+
+FORMATS = {
+    "f8E4M3FN": (ml_dtypes.float8_e4m3fn, 448.0),
+    "f8E5M2": (ml_dtypes.float8_e5m2, 57344.0),
+}
+RANDOM_WORDS = 10_000_000
+
+
+def reference(x: np.ndarray, name: str) -> np.ndarray:
+    """Casts as the format says after saturation: infinities saturate too, NaN stays."""
+    dtype, largest = FORMATS[name]
+    return np.clip(x.astype(np.float32), -largest, largest).astype(dtype)
+
+
+def assert_same_bits(actual: Any, expected: np.ndarray) -> None:
+    """Compares words; a NaN may have any payload and sign."""
+    words = np.asarray(actual)
+    is_nan = np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(words.astype(np.float32)), is_nan)
+    np.testing.assert_array_equal(words.view(np.uint8)[~is_nan], expected.view(np.uint8)[~is_nan])
+
+
+def quantise(x: np.ndarray, name: str, element: str, exponent: int = 0) -> Any:
+    """Compiles and runs one `scalify.quantize`, and the counts of its health."""
+    text = f"""
+      func.func public @main(%x: tensor<{x.size}x{element}>) -> tensor<{x.size}x{name}> {{
+        %s = stablehlo.constant dense<{2.0**exponent!r}> : tensor<f32>
+        %q = scalify.quantize %x, %s {{cast = "c"}}
+            : tensor<{x.size}x{element}> -> tensor<{x.size}x{name}>
+        return %q : tensor<{x.size}x{name}>
+      }}"""
+    exe = compile_text(text, compileFrom="precision")
+    (result,) = exe.run([x])
+    return result, exe.health()[0]
+
+
+@pytest.mark.parametrize("element, dtype", [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_narrow_value(name: str, element: str, dtype: Any) -> None:
+    """All 65,536 words of F16 and BF16."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    assert_same_bits(quantise(x, name, element)[0], reference(x, name))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_f32_words(name: str) -> None:
+    """Ten million random words, NaN and infinities among them, and the counts of health."""
+    words = np.random.default_rng(0).integers(0, 1 << 32, RANDOM_WORDS, dtype=np.uint64)
+    x = words.astype(np.uint32).view(np.float32)
+    result, health = quantise(x, name, "f32")
+    expected = reference(x, name)
+    assert_same_bits(result, expected)
+    # What rounds beyond the largest finite value: past the tie with the next value that a wider
+    # exponent would hold, 480 and 65536; the tie itself goes to the even one of the two.
+    with np.errstate(invalid="ignore"):
+        saturates = np.abs(x) > 464 if name == "f8E4M3FN" else np.abs(x) >= 61440
+    assert health["saturated"] == int(saturates.sum())
+    assert health["flushed"] == int(((x != 0) & (expected.astype(np.float32) == 0)).sum())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_ties(name: str) -> None:
+    """Halfway between every two neighbours of the format, and one F32 step to either side."""
+    dtype, largest = FORMATS[name]
+    finite = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64)
+    finite = np.unique(finite[np.abs(finite) <= largest])
+    ties = ((finite[1:] + finite[:-1]) / 2).astype(np.float32)
+    x = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)])
+    x = x.astype(np.float32)
+    assert_same_bits(quantise(x, name, "f32")[0], reference(x, name))
+
+
+@pytest.mark.parametrize("exponent", [-20, 3])
+def test_scale_divides(exponent: int) -> None:
+    """The cast is of value / scale."""
+    x = (np.random.default_rng(1).normal(size=4096) * 2.0**exponent).astype(np.float32)
+    result, _ = quantise(x, "f8E4M3FN", "f32", exponent)
+    assert_same_bits(result, reference(x / np.float32(2.0**exponent), "f8E4M3FN"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_dequantize_every_word(name: str) -> None:
+    """All 256 words back to F32, times the scale, exactly."""
+    x = np.arange(256, dtype=np.uint8).view(FORMATS[name][0])
+    text = f"""
+      func.func public @main(%x: tensor<256x{name}>) -> tensor<256xf32> {{
+        %s = stablehlo.constant dense<0.125> : tensor<f32>
+        %y = scalify.dequantize %x, %s : tensor<256x{name}> -> tensor<256xf32>
+        return %y : tensor<256xf32>
+      }}"""
+    (result,) = compile_text(text, compileFrom="precision").run([x])
+    np.testing.assert_array_equal(np.asarray(result), x.astype(np.float32) * np.float32(0.125))
