@@ -42,8 +42,10 @@ class _Entry:
 
 def _prepare(leaf: Any, aval: Any) -> Any:
     """Returns what the runtime takes for a leaf of the type that was compiled for."""
+    if isinstance(leaf, _runtime.Array):
+        return leaf
     leaf = to_physical(leaf)
-    if isinstance(leaf, (_runtime.Array, jax.Array)):
+    if isinstance(leaf, jax.Array):
         return leaf
     if isinstance(leaf, np.ndarray) and leaf.dtype == aval.dtype:
         return leaf
@@ -52,6 +54,8 @@ def _prepare(leaf: Any, aval: Any) -> Any:
 
 
 def _finish(output: Any, impl: str | None, as_jax: bool) -> Any:
+    if isinstance(output, _runtime.Array) and impl is None:
+        return output
     if impl is None and as_jax and isinstance(output, np.ndarray):
         return jax.numpy.asarray(output)
     return to_logical(output, impl)

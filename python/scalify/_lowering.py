@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
 
+from scalify import _runtime
+
 __all__ = ["Arguments", "Lowered", "Signature", "abstract", "to_logical", "to_physical"]
 
 # Locations shall lead to the user's lines, not to ours.
@@ -178,6 +180,8 @@ def _infer_statics(
 
 def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
     """Returns shape, dtype and weakness of an array or Python number, as JAX sees them."""
+    if isinstance(leaf, _runtime.Array):
+        return leaf.shape, leaf.dtype, False
     if isinstance(leaf, np.ndarray):
         return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype), False
     if isinstance(leaf, (bool, int, float, complex)):

@@ -1,0 +1,96 @@
+"""The example's training step, compiled: against jax.jit, and what its report promises."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import scalify
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "llama"))
+
+import data
+import model
+import optimizer
+from config import ModelConfig, TrainConfig
+
+SIZES: dict[str, dict[str, Any]] = {
+    "f32": {"layers": 2},
+    "bf16": {"layers": 2, "dtype": "bfloat16"},
+    "odd": {"layers": 3, "dim": 80, "heads": 5, "kv_heads": 1, "ffn": 200, "seq": 48},
+}
+
+
+def setting(sizes: str) -> tuple[Any, Any, np.ndarray]:
+    """Returns the step, its initial state, and batches."""
+    cfg, plan = ModelConfig(**SIZES[sizes]), TrainConfig()
+    adamw = optimizer.make_optimizer(plan)
+    params = model.init(jax.random.key(0), cfg)
+    batches = data.train_batches(data.load(), 20, 8, cfg.seq, seed=0)
+    return optimizer.make_step(cfg, adamw), (params, adamw.init(params)), batches
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_recipe_none_follows_jax(sizes: str) -> None:
+    step, state, batches = setting(sizes)
+    reference = jax.jit(step)
+    compiled = scalify.jit(step, recipe="none", donate_argnums=(0, 1))
+    theirs, ours = state, state
+    for batch in batches:
+        *theirs, want = reference(*theirs, batch)
+        *ours, got = compiled(*ours, batch)
+        assert abs(float(got) - float(want)) <= 1e-4 * float(want)
+
+    # One step from equal, warm state: before, Adam's update is a sign.
+    warm = jax.tree.map(np.asarray, tuple(theirs))
+    wants = jax.tree.leaves(reference(*warm, batches[0]))
+    gots = jax.tree.leaves(compiled(*warm, batches[0]))
+    for want, got in zip(wants, gots, strict=True):
+        wide = np.asarray(want, np.float64)
+        assert np.max(np.abs(wide - np.asarray(got, np.float64))) <= 1e-3 * np.max(np.abs(wide))
+
+
+def test_fp8_casts_what_the_recipe_wants_and_each_value_once() -> None:
+    step, state, batches = setting("f32")
+    compiled = scalify.jit(step, recipe="fp8", strict=True, donate_argnums=(0, 1))
+    losses = []
+    for batch in batches:
+        *state, loss = compiled(*state, batch)
+        losses.append(float(loss))
+    assert losses[-1] < losses[0] - 0.5
+
+    report = compiled.report()
+    layers = SIZES["f32"]["layers"]
+    fp8 = [row for row in report.dots() if "f8" in row["format"]]
+    wide = [row for row in report.dots() if "f8" not in row["format"]]
+    # Seven linear layers with two gradients each; two attention dots likewise, and the head.
+    assert len(fp8) == 21 * layers and len(wide) == 6 * layers + 3
+    assert all(row["reason"].startswith("stays wide: ") for row in wide)
+    assert all(row["location"] for row in report.dots())
+    # Seven weights and four activations forward, and the gradients of seven outputs.
+    casts = report.casts()
+    assert sum(row["format"] == "f8E4M3FN" for row in casts) == 11 * layers
+    assert sum(row["format"] == "f8E5M2" for row in casts) == 7 * layers
+    # No scale is measured in the step.
+    assert all(isinstance(row["scale"], int) for row in casts)
+    health = compiled.health()
+    assert sorted(row["cast"] for row in health) == sorted(row["cast"] for row in casts)
+    assert sum(row["saturated"] for row in health) == 0
+    assert sum(row["flushed"] for row in health) < 0.01 * sum(row["elements"] for row in health)
+
+
+def test_fp8_of_our_runtime_is_fp8_of_xla() -> None:
+    step, state, batches = setting("f32")
+    scales = scalify.measure((*state, batches[0]))
+    compiled = scalify.jit(step, recipe="fp8", scales=scales, donate_argnums=(0, 1))
+    rewritten = scalify.transform(step, recipe="fp8", scales=scales, donate_argnums=(0, 1))
+    theirs = ours = jax.tree.map(np.asarray, state)
+    for batch in batches[:5]:
+        *theirs, want = rewritten(*theirs, batch)
+        *ours, got = compiled(*ours, batch)
+        assert abs(float(got) - float(want)) <= 1e-3 * float(want)
