@@ -40,8 +40,7 @@ Attribute RaggedDotDimensionNumbersAttr::parse(AsmParser &parser, Type) {
            {"rhs_contracting_dimensions",
             [&] { return parseDims(parser, rhsContract); }},
            {"lhs_ragged_dimensions", [&] { return parseDims(parser, ragged); }},
-           {"rhs_group_dimensions",
-            [&] { return parseDims(parser, group); }}}))
+           {"rhs_group_dimensions", [&] { return parseDims(parser, group); }}}))
     return {};
   return get(parser.getContext(), lhsBatch, rhsBatch, lhsContract, rhsContract,
              ragged, group);

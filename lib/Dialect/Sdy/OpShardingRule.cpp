@@ -119,9 +119,9 @@ static ParseResult parseFactorSet(AsmParser &parser,
                                   SmallVectorImpl<int64_t> &factors) {
   if (parser.parseEqual())
     return failure();
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Braces,
-      [&] { return parseFactors(parser, factors); });
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces, [&] {
+    return parseFactors(parser, factors);
+  });
 }
 
 Attribute OpShardingRuleAttr::parse(AsmParser &parser, Type) {
@@ -142,8 +142,8 @@ Attribute OpShardingRuleAttr::parse(AsmParser &parser, Type) {
         : keyword == "blocked_propagation" ? &blocked
                                            : nullptr;
     if (!set) {
-      parser.emitError(loc) << "unexpected '" << keyword
-                            << "' in a sharding rule";
+      parser.emitError(loc)
+          << "unexpected '" << keyword << "' in a sharding rule";
       return {};
     }
     if (parseFactorSet(parser, *set))

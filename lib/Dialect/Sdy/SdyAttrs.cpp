@@ -89,9 +89,9 @@ void MeshAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-LogicalResult
-MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                 ArrayRef<MeshAxisAttr> axes, ArrayRef<int64_t> deviceIds) {
+LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<MeshAxisAttr> axes,
+                               ArrayRef<int64_t> deviceIds) {
   llvm::StringSet<> names;
   int64_t size = 1;
   for (MeshAxisAttr axis : axes) {
@@ -244,10 +244,9 @@ void TensorShardingAttr::print(AsmPrinter &printer) const {
   printer << ", [";
   printList(printer, getDimShardings());
   printer << ']';
-  for (auto [name, axes] :
-       {std::pair<StringRef, ArrayRef<AxisRefAttr>>{"replicated",
-                                                    getReplicatedAxes()},
-        {"unreduced", getUnreducedAxes()}}) {
+  for (auto [name, axes] : {std::pair<StringRef, ArrayRef<AxisRefAttr>>{
+                                "replicated", getReplicatedAxes()},
+                            {"unreduced", getUnreducedAxes()}}) {
     if (axes.empty())
       continue;
     printer << ", " << name << "={";

@@ -8,8 +8,7 @@
 using namespace mlir;
 using namespace scalify::sdy;
 
-LogicalResult
-ShardingConstraintOp::verifySymbolUses(SymbolTableCollection &) {
+LogicalResult ShardingConstraintOp::verifySymbolUses(SymbolTableCollection &) {
   return getSharding().verifyFor(*this, getType(),
                                  [&] { return emitOpError(); });
 }
@@ -78,20 +77,19 @@ static LogicalResult checkLocalType(ManualComputationOp op, StringRef what,
 
 LogicalResult ManualComputationOp::verifySymbolUses(SymbolTableCollection &) {
   Block &body = getBody().front();
-  for (auto [index, entry] : llvm::enumerate(
-           llvm::zip(getOperandTypes(), body.getArgumentTypes(),
-                     getInShardings().getShardings()))) {
+  for (auto [index, entry] :
+       llvm::enumerate(llvm::zip(getOperandTypes(), body.getArgumentTypes(),
+                                 getInShardings().getShardings()))) {
     auto [global, local, sharding] = entry;
-    if (failed(checkLocalType(*this, "operand", index, global, local,
-                              sharding)))
+    if (failed(
+            checkLocalType(*this, "operand", index, global, local, sharding)))
       return failure();
   }
   for (auto [index, entry] : llvm::enumerate(
            llvm::zip(getResultTypes(), body.back().getOperandTypes(),
                      getOutShardings().getShardings()))) {
     auto [global, local, sharding] = entry;
-    if (failed(
-            checkLocalType(*this, "result", index, global, local, sharding)))
+    if (failed(checkLocalType(*this, "result", index, global, local, sharding)))
       return failure();
   }
   return success();
@@ -134,8 +132,8 @@ ParseResult ManualComputationOp::parse(OpAsmParser &parser,
       parseShardings(parser, "out_shardings", props.out_shardings) ||
       parser.parseKeyword("manual_axes") || parser.parseEqual())
     return failure();
-  props.manual_axes = dyn_cast_or_null<ManualAxesAttr>(
-      ManualAxesAttr::parse(parser, Type()));
+  props.manual_axes =
+      dyn_cast_or_null<ManualAxesAttr>(ManualAxesAttr::parse(parser, Type()));
   if (!props.manual_axes ||
       parser.parseArgumentList(arguments, AsmParser::Delimiter::Paren,
                                /*allowType=*/true) ||

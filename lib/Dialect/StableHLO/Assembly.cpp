@@ -22,8 +22,8 @@ static ParseResult assignFunctionType(OpAsmParser &parser, SMLoc loc,
            << "expected " << operands.size() << " operand types but got "
            << type.getNumInputs();
   if (type.getNumResults() != 1)
-    return parser.emitError(loc) << "expected one result type but got "
-                                 << type.getNumResults();
+    return parser.emitError(loc)
+           << "expected one result type but got " << type.getNumResults();
   for (auto [operand, input] : llvm::zip(operands, type.getInputs()))
     *operand = input;
   result = type.getResult(0);
@@ -66,8 +66,8 @@ ParseResult parseComplexOpType(OpAsmParser &parser, Type &lhs, Type &rhs,
   if (auto function = dyn_cast<FunctionType>(type))
     return assignFunctionType(parser, loc, function, {&lhs, &rhs}, result);
   auto tensor = dyn_cast<ShapedType>(type);
-  auto element = tensor ? dyn_cast<ComplexType>(tensor.getElementType())
-                        : ComplexType();
+  auto element =
+      tensor ? dyn_cast<ComplexType>(tensor.getElementType()) : ComplexType();
   if (!element)
     return parser.emitError(loc) << "expected a tensor of complex numbers but "
                                     "got "
@@ -125,8 +125,8 @@ ParseResult parsePairwiseOpType(OpAsmParser &parser,
   return success();
 }
 
-void printPairwiseOpType(OpAsmPrinter &printer, Operation *,
-                         TypeRange operands, TypeRange) {
+void printPairwiseOpType(OpAsmPrinter &printer, Operation *, TypeRange operands,
+                         TypeRange) {
   llvm::interleaveComma(operands, printer);
 }
 
@@ -186,8 +186,8 @@ void printSliceRanges(OpAsmPrinter &printer, Operation *,
   printer << '[';
   // The lists differ in length only in ops that do not verify.
   llvm::interleaveComma(
-      llvm::seq<size_t>(0, std::min({starts.size(), limits.size(),
-                                     strides.size()})),
+      llvm::seq<size_t>(
+          0, std::min({starts.size(), limits.size(), strides.size()})),
       printer, [&](size_t i) {
         printer << starts[i] << ':' << limits[i];
         if (strides[i] != 1)

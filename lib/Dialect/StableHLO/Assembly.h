@@ -19,8 +19,9 @@ mlir::ParseResult parseSameTypes(mlir::OpAsmParser &parser,
 void printSameTypes(mlir::OpAsmPrinter &printer,
                     llvm::ArrayRef<mlir::Type> operands, mlir::Type result);
 
-inline mlir::ParseResult parseSameOperandsAndResultType(
-    mlir::OpAsmParser &parser, mlir::Type &operand, mlir::Type &result) {
+inline mlir::ParseResult
+parseSameOperandsAndResultType(mlir::OpAsmParser &parser, mlir::Type &operand,
+                               mlir::Type &result) {
   return parseSameTypes(parser, {&operand}, result);
 }
 inline mlir::ParseResult
@@ -53,16 +54,15 @@ inline void printSameOperandsAndResultType(mlir::OpAsmPrinter &printer,
 }
 
 /// `tensor<4xcomplex<f32>>`: the operand types are the parts of the result's.
-mlir::ParseResult parseComplexOpType(mlir::OpAsmParser &parser,
-                                     mlir::Type &lhs, mlir::Type &rhs,
-                                     mlir::Type &result);
+mlir::ParseResult parseComplexOpType(mlir::OpAsmParser &parser, mlir::Type &lhs,
+                                     mlir::Type &rhs, mlir::Type &result);
 void printComplexOpType(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                         mlir::Type lhs, mlir::Type rhs, mlir::Type result);
 
 /// `tensor<4xi1>, tensor<4xf32>`: the predicate's type, then the values'.
-mlir::ParseResult parseSelectOpType(mlir::OpAsmParser &parser,
-                                    mlir::Type &pred, mlir::Type &onTrue,
-                                    mlir::Type &onFalse, mlir::Type &result);
+mlir::ParseResult parseSelectOpType(mlir::OpAsmParser &parser, mlir::Type &pred,
+                                    mlir::Type &onTrue, mlir::Type &onFalse,
+                                    mlir::Type &result);
 void printSelectOpType(mlir::OpAsmPrinter &printer, mlir::Operation *op,
                        mlir::Type pred, mlir::Type onTrue, mlir::Type onFalse,
                        mlir::Type result);

@@ -39,9 +39,9 @@ ParseResult scalify::stablehlo::parseFields(AsmParser &parser,
 ParseResult scalify::stablehlo::parseDims(AsmParser &parser,
                                           SmallVectorImpl<int64_t> &dims) {
   dims.clear();
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Square,
-      [&] { return parser.parseInteger(dims.emplace_back()); });
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parser.parseInteger(dims.emplace_back());
+  });
 }
 
 void FieldPrinter::dims(StringRef name, ArrayRef<int64_t> values) {

@@ -76,9 +76,12 @@ Attribute DotAlgorithmAttr::parse(AsmParser &parser, Type) {
           parser,
           {{"lhs_precision_type", [&] { return parser.parseType(lhs); }},
            {"rhs_precision_type", [&] { return parser.parseType(rhs); }},
-           {"accumulation_type", [&] { return parser.parseType(accumulation); }},
-           {"lhs_component_count", [&] { return parser.parseInteger(lhsCount); }},
-           {"rhs_component_count", [&] { return parser.parseInteger(rhsCount); }},
+           {"accumulation_type",
+            [&] { return parser.parseType(accumulation); }},
+           {"lhs_component_count",
+            [&] { return parser.parseInteger(lhsCount); }},
+           {"rhs_component_count",
+            [&] { return parser.parseInteger(rhsCount); }},
            {"num_primitive_operations",
             [&] { return parser.parseInteger(operations); }},
            {"allow_imprecise_accumulation",
@@ -112,18 +115,18 @@ void DotAlgorithmAttr::print(AsmPrinter &printer) const {
 Attribute GatherDimensionNumbersAttr::parse(AsmParser &parser, Type) {
   Dims offset, collapsed, operandBatch, indicesBatch, startIndexMap;
   int64_t indexVectorDim = 0;
-  if (parseFields(
-          parser,
-          {{"offset_dims", [&] { return parseDims(parser, offset); }},
-           {"collapsed_slice_dims",
-            [&] { return parseDims(parser, collapsed); }},
-           {"operand_batching_dims",
-            [&] { return parseDims(parser, operandBatch); }},
-           {"start_indices_batching_dims",
-            [&] { return parseDims(parser, indicesBatch); }},
-           {"start_index_map", [&] { return parseDims(parser, startIndexMap); }},
-           {"index_vector_dim",
-            [&] { return parser.parseInteger(indexVectorDim); }}}))
+  if (parseFields(parser,
+                  {{"offset_dims", [&] { return parseDims(parser, offset); }},
+                   {"collapsed_slice_dims",
+                    [&] { return parseDims(parser, collapsed); }},
+                   {"operand_batching_dims",
+                    [&] { return parseDims(parser, operandBatch); }},
+                   {"start_indices_batching_dims",
+                    [&] { return parseDims(parser, indicesBatch); }},
+                   {"start_index_map",
+                    [&] { return parseDims(parser, startIndexMap); }},
+                   {"index_vector_dim",
+                    [&] { return parser.parseInteger(indexVectorDim); }}}))
     return {};
   return get(parser.getContext(), offset, collapsed, operandBatch, indicesBatch,
              startIndexMap, indexVectorDim);
@@ -142,18 +145,19 @@ void GatherDimensionNumbersAttr::print(AsmPrinter &printer) const {
 Attribute ScatterDimensionNumbersAttr::parse(AsmParser &parser, Type) {
   Dims window, inserted, inputBatch, indicesBatch, toOperand;
   int64_t indexVectorDim = 0;
-  if (parseFields(
-          parser,
-          {{"update_window_dims", [&] { return parseDims(parser, window); }},
-           {"inserted_window_dims", [&] { return parseDims(parser, inserted); }},
-           {"input_batching_dims",
-            [&] { return parseDims(parser, inputBatch); }},
-           {"scatter_indices_batching_dims",
-            [&] { return parseDims(parser, indicesBatch); }},
-           {"scatter_dims_to_operand_dims",
-            [&] { return parseDims(parser, toOperand); }},
-           {"index_vector_dim",
-            [&] { return parser.parseInteger(indexVectorDim); }}}))
+  if (parseFields(parser, {{"update_window_dims",
+                            [&] { return parseDims(parser, window); }},
+                           {"inserted_window_dims",
+                            [&] { return parseDims(parser, inserted); }},
+                           {"input_batching_dims",
+                            [&] { return parseDims(parser, inputBatch); }},
+                           {"scatter_indices_batching_dims",
+                            [&] { return parseDims(parser, indicesBatch); }},
+                           {"scatter_dims_to_operand_dims",
+                            [&] { return parseDims(parser, toOperand); }},
+                           {"index_vector_dim", [&] {
+                              return parser.parseInteger(indexVectorDim);
+                            }}}))
     return {};
   return get(parser.getContext(), window, inserted, inputBatch, indicesBatch,
              toOperand, indexVectorDim);
@@ -206,16 +210,16 @@ Attribute ResultAccuracyAttr::parse(AsmParser &parser, Type) {
     parser.emitError(loc, "a result accuracy needs a mode");
     return {};
   }
-  return parser.getChecked<ResultAccuracyAttr>(
-      loc, parser.getContext(), llvm::APFloat(atol), llvm::APFloat(rtol), ulps,
-      mode);
+  return parser.getChecked<ResultAccuracyAttr>(loc, parser.getContext(),
+                                               llvm::APFloat(atol),
+                                               llvm::APFloat(rtol), ulps, mode);
 }
 
 void ResultAccuracyAttr::print(AsmPrinter &printer) const {
   FieldPrinter fields(printer);
-  for (auto [name, value] : {std::pair<StringRef, llvm::APFloat>{
-                                 "atol", getAtol()},
-                             {"rtol", getRtol()}}) {
+  for (auto [name, value] :
+       {std::pair<StringRef, llvm::APFloat>{"atol", getAtol()},
+        {"rtol", getRtol()}}) {
     if (value.isZero())
       continue;
     fields.begin(name);
@@ -233,12 +237,12 @@ void ResultAccuracyAttr::print(AsmPrinter &printer) const {
 Attribute OutputOperandAliasAttr::parse(AsmParser &parser, Type) {
   Dims output, operand;
   int64_t index = 0;
-  if (parseFields(parser, {{"output_tuple_indices",
-                            [&] { return parseDims(parser, output); }},
-                           {"operand_index",
-                            [&] { return parser.parseInteger(index); }},
-                           {"operand_tuple_indices",
-                            [&] { return parseDims(parser, operand); }}}))
+  if (parseFields(
+          parser,
+          {{"output_tuple_indices", [&] { return parseDims(parser, output); }},
+           {"operand_index", [&] { return parser.parseInteger(index); }},
+           {"operand_tuple_indices",
+            [&] { return parseDims(parser, operand); }}}))
     return {};
   return get(parser.getContext(), output, index, operand);
 }

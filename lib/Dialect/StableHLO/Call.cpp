@@ -32,8 +32,8 @@ static LogicalResult checkLayouts(CustomCallOp op, StringRef what,
     auto dims = dyn_cast<DenseIntElementsAttr>(layout);
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!dims || !dims.getElementType().isIndex())
-      return op.emitOpError() << "needs layouts of index elements but got "
-                              << layout;
+      return op.emitOpError()
+             << "needs layouts of index elements but got " << layout;
     if (!tensor)
       continue;
     SmallVector<int64_t> order;
@@ -57,8 +57,8 @@ LogicalResult CustomCallOp::verify() {
        failed(checkLayouts(*this, "result", *getResultLayouts(),
                            getResultTypes()))))
     return failure();
-  for (auto alias : getOutputOperandAliases()
-                        .getAsRange<OutputOperandAliasAttr>())
+  for (auto alias :
+       getOutputOperandAliases().getAsRange<OutputOperandAliasAttr>())
     if (alias.getOperandIndex() < 0 ||
         alias.getOperandIndex() >= static_cast<int64_t>(getInputs().size()))
       return emitOpError() << "aliases operand " << alias.getOperandIndex()
@@ -112,8 +112,7 @@ ParseResult CompositeOp::parse(OpAsmParser &parser, OperationState &result) {
   }
   if (parser.parseOptionalAttrDict(result.attributes) ||
       parser.parseColonType(type) ||
-      parser.resolveOperands(operands, type.getInputs(), loc,
-                             result.operands))
+      parser.resolveOperands(operands, type.getInputs(), loc, result.operands))
     return failure();
   result.attributes.set("name", name);
   result.addTypes(type.getResults());
@@ -127,9 +126,8 @@ void CompositeOp::print(OpAsmPrinter &printer) {
     printer << ' ' << getInputs();
   if (!getCompositeRegions().empty()) {
     printer << " (";
-    llvm::interleaveComma(getCompositeRegions(), printer, [&](Region &region) {
-      printer.printRegion(region);
-    });
+    llvm::interleaveComma(getCompositeRegions(), printer,
+                          [&](Region &region) { printer.printRegion(region); });
     printer << ')';
   }
   SmallVector<StringRef> hidden{"name"};

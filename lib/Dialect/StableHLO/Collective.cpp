@@ -12,8 +12,8 @@ using namespace scalify::stablehlo;
 /// Checks that groups are rows of distinct device ids; -1 pads a short row.
 static LogicalResult checkGroups(Operation *op, DenseIntElementsAttr groups) {
   if (groups.getType().getRank() != 2)
-    return op->emitOpError() << "needs replica groups of rank 2 but got "
-                             << groups.getType();
+    return op->emitOpError()
+           << "needs replica groups of rank 2 but got " << groups.getType();
   llvm::DenseSet<int64_t> seen;
   for (int64_t id : groups.getValues<int64_t>()) {
     if (id == -1)
@@ -51,8 +51,8 @@ static Type scalarOf(Type type) {
 LogicalResult AllReduceOp::verify() {
   // all_reduce_c1, all_reduce_c3, all_reduce_c4
   if (failed(checkGroups(*this, getReplicaGroups())) ||
-      failed(checkGlobalIds(*this, getUseGlobalDeviceIds(),
-                            getChannelHandle())))
+      failed(
+          checkGlobalIds(*this, getUseGlobalDeviceIds(), getChannelHandle())))
     return failure();
   // all_reduce_c6, all_reduce_c7
   if (getNumResults() != getOperands().size())
@@ -76,8 +76,8 @@ LogicalResult ReduceScatterOp::verify() {
   int64_t dim = getScatterDimension();
   // reduce_scatter_c3 to c6
   if (failed(checkGroups(*this, getReplicaGroups())) ||
-      failed(checkGlobalIds(*this, getUseGlobalDeviceIds(),
-                            getChannelHandle())))
+      failed(
+          checkGlobalIds(*this, getUseGlobalDeviceIds(), getChannelHandle())))
     return failure();
   // reduce_scatter_c2
   if (failed(checkDims(getLoc(), getOperationName(), "scatter_dimension", dim,
@@ -108,15 +108,15 @@ LogicalResult ReduceScatterOp::verify() {
 LogicalResult AllGatherOp::verify() {
   // all_gather_c2 to c5
   if (failed(checkGroups(*this, getReplicaGroups())) ||
-      failed(checkGlobalIds(*this, getUseGlobalDeviceIds(),
-                            getChannelHandle())))
+      failed(
+          checkGlobalIds(*this, getUseGlobalDeviceIds(), getChannelHandle())))
     return failure();
   if (getNumResults() != getOperands().size())
     return emitOpError() << "needs one result per operand but got "
                          << getNumResults() << " for " << getOperands().size();
   int64_t dim = getAllGatherDim(), group = groupSize(getReplicaGroups());
-  for (auto [from, to] : llvm::zip(getOperands().getTypes(),
-                                   getResultTypes())) {
+  for (auto [from, to] :
+       llvm::zip(getOperands().getTypes(), getResultTypes())) {
     auto operand = cast<RankedTensorType>(from);
     auto result = cast<RankedTensorType>(to);
     // all_gather_c1
@@ -149,12 +149,12 @@ LogicalResult AllToAllOp::verify() {
   if (getNumResults() != getOperands().size())
     return emitOpError() << "needs one result per operand but got "
                          << getNumResults() << " for " << getOperands().size();
-  for (auto [from, to] : llvm::zip(getOperands().getTypes(),
-                                   getResultTypes())) {
+  for (auto [from, to] :
+       llvm::zip(getOperands().getTypes(), getResultTypes())) {
     auto operand = cast<RankedTensorType>(from);
     // all_to_all_c1, all_to_all_c3
-    if (failed(checkDims(getLoc(), getOperationName(), "split_dimension",
-                         split, operand.getRank())) ||
+    if (failed(checkDims(getLoc(), getOperationName(), "split_dimension", split,
+                         operand.getRank())) ||
         failed(checkDims(getLoc(), getOperationName(), "concat_dimension",
                          concat, operand.getRank())))
       return failure();

@@ -34,12 +34,12 @@ LogicalResult WhileOp::verify() {
 void WhileOp::print(OpAsmPrinter &printer) {
   Block &cond = getCond().front();
   printer << '(';
-  llvm::interleaveComma(
-      llvm::zip(cond.getArguments(), getOperands()), printer, [&](auto pair) {
-        printer.printOperand(std::get<0>(pair));
-        printer << " = ";
-        printer.printOperand(std::get<1>(pair));
-      });
+  llvm::interleaveComma(llvm::zip(cond.getArguments(), getOperands()), printer,
+                        [&](auto pair) {
+                          printer.printOperand(std::get<0>(pair));
+                          printer << " = ";
+                          printer.printOperand(std::get<1>(pair));
+                        });
   printer << ')';
   if (getNumOperands() != 0)
     printer << " : " << getOperandTypes();
@@ -58,8 +58,8 @@ ParseResult WhileOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
   SmallVector<OpAsmParser::Argument> arguments;
   auto parsePair = [&]() -> ParseResult {
-    if (parser.parseArgument(arguments.emplace_back()) ||
-        parser.parseEqual() || parser.parseOperand(operands.emplace_back()))
+    if (parser.parseArgument(arguments.emplace_back()) || parser.parseEqual() ||
+        parser.parseOperand(operands.emplace_back()))
       return failure();
     return success();
   };
@@ -110,9 +110,10 @@ LogicalResult IfOp::verify() {
 // OptimizationBarrierOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult OptimizationBarrierOp::inferReturnTypes(
-    MLIRContext *, std::optional<Location>, Adaptor adaptor,
-    SmallVectorImpl<Type> &types) {
+LogicalResult
+OptimizationBarrierOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                        Adaptor adaptor,
+                                        SmallVectorImpl<Type> &types) {
   llvm::append_range(types, adaptor.getOperand().getTypes());
   return success();
 }

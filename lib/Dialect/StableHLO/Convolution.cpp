@@ -24,8 +24,8 @@ LogicalResult ConvolutionOp::verify() {
                       ArrayRef<int64_t> spatial) -> LogicalResult {
     SmallVector<int64_t> all{a, b};
     llvm::append_range(all, spatial);
-    if (failed(checkLength(getLoc(), getOperationName(), what, all.size(),
-                           rank)))
+    if (failed(
+            checkLength(getLoc(), getOperationName(), what, all.size(), rank)))
       return failure();
     return checkDims(getLoc(), getOperationName(), what, all, rank);
   };
@@ -80,8 +80,8 @@ LogicalResult ConvolutionOp::verify() {
   shape[dims.getOutputBatchDimension()] =
       ShapedType::isDynamic(batch) ? batch : batch / batchGroups;
   shape[dims.getOutputFeatureDimension()] = kernelOut;
-  for (auto [dim, size] : llvm::zip(dims.getOutputSpatialDimensions(),
-                                    windowShape(base, *window)))
+  for (auto [dim, size] :
+       llvm::zip(dims.getOutputSpatialDimensions(), windowShape(base, *window)))
     shape[dim] = size;
   if (failed(verifyCompatibleShape(shape, result.getShape())))
     return emitOpError() << "needs a result of shape "

@@ -58,9 +58,9 @@ static ParseResult parseConvDims(AsmParser &parser, StringRef letters,
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
     return failure();
   if (dims.first == -1 || dims.second == -1)
-    return parser.emitError(loc) << "expected dimensions '"
-                                 << letters.take_front() << "' and '"
-                                 << letters.drop_front() << "'";
+    return parser.emitError(loc)
+           << "expected dimensions '" << letters.take_front() << "' and '"
+           << letters.drop_front() << "'";
   llvm::sort(spatial);
   for (auto [index, pair] : llvm::enumerate(spatial)) {
     if (pair.first != static_cast<int64_t>(index))
@@ -172,9 +172,9 @@ static ParseResult parsePadding(AsmParser &parser,
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parsePair))
     return failure();
-  auto type = RankedTensorType::get(
-      {static_cast<int64_t>(values.size() / 2), 2},
-      parser.getBuilder().getI64Type());
+  auto type =
+      RankedTensorType::get({static_cast<int64_t>(values.size() / 2), 2},
+                            parser.getBuilder().getI64Type());
   padding = DenseIntElementsAttr::get(type, values);
   return success();
 }
@@ -207,8 +207,7 @@ ParseResult parseWindowAttributes(OpAsmParser &parser,
   StringRef keyword;
   SMLoc loc = parser.getCurrentLocation();
   while (succeeded(parser.parseOptionalKeyword(
-      &keyword,
-      {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"}))) {
+      &keyword, {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"}))) {
     ParseResult parsed = parser.parseEqual();
     auto parseOnce = [&](auto &attr, auto parse) -> ParseResult {
       if (attr)

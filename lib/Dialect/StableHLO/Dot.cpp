@@ -58,8 +58,8 @@ LogicalResult DotGeneralOp::verify() {
     return failure();
   // dot_general_c9, dot_general_c10
   if (failed(checkPairs(*this, "batching", lhs, rhs, lhsBatch, rhsBatch)) ||
-      failed(checkPairs(*this, "contracting", lhs, rhs, lhsContract,
-                        rhsContract)))
+      failed(
+          checkPairs(*this, "contracting", lhs, rhs, lhsContract, rhsContract)))
     return failure();
   // dot_general_c11
   if (getPrecisionConfig() && !getPrecisionConfig()->empty() &&

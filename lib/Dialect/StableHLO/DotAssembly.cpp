@@ -10,9 +10,9 @@ namespace scalify::stablehlo {
 
 static ParseResult parseDimList(AsmParser &parser,
                                 SmallVectorImpl<int64_t> &dims) {
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Square,
-      [&] { return parser.parseInteger(dims.emplace_back()); });
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parser.parseInteger(dims.emplace_back());
+  });
 }
 
 static ParseResult parseDimPair(AsmParser &parser,

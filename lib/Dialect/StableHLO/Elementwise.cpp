@@ -51,14 +51,15 @@ LogicalResult IsFiniteOp::inferReturnTypes(MLIRContext *context,
                                            std::optional<Location>,
                                            Adaptor adaptor,
                                            SmallVectorImpl<Type> &types) {
-  types.push_back(withElementType(adaptor.getX().getType(),
-                                  IntegerType::get(context, 1)));
+  types.push_back(
+      withElementType(adaptor.getX().getType(), IntegerType::get(context, 1)));
   return success();
 }
 
-LogicalResult ReducePrecisionOp::inferReturnTypes(
-    MLIRContext *, std::optional<Location>, Adaptor adaptor,
-    SmallVectorImpl<Type> &types) {
+LogicalResult
+ReducePrecisionOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                    Adaptor adaptor,
+                                    SmallVectorImpl<Type> &types) {
   types.push_back(adaptor.getOperand().getType());
   return success();
 }
@@ -70,8 +71,7 @@ void ConvertOp::build(OpBuilder &builder, OperationState &state, Value operand,
 }
 
 LogicalResult UniformQuantizeOp::verify() {
-  auto quantized =
-      cast<quant::QuantizedType>(getElementTypeOrSelf(getType()));
+  auto quantized = cast<quant::QuantizedType>(getElementTypeOrSelf(getType()));
   Type element = getElementTypeOrSelf(getOperand().getType());
   // uniform_quantize_c2; from one quantized type to another is a requantize.
   if (isa<FloatType>(element) && quantized.getExpressedType() != element)
@@ -81,12 +81,12 @@ LogicalResult UniformQuantizeOp::verify() {
 }
 
 LogicalResult UniformDequantizeOp::verify() {
-  auto quantized = cast<quant::QuantizedType>(
-      getElementTypeOrSelf(getOperand().getType()));
+  auto quantized =
+      cast<quant::QuantizedType>(getElementTypeOrSelf(getOperand().getType()));
   // uniform_dequantize_c2
   if (quantized.getExpressedType() != getElementTypeOrSelf(getType()))
-    return emitOpError() << "needs a result of " <<
-           quantized.getExpressedType() << " but got " << getType();
+    return emitOpError() << "needs a result of " << quantized.getExpressedType()
+                         << " but got " << getType();
   return success();
 }
 
@@ -178,8 +178,8 @@ LogicalResult ClampOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
 }
 
 LogicalResult ClampOp::verify() {
-  for (auto [name, bound] : {std::pair<StringRef, Value>{"min", getMin()},
-                             {"max", getMax()}}) {
+  for (auto [name, bound] :
+       {std::pair<StringRef, Value>{"min", getMin()}, {"max", getMax()}}) {
     auto type = cast<RankedTensorType>(bound.getType());
     // clamp_c1, clamp_c2
     if (type.getRank() != 0 &&

@@ -25,8 +25,8 @@ DEFINE_COMPATIBLE(GatherOp)
 static LogicalResult checkStartIndices(std::optional<Location> location,
                                        StringRef opName, ValueRange starts,
                                        int64_t rank) {
-  if (failed(checkLength(location, opName, "start indices", starts.size(),
-                         rank)))
+  if (failed(
+          checkLength(location, opName, "start indices", starts.size(), rank)))
     return failure();
   if (!starts.empty() && !llvm::all_equal(starts.getTypes()))
     return emitOptionalError(location, "'", opName,
@@ -77,8 +77,8 @@ LogicalResult DynamicUpdateSliceOp::inferReturnTypes(
                                adaptor.getStartIndices(), operand.getRank())))
     return failure();
   // dynamic_update_slice_c6
-  for (auto [dim, sizes] : llvm::enumerate(
-           llvm::zip(operand.getShape(), update.getShape()))) {
+  for (auto [dim, sizes] :
+       llvm::enumerate(llvm::zip(operand.getShape(), update.getShape()))) {
     auto [whole, part] = sizes;
     if (ShapedType::isStatic(whole) && ShapedType::isStatic(part) &&
         part > whole)
@@ -140,21 +140,22 @@ LogicalResult IndexedDims::checkBatch(RankedTensorType full,
     return failure();
   // gather_c15, scatter_c16
   if (llvm::is_contained(indicesBatch, indexVectorDim))
-    return emitOptionalError(location, "'", opName, "' op has index_vector_dim ",
-                             indexVectorDim, " among its batching dimensions");
+    return emitOptionalError(location, "'", opName,
+                             "' op has index_vector_dim ", indexVectorDim,
+                             " among its batching dimensions");
   // gather_c16, scatter_c17
   if (fullBatch.size() != indicesBatch.size())
-    return emitOptionalError(location, "'", opName, "' op needs as many "
+    return emitOptionalError(location, "'", opName,
+                             "' op needs as many "
                              "batching dimensions of the indices as of the "
                              "operand but got ",
                              indicesBatch.size(), " and ", fullBatch.size());
   // gather_c17, scatter_c18
   for (auto [i, f] : llvm::zip(indicesBatch, fullBatch))
     if (!sizesAgree(indices.getDimSize(i), full.getDimSize(f)))
-      return emitOptionalError(location, "'", opName,
-                               "' op has batching dimensions of sizes ",
-                               full.getDimSize(f), " and ",
-                               indices.getDimSize(i));
+      return emitOptionalError(
+          location, "'", opName, "' op has batching dimensions of sizes ",
+          full.getDimSize(f), " and ", indices.getDimSize(i));
   return success();
 }
 
@@ -174,8 +175,8 @@ LogicalResult IndexedDims::check(RankedTensorType full,
     return failure();
   // gather_c4, gather_c5, scatter_c7, scatter_c8
   if (failed(checkSorted("window dimensions", window)) ||
-      failed(checkDims(location, opName, "window dimension", window,
-                       slicedRank)))
+      failed(
+          checkDims(location, opName, "window dimension", window, slicedRank)))
     return failure();
   // gather_c6 to c8, c10, c11; scatter_c9 to c13
   SmallVector<int64_t> absent(dropped);
@@ -192,8 +193,10 @@ LogicalResult IndexedDims::check(RankedTensorType full,
                        : 1;
   if (!sizesAgree(length, indexMap.size()))
     return emitOptionalError(location, "'", opName, "' op maps ",
-                             indexMap.size(), " indices but its index vectors "
-                             "have ", length);
+                             indexMap.size(),
+                             " indices but its index vectors "
+                             "have ",
+                             length);
   // gather_c18, gather_c19, scatter_c20, scatter_c21
   SmallVector<int64_t> mapped(indexMap);
   llvm::append_range(mapped, fullBatch);
@@ -201,8 +204,7 @@ LogicalResult IndexedDims::check(RankedTensorType full,
                    full.getRank());
 }
 
-SmallVector<int64_t>
-IndexedDims::batchSizes(RankedTensorType indices) const {
+SmallVector<int64_t> IndexedDims::batchSizes(RankedTensorType indices) const {
   SmallVector<int64_t> sizes;
   for (auto [dim, size] : llvm::enumerate(indices.getShape()))
     if (static_cast<int64_t>(dim) != indexVectorDim)
@@ -266,8 +268,7 @@ static LogicalResult checkUpdates(ScatterOp op, const IndexedDims &dims,
   SmallVector<int64_t> batch = dims.batchSizes(indices);
   if (failed(checkLength(op.getLoc(), op.getOperationName(),
                          "updates' dimensions",
-                         batch.size() + dims.window.size(),
-                         updates.getRank())))
+                         batch.size() + dims.window.size(), updates.getRank())))
     return failure();
   SmallVector<int64_t> bounds;
   for (auto [dim, size] : llvm::enumerate(input.getShape()))

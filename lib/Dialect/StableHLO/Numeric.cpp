@@ -49,8 +49,8 @@ LogicalResult FftOp::verify() {
     expected.back() = half;
   if (failed(verifyCompatibleShape(expected, operand.getShape())) ||
       failed(verifyCompatibleShape(to, result.getShape())))
-    return emitOpError() << "has lengths that do not fit " << operand
-                         << " and " << result;
+    return emitOpError() << "has lengths that do not fit " << operand << " and "
+                         << result;
   return success();
 }
 
@@ -105,9 +105,8 @@ static LogicalResult checkStatistics(Operation *op, Value operand,
     auto statistic = cast<RankedTensorType>(other);
     if (statistic.getRank() != 1 ||
         !sizesAgree(statistic.getDimSize(0), type.getDimSize(feature)))
-      return op->emitOpError()
-             << "needs one element per feature of " << type << " but got "
-             << statistic;
+      return op->emitOpError() << "needs one element per feature of " << type
+                               << " but got " << statistic;
   }
   return success();
 }
@@ -115,8 +114,8 @@ static LogicalResult checkStatistics(Operation *op, Value operand,
 /// Checks that a result has the operand's type.
 static LogicalResult checkNormalised(Operation *op, Value operand,
                                      Value result) {
-  if (scalify::stablehlo::detail::areCompatibleTypes(TypeRange{operand.getType()},
-                                 TypeRange{result.getType()}))
+  if (scalify::stablehlo::detail::areCompatibleTypes(
+          TypeRange{operand.getType()}, TypeRange{result.getType()}))
     return success();
   return op->emitOpError() << "needs a result of type " << operand.getType()
                            << " but got " << result.getType();

@@ -62,11 +62,10 @@ LogicalResult ReduceOp::verify() {
     auto resultType = cast<RankedTensorType>(result);
     if (failed(verifyCompatibleShape(shape, resultType.getShape())))
       return emitOpError() << "needs a result of shape "
-                           << RankedTensorType::get(
-                                  shape, resultType.getElementType())
+                           << RankedTensorType::get(shape,
+                                                    resultType.getElementType())
                            << " but got " << resultType;
-    scalars.push_back(
-        RankedTensorType::get({}, resultType.getElementType()));
+    scalars.push_back(RankedTensorType::get({}, resultType.getElementType()));
   }
   // reduce_c6
   return checkReducer(*this, getBody(), scalars);
@@ -88,9 +87,9 @@ LogicalResult ReduceWindowOp::verify() {
                          getWindowDimensions().size(), first.getRank())))
     return failure();
   // reduce_window_c5 to c12
-  auto window = readWindow(
-      *this, {getWindowDimensions(), getWindowStrides(), getPadding(),
-              getBaseDilations(), getWindowDilations()});
+  auto window = readWindow(*this, {getWindowDimensions(), getWindowStrides(),
+                                   getPadding(), getBaseDilations(),
+                                   getWindowDilations()});
   if (failed(window))
     return failure();
   SmallVector<int64_t> shape = windowShape(first.getShape(), *window);
@@ -108,8 +107,8 @@ LogicalResult ReduceWindowOp::verify() {
     auto resultType = cast<RankedTensorType>(result);
     if (failed(verifyCompatibleShape(shape, resultType.getShape())))
       return emitOpError() << "needs a result of shape "
-                           << RankedTensorType::get(
-                                  shape, resultType.getElementType())
+                           << RankedTensorType::get(shape,
+                                                    resultType.getElementType())
                            << " but got " << resultType;
     scalars.push_back(RankedTensorType::get({}, resultType.getElementType()));
   }
@@ -185,8 +184,7 @@ LogicalResult SortOp::verify() {
 LogicalResult MapOp::verify() {
   auto result = cast<RankedTensorType>(getType());
   // map_c3
-  if (!llvm::equal(getDimensions(),
-                   llvm::seq<int64_t>(0, result.getRank())))
+  if (!llvm::equal(getDimensions(), llvm::seq<int64_t>(0, result.getRank())))
     return emitOpError() << "needs dimensions 0 to " << result.getRank() - 1
                          << " in order";
   SmallVector<Type> scalars;

@@ -28,8 +28,8 @@ static Operation *compactBody(ReduceOp op) {
       inner.getNumRegions() != 0 || inner.getNumResults() != 1 ||
       inner.getNumOperands() != 2 || !inner.getAttrs().empty())
     return nullptr;
-  Type scalar = RankedTensorType::get(
-      {}, getElementTypeOrSelf(op.getInputs().front()));
+  Type scalar =
+      RankedTensorType::get({}, getElementTypeOrSelf(op.getInputs().front()));
   if (!llvm::equal(block.getArguments(), inner.getOperands()) ||
       !llvm::equal(inner.getResults(), end.getOperands()) ||
       inner.getResult(0).getType() != scalar ||

@@ -20,9 +20,8 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 void ConstantOp::getAsmResultNames(
     function_ref<void(Value, StringRef)> setName) {
-  setName(getOutput(), isa<IntegerType>(getElementTypeOrSelf(getOutput()))
-                           ? "c"
-                           : "cst");
+  setName(getOutput(),
+          isa<IntegerType>(getElementTypeOrSelf(getOutput())) ? "c" : "cst");
 }
 
 LogicalResult ConstantOp::inferReturnTypes(MLIRContext *,
@@ -183,8 +182,8 @@ LogicalResult BitcastConvertOp::verify() {
   ArrayRef<int64_t> narrowShape = narrow.getShape();
   bool legal = std::max(from, to) == ratio * std::min(from, to);
   if (from != to) {
-    legal = legal && !narrowShape.empty() &&
-            sizesAgree(narrowShape.back(), ratio);
+    legal =
+        legal && !narrowShape.empty() && sizesAgree(narrowShape.back(), ratio);
     narrowShape = narrowShape.drop_back(narrowShape.empty() ? 0 : 1);
   }
   if (!legal || failed(verifyCompatibleShape(wide.getShape(), narrowShape)))
@@ -218,8 +217,7 @@ LogicalResult BroadcastOp::inferReturnTypes(MLIRContext *,
   for (int64_t size : shape)
     if (size < 0)
       return emitOptionalError(location, "'", getOperationName(),
-                               "' op needs sizes of at least 0 but got ",
-                               size);
+                               "' op needs sizes of at least 0 but got ", size);
   llvm::append_range(shape, operand.getShape());
   types.push_back(RankedTensorType::get(shape, operand.getElementType()));
   return success();
@@ -256,8 +254,10 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *,
   StringRef name = getOperationName();
   int64_t rank = operand.getRank();
   // slice_c2
-  if (failed(checkLength(location, name, "start_indices", starts.size(), rank)) ||
-      failed(checkLength(location, name, "limit_indices", limits.size(), rank)) ||
+  if (failed(
+          checkLength(location, name, "start_indices", starts.size(), rank)) ||
+      failed(
+          checkLength(location, name, "limit_indices", limits.size(), rank)) ||
       failed(checkLength(location, name, "strides", strides.size(), rank)))
     return failure();
   SmallVector<int64_t> shape;
@@ -284,8 +284,7 @@ LogicalResult ConcatenateOp::inferReturnTypes(MLIRContext *,
   if (adaptor.getInputs().empty())
     return emitOptionalError(location, "'", getOperationName(),
                              "' op needs at least one operand");
-  auto first =
-      cast<RankedTensorType>(adaptor.getInputs().front().getType());
+  auto first = cast<RankedTensorType>(adaptor.getInputs().front().getType());
   int64_t dimension = adaptor.getDimension();
   // concatenate_c4
   if (failed(checkDims(location, getOperationName(), "dimension", dimension,
@@ -298,8 +297,8 @@ LogicalResult ConcatenateOp::inferReturnTypes(MLIRContext *,
     bool agrees = other.getRank() == first.getRank() &&
                   other.getElementType() == first.getElementType();
     for (int64_t dim = 0; agrees && dim < first.getRank(); ++dim)
-      agrees = dim == dimension ||
-               sizesAgree(shape[dim], other.getDimSize(dim));
+      agrees =
+          dim == dimension || sizesAgree(shape[dim], other.getDimSize(dim));
     if (!agrees)
       return emitOptionalError(location, "'", getOperationName(),
                                "' op cannot join ", first, " and ", other,

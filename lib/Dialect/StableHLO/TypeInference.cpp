@@ -25,8 +25,8 @@ LogicalResult scalify::stablehlo::detail::inferElementwiseType(
       if (ShapedType::isStatic(dim) && ShapedType::isStatic(size) &&
           dim != size)
         return emitOptionalError(location, opName,
-                                 " needs operands of one shape but got ",
-                                 first, " and ", type);
+                                 " needs operands of one shape but got ", first,
+                                 " and ", type);
       if (ShapedType::isDynamic(dim))
         dim = size;
     }

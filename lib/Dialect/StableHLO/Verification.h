@@ -30,8 +30,7 @@ inline bool sizesAgree(int64_t a, int64_t b) {
 
 /// Checks a region's one block: its argument types and what it returns.
 llvm::LogicalResult checkRegion(mlir::Operation *op, mlir::Region &region,
-                                llvm::StringRef what,
-                                mlir::TypeRange arguments,
+                                llvm::StringRef what, mlir::TypeRange arguments,
                                 mlir::TypeRange results);
 
 /// Checks that a region combines two groups of scalars into one.

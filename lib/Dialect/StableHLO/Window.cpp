@@ -23,15 +23,13 @@ int64_t WindowDim::positions(int64_t base) const {
 FailureOr<SmallVector<WindowDim>>
 scalify::stablehlo::readWindow(Operation *op, const WindowAttrs &attrs) {
   SmallVector<WindowDim> window(attrs.sizes.size());
-  auto read = [&](StringRef name,
-                  std::optional<ArrayRef<int64_t>> values,
+  auto read = [&](StringRef name, std::optional<ArrayRef<int64_t>> values,
                   int64_t WindowDim::*member) -> LogicalResult {
     if (!values)
       return success();
     if (values->size() != window.size())
-      return op->emitOpError()
-             << "needs " << window.size() << " entries of " << name
-             << " but got " << values->size();
+      return op->emitOpError() << "needs " << window.size() << " entries of "
+                               << name << " but got " << values->size();
     for (auto [dim, value] : llvm::zip(window, *values)) {
       if (value <= 0 && !ShapedType::isDynamic(value))
         return op->emitOpError()

@@ -23,7 +23,8 @@ def Sdy_ShardingConstraintOp : Sdy_Op<"sharding_constraint", [
     Pure, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "asks for a value's sharding";
-  let arguments = (ins AnyRankedTensor:$input, Sdy_TensorShardingAttr:$sharding);
+  let arguments = (ins AnyRankedTensor:$input,
+                       Sdy_TensorShardingAttr:$sharding);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input $sharding attr-dict `:` type($result)";
 }
@@ -32,7 +33,8 @@ def Sdy_ReshardOp : Sdy_Op<"reshard", [
     Pure, SameOperandsAndResultType,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "changes a value's sharding";
-  let arguments = (ins AnyRankedTensor:$input, Sdy_TensorShardingAttr:$sharding);
+  let arguments = (ins AnyRankedTensor:$input,
+                       Sdy_TensorShardingAttr:$sharding);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input $sharding attr-dict `:` type($result)";
 }

@@ -15,7 +15,7 @@ def StableHLO_Dims : ArrayRefParameter<"int64_t", "dimensions">;
 
 def StableHLO_DotDimensionNumbersAttr
     : StableHLO_Attr<"DotDimensionNumbers", "dot"> {
-  let summary = "which dimensions of a dot_general are batch and which are summed";
+  let summary = "which dimensions of a dot are batch and which are summed";
   let parameters = (ins
     StableHLO_Dims:$lhsBatchingDimensions,
     StableHLO_Dims:$rhsBatchingDimensions,
@@ -78,8 +78,8 @@ def StableHLO_ResultAccuracyAttr
   }];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
-  let constBuilderCall =
-      "::scalify::stablehlo::ResultAccuracyAttr::getDefault($_builder.getContext())";
+  let constBuilderCall = "::scalify::stablehlo::ResultAccuracyAttr::getDefault("
+                         "$_builder.getContext())";
 }
 
 def StableHLO_ConvDimensionNumbersAttr

@@ -104,7 +104,8 @@ def StableHLO_OutfeedOp : StableHLO_Op<"outfeed"> {
   let summary = "writes tensors to the host";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        StableHLO_Token:$token,
-                       DefaultValuedOptionalStrAttr<StrAttr, "">:$outfeed_config);
+                       DefaultValuedOptionalStrAttr<StrAttr, "">:
+                           $outfeed_config);
   let results = (outs StableHLO_Token:$result);
 }
 

@@ -14,8 +14,9 @@ def StableHLO_ReturnOp : StableHLO_Op<"return", [
 }
 
 def StableHLO_WhileOp : StableHLO_Op<"while", [
-    RecursiveMemoryEffects, DeclareOpInterfaceMethods<OpAsmOpInterface,
-                                                      ["getAsmBlockArgumentNames"]>]> {
+    RecursiveMemoryEffects,
+    DeclareOpInterfaceMethods<OpAsmOpInterface,
+                              ["getAsmBlockArgumentNames"]>]> {
   let summary = "repeats a body while a condition holds";
   let arguments = (ins Variadic<StableHLO_TensorTokenOrTuple>:$operand);
   let regions = (region SizedRegion<1>:$cond, SizedRegion<1>:$body);

@@ -1,4 +1,4 @@
-//===- Indexing.td - Ops that read or write at run-time places -*- tablegen -*-===//
+//===- Indexing.td - Ops with places known at run time -----*- tablegen -*-===//
 
 #ifndef SCALIFY_DIALECT_STABLEHLO_INDEXING
 #define SCALIFY_DIALECT_STABLEHLO_INDEXING

@@ -60,7 +60,8 @@ def StableHLO_SortOp : StableHLO_Op<"sort", [
 }
 
 def StableHLO_MapOp : StableHLO_Op<"map", [
-    RecursiveMemoryEffects, RecursivelySpeculatable, SameOperandsAndResultShape]> {
+    RecursiveMemoryEffects, RecursivelySpeculatable,
+    SameOperandsAndResultShape]> {
   let summary = "applies a region to each element";
   let arguments = (ins Variadic<StableHLO_Tensor>:$inputs,
                        DenseI64ArrayAttr:$dimensions);
