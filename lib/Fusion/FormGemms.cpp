@@ -29,6 +29,15 @@ struct Gemm {
   StridedView a, b;
   Dim am, ak, bk, bn, cm, cn;
   SmallVector<int64_t> batch, batchStrides;
+
+  /// Nanoseconds, roughly: a call to the library costs as much as a product
+  /// of two matrices of 20 x 20.
+  double time() const {
+    double calls = 1;
+    for (int64_t extent : batch)
+      calls *= extent;
+    return calls * (300 + 2.0 * cm.size * cn.size * ak.size / 50);
+  }
 };
 
 /// Roles of the dimensions of a dot, in the order of its result.
@@ -75,29 +84,59 @@ static SmallVector<Dim> pick(ArrayRef<Dim> dims, ArrayRef<int64_t> which) {
   return result;
 }
 
-// Longest run of trailing dimensions that both sides see as one; the others
-// are batch dimensions in which the third matrix stands still.
-static bool splitFree(ArrayRef<Dim> source, ArrayRef<Dim> target, Dim &from,
-                      Dim &to, Gemm &gemm, bool isLhs) {
-  for (size_t begin = 0; begin <= source.size(); ++begin) {
-    auto s = collapse(source.drop_front(begin));
-    auto t = collapse(target.drop_front(begin));
-    if (!s || !t)
-      continue;
-    from = *s;
-    to = *t;
-    for (size_t i = 0; i < begin; ++i) {
-      if (source[i].size == 1)
-        continue;
-      gemm.batch.push_back(source[i].size);
-      int64_t still = 0;
-      gemm.batchStrides.append({isLhs ? source[i].stride : still,
-                                isLhs ? still : source[i].stride,
-                                target[i].stride});
-    }
-    return true;
+namespace {
+/// Free dimensions of one operand: a run of them is a side of the matrix, the
+/// others are batch dimensions in which the other operand stands still.
+struct FreeDims {
+  SmallVector<Dim> source, target; // in the operand, in the result
+  size_t begin = 0, end = 0;       // the run
+
+  std::optional<Dim> from() const {
+    return collapse(ArrayRef(source).slice(begin, end - begin));
   }
-  return false;
+  std::optional<Dim> to() const {
+    return collapse(ArrayRef(target).slice(begin, end - begin));
+  }
+};
+} // namespace
+
+// Every longest run that both sides see as one dimension.
+static SmallVector<FreeDims> runsOf(ArrayRef<Dim> source,
+                                    ArrayRef<Dim> target) {
+  FreeDims free;
+  for (auto [s, t] : llvm::zip(source, target)) {
+    if (s.size == 1)
+      continue;
+    free.source.push_back(s);
+    free.target.push_back(t);
+  }
+  SmallVector<FreeDims> runs;
+  while (free.begin < free.source.size()) {
+    free.end = free.begin + 1;
+    while (free.end < free.source.size()) {
+      ++free.end;
+      if (free.from() && free.to())
+        continue;
+      --free.end;
+      break;
+    }
+    runs.push_back(free);
+    free.begin = free.end;
+  }
+  if (runs.empty())
+    runs.push_back(free);
+  return runs;
+}
+
+static void addBatches(const FreeDims &free, bool isLhs, Gemm &gemm) {
+  for (size_t i = 0; i < free.source.size(); ++i) {
+    if (i >= free.begin && i < free.end)
+      continue;
+    int64_t still = 0, moves = free.source[i].stride;
+    gemm.batch.push_back(free.source[i].size);
+    gemm.batchStrides.append(
+        {isLhs ? moves : still, isLhs ? still : moves, free.target[i].stride});
+  }
 }
 
 static bool isMatrix(Dim row, Dim column) {
@@ -125,15 +164,23 @@ static std::optional<Gemm> match(const Roles &roles, StridedView a,
     return std::nullopt;
   gemm.ak = *ak;
   gemm.bk = *bk;
-  if (!splitFree(pick(a.dims, roles.lhsFree), c.slice(batches, frees), gemm.am,
-                 gemm.cm, gemm, true) ||
-      !splitFree(pick(b.dims, roles.rhsFree), c.drop_front(batches + frees),
-                 gemm.bn, gemm.cn, gemm, false))
-    return std::nullopt;
-  if (!isMatrix(gemm.am, gemm.ak) || !isMatrix(gemm.bk, gemm.bn) ||
-      !isMatrix(gemm.cm, gemm.cn))
-    return std::nullopt;
-  return gemm;
+  std::optional<Gemm> best;
+  for (const FreeDims &lhs :
+       runsOf(pick(a.dims, roles.lhsFree), c.slice(batches, frees)))
+    for (const FreeDims &rhs :
+         runsOf(pick(b.dims, roles.rhsFree), c.drop_front(batches + frees))) {
+      Gemm next = gemm;
+      next.am = *lhs.from();
+      next.cm = *lhs.to();
+      next.bn = *rhs.from();
+      next.cn = *rhs.to();
+      addBatches(lhs, true, next);
+      addBatches(rhs, false, next);
+      if (isMatrix(next.am, next.ak) && isMatrix(next.bk, next.bn) &&
+          isMatrix(next.cm, next.cn) && (!best || next.time() < best->time()))
+        best = next;
+    }
+  return best;
 }
 
 // A dimension of size 1 has no stride; give it one that a BLAS accepts.
@@ -264,15 +311,20 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
     return result;
   };
 
+  // A view that is not folded is copied by whoever reads it.
   std::optional<Gemm> gemm;
   size_t last = outputs.size() - 1;
-  for (;; --last) {
-    if (auto layout = layoutFor(last))
-      gemm = match(roles, a, b, *layout);
-    if (gemm || last == 0)
-      break;
+  double copy = 0.5 * typeOf(op.getResult()).getNumElements();
+  for (size_t i = outputs.size(); i-- > 0;) {
+    auto layout = layoutFor(i);
+    auto candidate = layout ? match(roles, a, b, *layout) : std::nullopt;
+    if (!candidate || (gemm && candidate->time() + copy >= gemm->time()))
+      continue;
+    gemm = candidate;
+    last = i;
   }
   if (!gemm) {
+    last = 0;
     // One operand at a time: most often only one is in the way.
     SmallVector<Dim> plain = StridedView::identity(op.getResult()).dims;
     StridedView ia = StridedView::identity(op.getLhs());
