@@ -170,16 +170,21 @@ LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
   AffineExpr linear =
       e.scope.linearise(ArrayRef(loops).take_front(rank),
                         ArrayRef(space.extents).take_front(rank));
+  // All loads before the first store: an output may lie where an input was.
+  SmallVector<std::pair<unsigned, Element>> values;
   for (auto [i, output] : llvm::enumerate(yield->getOperands())) {
     if (isSmall(output) != wantSmall)
       continue;
-    RankedTensorType type = tensorType(output);
-    FailureOr<Element> value =
-        e.element(output, e.scope.delinearise(linear, type.getShape()));
-    if (failed(value) ||
-        failed(e.store(i, *value, linear, type.getElementType())))
+    FailureOr<Element> value = e.element(
+        output, e.scope.delinearise(linear, tensorType(output).getShape()));
+    if (failed(value))
       return failure();
+    values.push_back({i, *value});
   }
+  for (auto [i, value] : values)
+    if (failed(e.store(i, value, linear,
+                       tensorType(yield->getOperand(i)).getElementType())))
+      return failure();
   return success();
 }
 
