@@ -1,0 +1,31 @@
+// RUN: scalify-opt %s --scalify-kernels-to-llvm | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-math))' | FileCheck %s --check-prefix=MATH
+
+// CHECK-LABEL: llvm.func @k0(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr)
+// CHECK: llvm.call @k0_body
+// CHECK-LABEL: llvm.func internal @k0_body(%{{.*}}: !llvm.ptr {llvm.align = 1 : i64, llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.align = 1 : i64, llvm.noalias}, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr {llvm.noalias})
+// CHECK-NOT: llvm.call
+// MATH-LABEL: func.func @k0
+// MATH-NOT: math.{{(exp|sin|powf|rsqrt)}}
+// MATH: return
+func.func @k0(%x: memref<64xf32>, %y: memref<64xf32>, %lo: index, %hi: index, %c: memref<1xi64>) attributes {plan.reads = 1 : i64, plan.writes = 1 : i64} {
+  %step = arith.constant 16 : index
+  scf.for %i = %lo to %hi step %step {
+    %v = vector.load %x[%i] : memref<64xf32>, vector<16xf32>
+    %e = math.exp %v : vector<16xf32>
+    %s = math.sin %e : vector<16xf32>
+    %p = math.powf %s, %v : vector<16xf32>
+    %r = math.rsqrt %p : vector<16xf32>
+    vector.store %r, %y[%i] : memref<64xf32>, vector<16xf32>
+  }
+  return
+}
+
+// CHECK-LABEL: llvm.func @k1(
+// Memory that an output shares with an input is not promised apart.
+// CHECK-LABEL: llvm.func internal @k1_body(%{{.*}}: !llvm.ptr {llvm.align = 1 : i64}, %{{.*}}: !llvm.ptr {llvm.align = 1 : i64}, %{{.*}}: i64
+func.func @k1(%x: memref<64xf32>, %y: memref<64xf32>, %lo: index, %hi: index, %c: memref<1xi64>) attributes {plan.inplace = array<i64: 0, 0>, plan.reads = 1 : i64, plan.writes = 1 : i64} {
+  %v = memref.load %x[%lo] : memref<64xf32>
+  memref.store %v, %y[%lo] : memref<64xf32>
+  return
+}

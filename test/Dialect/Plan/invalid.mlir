@@ -1,0 +1,70 @@
+// RUN: scalify-opt %s -verify-diagnostics -split-input-file
+
+// Two temporaries that live at the same time in the same bytes.
+plan.program @overlap attributes {arena_bytes = 128 : i64} {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-note @+1 {{the other temporary}}
+  %a = plan.temp at 0 : memref<16xf32>
+  // expected-error @+1 {{shares memory with another temporary that is live}}
+  %b = plan.temp at 32 : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+  plan.copy %x to %b : memref<16xf32>, memref<16xf32>
+  plan.copy %a to %x : memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+plan.program @outside attributes {arena_bytes = 32 : i64} {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{ends at byte 64 of an arena of 32 bytes}}
+  %a = plan.temp at 0 : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+plan.program @no_offset attributes {arena_bytes = 64 : i64} {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{has no offset, but the program has an arena}}
+  %a = plan.temp : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+plan.program @bounds {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{touches element 16 of operand 1, which has 16}}
+  plan.gemm "dot" %x, %x, %x m 4 n 4 k 4 strides [4, 1] x [4, 1] to [4, 1] offsets [0, 1, 0] batch [] [] alpha 1.0 : memref<16xf32>, memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+plan.program @kernel_arguments {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{reads 1 buffers, but its body has 0 arguments}}
+  plan.kernel "k" reads(%x : memref<16xf32>) writes(%x : memref<16xf32>) {
+    %c = stablehlo.constant dense<0.0> : tensor<16xf32>
+    plan.yield %c : tensor<16xf32>
+  }
+}
+
+// -----
+
+plan.program @kernel_yield {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{yields a value of type 'tensor<8xf32>' for a buffer of type 'memref<16xf32>'}}
+  plan.kernel "k" writes(%x : memref<16xf32>) {
+    %c = stablehlo.constant dense<0.0> : tensor<8xf32>
+    plan.yield %c : tensor<8xf32>
+  }
+}
+
+// -----
+
+plan.program @copy_size {
+  %x = plan.argument 0 : memref<16xf32>
+  %y = plan.result 0 : memref<8xf32>
+  // expected-error @+1 {{copies 64 bytes to a buffer of 32}}
+  plan.copy %x to %y : memref<16xf32>, memref<8xf32>
+}

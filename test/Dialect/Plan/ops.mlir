@@ -1,0 +1,25 @@
+// RUN: scalify-opt %s | scalify-opt | FileCheck %s
+
+// CHECK-LABEL: plan.program @step attributes {arena_bytes = 128 : i64}
+plan.program @step attributes {arena_bytes = 128 : i64} {
+  // CHECK-NEXT: %[[X:.*]] = plan.argument 0 : memref<4x4xf32>
+  %x = plan.argument 0 : memref<4x4xf32>
+  // CHECK-NEXT: %[[Y:.*]] = plan.result 0 aliases 0 : memref<4x4xf32>
+  %y = plan.result 0 aliases 0 : memref<4x4xf32>
+  // CHECK-NEXT: %[[T:.*]] = plan.temp at 64 : memref<4x4xf32>
+  %t = plan.temp at 64 : memref<4x4xf32>
+  // CHECK-NEXT: %[[C:.*]] = plan.constant dense<{{.*}}> : tensor<2xf32> : memref<2xf32>
+  %c = plan.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
+  // CHECK-NEXT: plan.fill %[[T]] with 0 : memref<4x4xf32>
+  plan.fill %t with 0 : memref<4x4xf32>
+  // CHECK-NEXT: plan.gemm "dot" %[[X]], %[[X]], %[[T]] m 4 n 4 k 4 strides [4, 1] x [1, 4] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 5.000000e-01
+  plan.gemm "dot" %x, %x, %t m 4 n 4 k 4 strides [4, 1] x [1, 4] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 5.000000e-01 : memref<4x4xf32>, memref<4x4xf32>, memref<4x4xf32>
+  // CHECK-NEXT: plan.kernel "add" reads(%[[X]], %[[T]] : memref<4x4xf32>, memref<4x4xf32>) writes(%[[Y]] : memref<4x4xf32>) attributes {inplace = array<i64: 0, 0>} {
+  plan.kernel "add" reads(%x, %t : memref<4x4xf32>, memref<4x4xf32>) writes(%y : memref<4x4xf32>) attributes {inplace = array<i64: 0, 0>} {
+  ^bb0(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
+    %s = stablehlo.add %a, %b : tensor<4x4xf32>
+    plan.yield %s : tensor<4x4xf32>
+  }
+  // CHECK: plan.copy %[[T]] to %[[Y]] : memref<4x4xf32>, memref<4x4xf32>
+  plan.copy %t to %y : memref<4x4xf32>, memref<4x4xf32>
+}

@@ -1,0 +1,39 @@
+// RUN: scalify-opt %s --scalify-assign-buffers -split-input-file | FileCheck %s
+
+// A dead temporary's bytes are used again.
+// CHECK-LABEL: plan.program @reuse attributes {arena_bytes = 128 : i64}
+plan.program @reuse {
+  %x = plan.argument 0 : memref<16xf32>
+  %y = plan.result 0 : memref<16xf32>
+  // CHECK: plan.temp at 0
+  %a = plan.temp : memref<16xf32>
+  // CHECK: plan.temp at 64
+  %b = plan.temp : memref<16xf32>
+  // CHECK: plan.temp at 0
+  %c = plan.temp : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+  plan.copy %a to %b : memref<16xf32>, memref<16xf32>
+  plan.copy %b to %c : memref<16xf32>, memref<16xf32>
+  plan.copy %c to %y : memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+// An input that dies and is read element by element hands its memory over.
+// CHECK-LABEL: plan.program @in_place attributes {arena_bytes = 64 : i64}
+plan.program @in_place {
+  %x = plan.argument 0 : memref<16xf32>
+  %y = plan.result 0 : memref<16xf32>
+  // CHECK: plan.temp at 0
+  // CHECK: plan.temp at 0
+  %a = plan.temp : memref<16xf32>
+  %b = plan.temp : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+  // CHECK: plan.kernel "negate" {{.*}} attributes {inplace = array<i64: 0, 0>}
+  plan.kernel "negate" reads(%a : memref<16xf32>) writes(%b : memref<16xf32>) attributes {plan.elementwise_reads = array<i64: 0>} {
+  ^bb0(%v: tensor<16xf32>):
+    %n = stablehlo.negate %v : tensor<16xf32>
+    plan.yield %n : tensor<16xf32>
+  }
+  plan.copy %b to %y : memref<16xf32>, memref<16xf32>
+}

@@ -1,0 +1,69 @@
+// RUN: scalify-opt %s --scalify-form-plan -split-input-file | FileCheck %s
+
+// A softmax is one kernel: two sums of rows and what is computed from them.
+// CHECK-LABEL: plan.program @step
+// CHECK-COUNT-1: plan.kernel
+// CHECK: stablehlo.reduce
+// CHECK: stablehlo.exponential
+// CHECK: stablehlo.reduce
+// CHECK: stablehlo.divide
+// CHECK-NOT: plan.kernel
+func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %l = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %m = stablehlo.reduce(%x init: %l) applies stablehlo.maximum across dimensions = [1] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
+  %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<8xf32>) -> tensor<8x64xf32>
+  %d = stablehlo.subtract %x, %mb : tensor<8x64xf32>
+  %e = stablehlo.exponential %d : tensor<8x64xf32>
+  %s = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [1] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
+  %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<8xf32>) -> tensor<8x64xf32>
+  %y = stablehlo.divide %e, %sb : tensor<8x64xf32>
+  return %y : tensor<8x64xf32>
+}
+
+// -----
+
+// A quantized value and the dequantized one leave the same kernel; the scale
+// is memory, so that another layer's scale needs no code of its own.
+// CHECK-LABEL: plan.program @step
+// CHECK: %[[S:.*]] = plan.constant dense<2.500000e-01>
+// CHECK: plan.kernel "{{.*}}" reads(%{{.*}}, %[[S]] : memref<64xf32>, memref<f32>) writes(%{{.*}}, %{{.*}} : memref<64xf8E4M3FN>, memref<64xf32>)
+// CHECK-SAME: plan.casts = [{cast = "x", elements = 64 : i64
+// CHECK: scalify.quantize %{{.*}}, %{{.*}} {plan.exact_reciprocal}
+func.func @main(%x: tensor<64xf32>) -> (tensor<64xf8E4M3FN>, tensor<64xf32>) {
+  %s = stablehlo.constant dense<0.25> : tensor<f32>
+  %y = stablehlo.tanh %x : tensor<64xf32>
+  %q = scalify.quantize %y, %s {cast = "x"} : tensor<64xf32> -> tensor<64xf8E4M3FN>
+  %w = scalify.dequantize %q, %s : tensor<64xf8E4M3FN> -> tensor<64xf32>
+  return %q, %w : tensor<64xf8E4M3FN>, tensor<64xf32>
+}
+
+// -----
+
+// The donated argument is written in place; where it is read later it is not.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.kernel "add" reads(%[[A:.*]] : memref<4xf32>) writes(%[[R:.*]] : memref<4xf32>) attributes {inplace = array<i64: 0, 0>
+// CHECK: plan.kernel "reverse"
+// CHECK: plan.copy
+func.func @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32},
+                %b: tensor<4xf32> {tf.aliasing_output = 1 : i32}) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = stablehlo.add %a, %a : tensor<4xf32>
+  %1 = stablehlo.reverse %b, dims = [0] : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// What a GEMM reads is memory; a cheap op with two readers is computed twice.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.kernel "tanh"
+// CHECK: plan.gemm
+// CHECK: plan.kernel {{.*}}writes(%{{.*}} : memref<8x8xf32>)
+// CHECK-NOT: plan.kernel
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %t = stablehlo.tanh %x : tensor<8x8xf32>
+  %d = plan.matmul %t, %x m 8 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %n = stablehlo.negate %d : tensor<8x8xf32>
+  %s = stablehlo.add %n, %t : tensor<8x8xf32>
+  return %s : tensor<8x8xf32>
+}

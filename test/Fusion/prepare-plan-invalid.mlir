@@ -1,0 +1,22 @@
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-prepare-plan))' -verify-diagnostics -split-input-file
+
+func.func @loop(%a: tensor<f32>, %n: tensor<f32>) -> tensor<f32> {
+  // expected-error @+1 {{not in the CPU target: no lowering for this op}}
+  %r = stablehlo.while(%x = %a) : tensor<f32>
+    cond {
+      %p = stablehlo.compare LT, %x, %n : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %y = stablehlo.add %x, %x : tensor<f32>
+      stablehlo.return %y : tensor<f32>
+    }
+  return %r : tensor<f32>
+}
+
+// -----
+
+func.func @complex(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  // expected-error @+1 {{not in the CPU target: element type 'complex<f32>'}}
+  %r = stablehlo.add %a, %a : tensor<4xcomplex<f32>>
+  return %r : tensor<4xcomplex<f32>>
+}
