@@ -231,6 +231,11 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
                                          RecipeAttr recipe) {
     if (!recipe.castsDots())
       return "recipe: casts nothing";
+    if (!isa<FunctionOpInterface>(dot->getParentOp()))
+      return ("!body: inside of '" +
+              dot->getParentOp()->getName().getStringRef() +
+              "', where scales are not propagated")
+          .str();
     DotRole role = roles.lookup(dot);
     if (role == DotRole::Attention && !recipe.getAttention())
       return "attention: two activations (recipe: attention = false)";

@@ -16,6 +16,9 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+#include "llvm/ADT/SetVector.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_PROPAGATESCALES
@@ -116,8 +119,17 @@ void Propagator::setResults(Operation &op, Operation *clone, Value from) {
   }
 }
 
+/// Values from outside that the op's regions read; constants, as a rule.
+static llvm::SetVector<Value> getCaptures(Operation &op) {
+  llvm::SetVector<Value> captures;
+  getUsedValuesDefinedAbove(op.getRegions(), captures);
+  return captures;
+}
+
 void Propagator::rewriteTrue(Operation &op) {
   IRMapping mapping;
+  for (Value captured : getCaptures(op))
+    mapping.map(captured, dataAt(captured, scales.one(), op.getLoc()));
   for (Value operand : op.getOperands())
     mapping.map(operand, dataAt(operand, scales.one(), op.getLoc()));
   setResults(op, builder.clone(op, mapping), scales.one());
@@ -161,7 +173,8 @@ void Propagator::rewrite(Operation &op) {
   builder.setInsertionPoint(&op);
   auto rule = dyn_cast<ScaleRuleInterface>(op);
   bool isFloat = llvm::any_of(op.getResultTypes(), isFloatTensor);
-  if (!rule || !isFloat)
+  // What a body reads from outside, it reads as true values.
+  if (!rule || !isFloat || !getCaptures(op).empty())
     return rewriteTrue(op);
   switch (rule.getScaleFamily()) {
   case ScaleFamily::Untouched:

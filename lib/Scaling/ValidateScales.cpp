@@ -6,6 +6,7 @@
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <cmath>
@@ -45,7 +46,9 @@ struct ValidateScalesPass
     WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
       if (auto hint = dyn_cast<SetScaleOp>(op))
         return checkScale(hint);
-      if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
+      // Scales stop before the bodies of loops and branches.
+      auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
+      if (dot && isa<FunctionOpInterface>(dot->getParentOp()))
         return checkDot(dot);
       if (isa<PackOp, UnpackOp>(op))
         return op->emitOpError("is left after scaling");
