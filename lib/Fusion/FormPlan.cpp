@@ -296,7 +296,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
       casts.push_back(b.getDictionaryAttr(
           {b.getNamedAttr("cast", b.getStringAttr(
                                       quantize.getCast().value_or("quantize"))),
-           b.getNamedAttr("loc", b.getStringAttr(describeLocation(op->getLoc()))),
+           b.getNamedAttr("loc",
+                          b.getStringAttr(describeLocation(op->getLoc()))),
            b.getNamedAttr("format", TypeAttr::get(type.getElementType())),
            b.getNamedAttr("elements",
                           b.getI64IntegerAttr(type.getNumElements()))}));

@@ -43,8 +43,7 @@ LogicalResult scalify::applyArgumentScales(ModuleOp module,
     auto it = indices.find(scale.argument);
     if (it != indices.end())
       index = it->second;
-    else if (number.getAsInteger(10, index) ||
-             index >= main.getNumArguments())
+    else if (number.getAsInteger(10, index) || index >= main.getNumArguments())
       return main.emitOpError("has no argument '")
              << scale.argument << "' to give a scale (it has "
              << main.getNumArguments() << " arguments)";
