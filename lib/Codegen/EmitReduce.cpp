@@ -273,7 +273,16 @@ KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> group,
     accumulators.push_back(acc);
   }
 
+  SmallVector<Value> toKeep;
+  if (width > 1)
+    toKeep = valuesToKeep(group);
   auto accumulate = [&](ArrayRef<AffineExpr> loops, bool inLanes) {
+    for (Value value : toKeep) {
+      Index at = operandIndex(first, index, loops);
+      if (failed(element(value, at)))
+        return failure();
+      keep(value, at, dims, loops, extents);
+    }
     for (Accumulator &acc : accumulators) {
       Index at = operandIndex(acc.op, index, loops);
       SmallVector<Element> inputs;
@@ -330,6 +339,8 @@ KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> group,
   }
   while (innermost() > level)
     popLoop();
+  for (Value value : toKeep)
+    keptRows[value].isComplete = true;
 
   // Final values.
   Key key{nullptr, {}};

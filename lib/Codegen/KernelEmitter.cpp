@@ -324,7 +324,9 @@ FailureOr<Element> KernelEmitter::element(Value value, const Index &index) {
   auto known = elements.find(key);
   if (known != elements.end())
     return known->second;
-  FailureOr<Element> result = compute(value, index);
+  FailureOr<Element> result = kept(value, index);
+  if (failed(result))
+    result = compute(value, index);
   if (succeeded(result) && !elements.count(key))
     remember(key, *result);
   return result;

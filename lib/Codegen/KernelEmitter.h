@@ -128,11 +128,29 @@ private:
                             llvm::SmallVectorImpl<Element> &results);
   mlir::LogicalResult emitReduceGroup(llvm::ArrayRef<stablehlo::ReduceOp> group,
                                       const Index &index, unsigned level);
+  // KeptRows.cpp
+  llvm::SmallVector<mlir::Value>
+  valuesToKeep(llvm::ArrayRef<stablehlo::ReduceOp> group);
+  void keep(mlir::Value value, const Index &index,
+            llvm::ArrayRef<int64_t> dims,
+            llvm::ArrayRef<mlir::AffineExpr> loops,
+            llvm::ArrayRef<int64_t> extents);
+  mlir::FailureOr<Element> kept(mlir::Value value, const Index &index);
   llvm::SmallVector<stablehlo::ReduceOp> reducesInStep(stablehlo::ReduceOp op,
                                                        const Index &index);
   void remember(const Key &key, Element element);
 
+  /// A row of a value that costs much, kept from the pass that computed it.
+  struct KeptRow {
+    mlir::Value memory;
+    llvm::SmallVector<int64_t> dims; // those that walk the row, in order
+    llvm::SmallVector<int64_t> extents;
+    Index row; // index of the others
+    bool isComplete = false;
+  };
+
   mlir::OpBuilder builder;
+  llvm::DenseMap<mlir::Value, KeptRow> keptRows;
   llvm::SmallVector<Level> levels;
   std::map<Key, Element> elements;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> indices;

@@ -80,13 +80,20 @@ void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
   for (OpOperand &operand : op->getOpOperands())
     if (typeOf(operand.get()).getElementType() != f32)
       operand.set(convertTo(b, op.getLoc(), operand.get(), f32));
-  RankedTensorType type = typeOf(op.getResult());
-  if (type.getElementType() != f32) {
-    op.getResult().setType(type.clone(f32));
-    b.setInsertionPointAfter(op);
-    Value back =
-        convertTo(b, op.getLoc(), op.getResult(), type.getElementType());
-    op.getResult().replaceAllUsesExcept(back, back.getDefiningOp());
+  Type narrow = typeOf(op.getResult()).getElementType();
+  if (narrow != f32) {
+    // Behind the transposes, so that those can become strides of the GEMM.
+    Value wide = op.getResult();
+    wide.setType(typeOf(wide).clone(f32));
+    while (wide.hasOneUse() &&
+           isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(
+               *wide.user_begin())) {
+      wide = (*wide.user_begin())->getResult(0);
+      wide.setType(typeOf(wide).clone(f32));
+    }
+    b.setInsertionPointAfterValue(wide);
+    Value back = convertTo(b, op.getLoc(), wide, narrow);
+    wide.replaceAllUsesExcept(back, back.getDefiningOp());
   }
   ++numWidenedDots;
 }
