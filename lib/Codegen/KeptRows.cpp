@@ -113,7 +113,8 @@ FailureOr<Element> KernelEmitter::kept(Value value, const Index &index) {
   Type type = cast<MemRefType>(row.memory.getType()).getElementType();
   if (!isVector)
     return Element{memref::LoadOp::create(b, loc, row.memory, place), level};
-  return Element{vector::LoadOp::create(b, loc, cast<VectorType>(vectorOf(type)),
+  return Element{vector::LoadOp::create(b, loc,
+                                        cast<VectorType>(vectorOf(type)),
                                         row.memory, place),
                  level};
 }

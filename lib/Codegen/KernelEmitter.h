@@ -131,8 +131,7 @@ private:
   // KeptRows.cpp
   llvm::SmallVector<mlir::Value>
   valuesToKeep(llvm::ArrayRef<stablehlo::ReduceOp> group);
-  void keep(mlir::Value value, const Index &index,
-            llvm::ArrayRef<int64_t> dims,
+  void keep(mlir::Value value, const Index &index, llvm::ArrayRef<int64_t> dims,
             llvm::ArrayRef<mlir::AffineExpr> loops,
             llvm::ArrayRef<int64_t> extents);
   mlir::FailureOr<Element> kept(mlir::Value value, const Index &index);

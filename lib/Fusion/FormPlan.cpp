@@ -165,6 +165,10 @@ void PlanWriter::writeCopies() {
       copies.push_back({saved, resultBuffers[i]});
       continue;
     }
+    if (aliases.count(i))
+      emitRemark(value.getLoc())
+          << "result " << i << " is copied to the memory of argument "
+          << aliases[i] << ": the argument is read after it is made";
     copies.push_back({bufferOf(value), resultBuffers[i]});
   }
   for (auto [from, to] : copies)

@@ -34,9 +34,12 @@ public:
 private:
   LogicalResult check(Operation *op);
   void widenDot(stablehlo::DotGeneralOp op);
+  Value widened(Value value, stablehlo::DotGeneralOp dot);
   void expandDot(stablehlo::DotGeneralOp op);
   void splitReduce(stablehlo::ReduceOp op);
   void remakeNearUses(Operation *op);
+
+  llvm::MapVector<Value, Value> wideOf; // of operands of dots
 };
 } // namespace
 
@@ -73,21 +76,43 @@ static Value convertTo(OpBuilder &b, Location loc, Value value, Type element) {
   return stablehlo::ConvertOp::create(b, loc, type, value);
 }
 
+// The operand in f32. Converting goes before the transposes and reshapes that
+// lead to it, so that those can become strides of the GEMM, and once for all
+// dots that read the same value.
+Value PreparePlanPass::widened(Value value, stablehlo::DotGeneralOp dot) {
+  Operation *def = value.getDefiningOp();
+  OpBuilder b(dot);
+  Type f32 = b.getF32Type();
+  if (isa_and_nonnull<stablehlo::TransposeOp, stablehlo::ReshapeOp>(def)) {
+    IRMapping map;
+    map.map(def->getOperand(0), widened(def->getOperand(0), dot));
+    Operation *view = b.clone(*def, map);
+    view->getResult(0).setType(typeOf(value).clone(f32));
+    return view->getResult(0);
+  }
+  Value &wide = wideOf[value];
+  if (!wide) {
+    b.setInsertionPointAfterValue(value);
+    wide = convertTo(b, dot.getLoc(), value, f32);
+  }
+  return wide;
+}
+
 // Narrow operands are widened, exactly; the f32 sum is rounded once.
 void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
   OpBuilder b(op);
   Type f32 = b.getF32Type();
   for (OpOperand &operand : op->getOpOperands())
     if (typeOf(operand.get()).getElementType() != f32)
-      operand.set(convertTo(b, op.getLoc(), operand.get(), f32));
+      operand.set(widened(operand.get(), op));
   Type narrow = typeOf(op.getResult()).getElementType();
   if (narrow != f32) {
     // Behind the transposes, so that those can become strides of the GEMM.
     Value wide = op.getResult();
     wide.setType(typeOf(wide).clone(f32));
-    while (wide.hasOneUse() &&
-           isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(
-               *wide.user_begin())) {
+    while (
+        wide.hasOneUse() &&
+        isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(*wide.user_begin())) {
       wide = (*wide.user_begin())->getResult(0);
       wide.setType(typeOf(wide).clone(f32));
     }
@@ -287,6 +312,7 @@ void PreparePlanPass::remakeNearUses(Operation *op) {
 }
 
 void PreparePlanPass::runOnOperation() {
+  wideOf.clear();
   Block &block = getOperation().getBody().front();
   for (Operation &op : block)
     if (failed(check(&op)))
@@ -316,4 +342,6 @@ void PreparePlanPass::runOnOperation() {
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isa<DequantizeOp>(op))
       remakeNearUses(&op);
+  for (auto [value, wide] : wideOf)
+    remakeNearUses(wide.getDefiningOp());
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_quantize_is_ml_dtypes_with_saturation(dtype: type, scale: float) -> Non
     largest = np.float32(448 if dtype is float8_e4m3fn else 57344)
     with np.errstate(all="ignore"):
         scaled = (x / np.float32(scale)).astype(np.float32)
-        want = np.clip(scaled, -largest, largest).astype(dtype)
+        want: Any = np.clip(scaled, -largest, largest).astype(dtype)
         wide = want.astype(np.float32) * np.float32(scale)
         unlimited = scaled.astype(np.float64)
         half_step = {float8_e4m3fn: 16, float8_e5m2: 4096}[dtype]
