@@ -13,6 +13,7 @@
 #include "scalify/Fusion/OpKinds.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -276,6 +277,7 @@ KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> group,
   SmallVector<Value> toKeep;
   if (width > 1)
     toKeep = valuesToKeep(group);
+  llvm::SaveAndRestore<Operation *> inPass(pass, first);
   auto accumulate = [&](ArrayRef<AffineExpr> loops, bool inLanes) {
     for (Value value : toKeep) {
       Index at = operandIndex(first, index, loops);

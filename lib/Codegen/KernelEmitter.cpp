@@ -445,7 +445,11 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
       quantizeFloat8(b, loc, scaled, op.getResult().getType().getElementType());
   if (log)
     return Element{q.code, level};
-  auto &counters = quantizeCounters[op];
+  CastCounters &counters =
+      quantizeCounters.try_emplace(op, CastCounters{pass, {}, {}})
+          .first->second;
+  if (counters.pass != pass)
+    return Element{q.code, level};
   auto count = [&](Value &memory, Value flags) {
     Type i32 = builder.getI32Type();
     bool isVector = isa<VectorType>(flags.getType());
@@ -476,8 +480,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     memref::StoreOp::create(b, loc, arith::AddIOp::create(b, loc, sum, ones),
                             memory);
   };
-  count(counters.first, q.saturated);
-  count(counters.second, q.flushed);
+  count(counters.saturated, q.saturated);
+  count(counters.flushed, q.flushed);
   return Element{q.code, level};
 }
 
@@ -487,8 +491,8 @@ LogicalResult KernelEmitter::finish() {
   Value slots = function.getArguments().back();
   int64_t slot = 0;
   kernel.getBody().walk([&](QuantizeOp op) {
-    auto [saturated, flushed] = quantizeCounters.lookup(op);
-    for (Value memory : {saturated, flushed}) {
+    CastCounters counters = quantizeCounters.lookup(op);
+    for (Value memory : {counters.saturated, counters.flushed}) {
       int64_t position = slot++;
       if (!memory)
         continue;

@@ -154,8 +154,13 @@ private:
   std::map<Key, Element> elements;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> indices;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> indexVectors;
-  llvm::DenseMap<mlir::Operation *, std::pair<mlir::Value, mlir::Value>>
-      quantizeCounters;
+  /// Where a cast counts; only the first pass over the data that meets it does.
+  struct CastCounters {
+    mlir::Operation *pass = nullptr;
+    mlir::Value saturated, flushed;
+  };
+  llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
+  mlir::Operation *pass = nullptr; // the reduction, or null for the outputs
   llvm::DenseMap<mlir::Operation *, llvm::DenseSet<mlir::Operation *>>
       reduceDependencies;
 };

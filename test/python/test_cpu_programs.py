@@ -104,6 +104,27 @@ def test_quantize_is_ml_dtypes_with_saturation(dtype: type, scale: float) -> Non
     assert health["flushed"] == int(flushed[~nan].sum())
 
 
+def test_cast_that_two_passes_meet_counts_once() -> None:
+    text = """
+func.func @main(%x: tensor<8x100xf32>) -> (tensor<8x100xf32>) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %q = scalify.quantize %x, %s {cast = "c"} : tensor<8x100xf32> -> tensor<8x100xf8E4M3FN>
+  %y = scalify.dequantize %q, %s : tensor<8x100xf8E4M3FN> -> tensor<8x100xf32>
+  %r = stablehlo.reduce(%y init: %z) applies stablehlo.add across dimensions = [1]
+    : (tensor<8x100xf32>, tensor<f32>) -> tensor<8xf32>
+  %b = stablehlo.broadcast_in_dim %r, dims = [0] : (tensor<8xf32>) -> tensor<8x100xf32>
+  %d = stablehlo.subtract %y, %b : tensor<8x100xf32>
+  return %d : tensor<8x100xf32>
+}"""
+    x = np.zeros((8, 100), np.float32)
+    x[3, 99], x[5, 1], x[7, 50] = 1000, -1000, 1e-9
+    exe = compile_text(text, compileFrom="precision")
+    exe.run([x])
+    (health,) = exe.health()
+    assert (health["saturated"], health["flushed"]) == (2, 1)
+
+
 @pytest.mark.parametrize("name", ["llama_f32", "gpt2"])
 def test_fp8_step_is_near_the_transformed_one(name: str) -> None:
     """The CPU target and StableHLO out compute the same FP8 step, each in its own way."""
