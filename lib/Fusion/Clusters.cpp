@@ -174,7 +174,7 @@ static void usesOfOperands(Operation *op, Use use, int64_t full,
   if (auto broadcast = dyn_cast<BroadcastInDimOp>(op)) {
     Value operand = broadcast.getOperand();
     int64_t from = countOf(operand), to = countOf(broadcast.getResult());
-    if (from == 1)
+    if (from <= 1)
       return meet(operand, {Relation::Scalar, 1});
     if (from == to && isRowBroadcast(broadcast))
       return meet(operand, use);
@@ -393,7 +393,7 @@ void Clusters::pull() {
 
 bool Clusters::sameSpace(const Cluster &a, const Cluster &b) const {
   return a.isKernel && b.isKernel && !a.isScatter && !b.isScatter &&
-         a.full == b.full &&
+         a.full == b.full && a.full != 0 &&
          (a.columns == b.columns || a.columns == 0 || b.columns == 0);
 }
 

@@ -366,7 +366,7 @@ LogicalResult PlanWriter::write() {
   for (Cluster *cluster : order) {
     if (auto matmul = dyn_cast<plan::MatmulOp>(cluster->ops.front()))
       writeGemm(matmul);
-    else if (failed(writeKernel(*cluster)))
+    else if (cluster->full != 0 && failed(writeKernel(*cluster)))
       return failure();
   }
   writeCopies();

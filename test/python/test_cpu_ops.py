@@ -230,6 +230,21 @@ def test_shapes(name: str) -> None:
     check(SHAPES[name], normal(6, 10), rtol=1e-7)
 
 
+def test_empty_tensors() -> None:
+    check(
+        lambda x: (x[:0], x[:0].sum(), jnp.zeros((0, 3)), jnp.concatenate([x[:0], x])),
+        normal(4, 6),
+    )
+
+
+def test_constants() -> None:
+    def fn(x: Any) -> Any:
+        table = np.arange(12, dtype=np.float32).reshape(6, 2)
+        return jnp.ones((4, 4)), jnp.arange(5), x, x @ table, np.float32([1.5, 2.5]) * 2
+
+    check(fn, normal(4, 6), rtol=1e-5, atol=1e-5)
+
+
 def test_large_concat_and_rope() -> None:
     def rope(q: Any, cos: Any, sin: Any) -> Any:
         a, b = jnp.split(q, 2, -1)
