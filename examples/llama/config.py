@@ -48,9 +48,9 @@ class ModelConfig:
 class TrainConfig:
     """AdamW with linear warm-up, cosine decay and clipping by the global norm."""
 
-    steps: int = 300
+    steps: int = 400
     batch: int = 16
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     warmup: int = 30
     final_fraction: float = 0.1
     weight_decay: float = 0.1
