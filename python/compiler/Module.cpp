@@ -1,4 +1,5 @@
-//===- Module.cpp - The compiler as a Python module -------------------------===//
+//===- Module.cpp - The compiler as a Python module
+//-------------------------===//
 //------------------------===//
 //
 // Text in; artefact, StableHLO or IR text out. A failure raises
