@@ -50,9 +50,11 @@ def test_recipe_none_follows_jax(sizes: str) -> None:
     warm = jax.tree.map(np.asarray, tuple(theirs))
     wants = jax.tree.leaves(reference(*warm, batches[0]))
     gots = jax.tree.leaves(compiled(*warm, batches[0]))
+    # A bf16 activation carries 2^-9 of rounding, and XLA and we round between different ops.
+    bound = 2.0**-8 if sizes == "bf16" else 1e-3
     for want, got in zip(wants, gots, strict=True):
         wide = np.asarray(want, np.float64)
-        assert np.max(np.abs(wide - np.asarray(got, np.float64))) <= 1e-3 * np.max(np.abs(wide))
+        assert np.max(np.abs(wide - np.asarray(got, np.float64))) <= bound * np.max(np.abs(wide))
 
 
 def test_fp8_casts_what_the_recipe_wants_and_each_value_once() -> None:
