@@ -41,16 +41,18 @@ def test_recipe_none_follows_jax(sizes: str) -> None:
     reference = jax.jit(step)
     compiled = scalify.jit(step, recipe="none", donate_argnums=(0, 1))
     theirs, ours = state, state
+    # A bf16 activation carries 2^-9 of rounding, and XLA and we round between different ops: twenty
+    # steps carry the difference on in the weights.
+    tolerance = 2.0**-9 if sizes == "bf16" else 1e-4
     for batch in batches:
         *theirs, want = reference(*theirs, batch)
         *ours, got = compiled(*ours, batch)
-        assert abs(float(got) - float(want)) <= 1e-4 * float(want)
+        assert abs(float(got) - float(want)) <= tolerance * float(want)
 
     # One step from equal, warm state: before, Adam's update is a sign.
     warm = jax.tree.map(np.asarray, tuple(theirs))
     wants = jax.tree.leaves(reference(*warm, batches[0]))
     gots = jax.tree.leaves(compiled(*warm, batches[0]))
-    # A bf16 activation carries 2^-9 of rounding, and XLA and we round between different ops.
     bound = 2.0**-8 if sizes == "bf16" else 1e-3
     for want, got in zip(wants, gots, strict=True):
         wide = np.asarray(want, np.float64)

@@ -16,7 +16,7 @@ func.func @cast(%x: tensor<8xf32> {scalify.scale = -1 : i32}) -> tensor<8xf32> {
   // CHECK: %[[UP:.*]] = stablehlo.constant dense<5.000000e-01> : tensor<f32>
   // CHECK: %[[E:.*]] = stablehlo.broadcast_in_dim %[[UP]], dims = []
   // CHECK: %[[Y:.*]] = stablehlo.multiply %[[W]], %[[E]]
-  // CHECK-NOT: scalify
+  // CHECK-NOT: scalify.
   // CHECK: return %[[Y]]
   %s = stablehlo.constant dense<0.5> : tensor<f32>
   %q = scalify.quantize %x, %s : tensor<8xf32> -> tensor<8xf8E4M3FN>
