@@ -51,7 +51,7 @@ class TrainConfig:
     steps: int = 400
     batch: int = 16
     learning_rate: float = 2e-3
-    warmup: int = 30
+    warmup: int = 80
     final_fraction: float = 0.1
     weight_decay: float = 0.1
     beta1: float = 0.9
