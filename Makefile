@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench numerics docs clean
+.PHONY: help train test setup build lint format bench numerics seeds docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /make \1|/' | column -t -s '|'
@@ -33,6 +33,9 @@ bench: build ## time our training step against jax.jit on the same cores (ARGS= 
 
 numerics: build ## print the drift bar and the gradient bar of the example (ARGS= for options)
 	@$(PY) examples/llama/numerics.py $(ARGS)
+
+seeds: build ## train under each recipe with 8 seeds, 1,000 steps; table of paired gaps (hours; goes on where it stopped)
+	@$(PY) benchmarks/numerics/seeds.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

@@ -1,0 +1,186 @@
+"""Trains the example under each recipe and many seeds; prints the mean paired gap to F32.
+
+Runs of one seed share initial weights, data order and steps, so the gap is paired. Beside the
+recipes runs F32 against itself: the same step from weights that differ by 2^-20 of their value,
+far below what any format rounds. Its gap is what chaos alone makes of a difference.
+
+Every finished run is a file under --store and is not run again: stop and go on at will.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import math
+import multiprocessing
+import pathlib
+import statistics
+import sys
+import time
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "llama"))
+
+import cli
+from config import ModelConfig, TrainConfig
+
+__all__ = ["Gap", "main"]
+
+BASE = "none"
+NUDGED = "none, nudged"  # F32 from weights that differ by 2^-20
+
+# Two-sided 95 % quantiles of Student's t by degrees of freedom (any table of the distribution).
+STUDENT = {
+    1: 12.706,
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    6: 2.447,
+    7: 2.365,
+    8: 2.306,
+    9: 2.262,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gap:
+    """Paired gaps of a recipe to F32, in percent of the F32 validation loss."""
+
+    recipe: str
+    gaps: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return statistics.fmean(self.gaps)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the two-sided 95 % interval of the mean; infinite below two seeds."""
+        count = len(self.gaps)
+        if count < 2:
+            return math.inf
+        quantile = STUDENT.get(count - 1, 2.262)
+        return quantile * statistics.stdev(self.gaps) / math.sqrt(count)
+
+
+def path_of(store: pathlib.Path, recipe: str, cfg: ModelConfig, plan: TrainConfig) -> pathlib.Path:
+    """Returns the file of one run: named by everything that the run depends on."""
+    key = json.dumps([dataclasses.asdict(cfg), dataclasses.asdict(plan)], sort_keys=True)
+    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+    return store / f"{recipe.replace(', ', '-')}.{plan.seed}.{digest}.json"
+
+
+def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
+    """Trains once, in a process of its own, and returns what the table needs."""
+    import jax
+
+    import data
+    import model
+    import train
+
+    if recipe == NUDGED:
+        plain = model.init
+
+        def nudged(key: Any, cfg: ModelConfig) -> Any:
+            return jax.tree.map(lambda w: w * (1 + 2.0**-20), plain(key, cfg))
+
+        model.init = nudged
+    result = train.train(cfg, plan, data.load(), "scalify", BASE if recipe == NUDGED else recipe)
+    return {
+        "recipe": recipe,
+        "seed": plan.seed,
+        "steps": plan.steps,
+        "validation": result.validation,
+        "train": statistics.fmean(result.losses[-20:]),
+        "seconds": result.seconds,
+        "saturated": sum(row["saturated"] for row in result.health),
+        "flushed": sum(row["flushed"] for row in result.health),
+        "cast": sum(row["elements"] for row in result.health),
+    }
+
+
+def finish(
+    store: pathlib.Path, todo: list[tuple[str, ModelConfig, TrainConfig]], limit: float
+) -> None:
+    """Runs what has no file yet, and writes each as it ends; starts none after `limit` seconds."""
+    end = time.monotonic() + limit
+    # A process per run: a run leaves threads and compiled steps behind, and a forked JAX hangs.
+    context = multiprocessing.get_context("spawn")
+    for recipe, cfg, plan in todo:
+        if time.monotonic() > end:
+            print("stopped at the time limit: run again to go on")
+            return
+        with context.Pool(1) as pool:
+            row = pool.apply(run, (recipe, cfg, plan))
+        path = path_of(store, recipe, cfg, plan)
+        path.with_suffix(".part").write_text(json.dumps(row))
+        path.with_suffix(".part").rename(path)
+        print(f"{recipe}, seed {plan.seed}: {row['validation']:.4f}", flush=True)
+
+
+def gaps(rows: list[dict[str, Any]], recipe: str) -> Gap:
+    """Returns the gaps of the seeds for which both the recipe and F32 have run."""
+    base = {row["seed"]: row["validation"] for row in rows if row["recipe"] == BASE}
+    found = sorted(
+        (row["seed"], 100 * (row["validation"] / base[row["seed"]] - 1))
+        for row in rows
+        if row["recipe"] == recipe and row["seed"] in base
+    )
+    return Gap(recipe, tuple(gap for _, gap in found))
+
+
+def table(rows: list[dict[str, Any]], recipes: list[str]) -> str:
+    """Returns the table in Markdown: one line per recipe."""
+    lines = [
+        "| recipe | seeds | validation loss, mean | gap to F32, mean | 95 % interval | each seed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for recipe in recipes:
+        losses = [row["validation"] for row in rows if row["recipe"] == recipe]
+        gap = gaps(rows, recipe)
+        if not losses:
+            continue
+        name = "f32" if recipe == BASE else "f32 against itself" if recipe == NUDGED else recipe
+        cells = "| | |"
+        if recipe != BASE and gap.gaps:
+            low, high = gap.mean - gap.half_width, gap.mean + gap.half_width
+            each = " ".join(f"{value:+.2f}" for value in gap.gaps)
+            cells = f"{gap.mean:+.2f} % | {low:+.2f} .. {high:+.2f} % | {each} |"
+        lines.append(f"| {name} | {len(losses)} | {statistics.fmean(losses):.4f} | {cells}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Runs the command; returns 1 where an upper bound is above --bar."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--recipes", nargs="+", default=["fp16", "fp8"])
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
+    parser.add_argument("--bar", type=float, help="exit with 1 above this upper bound, in %%")
+    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "out" / "seeds")
+    cli.add_fields(parser, ModelConfig, TrainConfig)
+    parser.set_defaults(steps=1000)
+    options = parser.parse_args()
+    cfg, first = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
+    options.store.mkdir(parents=True, exist_ok=True)
+    recipes = [BASE, NUDGED, *options.recipes]
+    plans = [dataclasses.replace(first, seed=first.seed + i) for i in range(options.seeds)]
+    # Seed by seed, so that a run that is stopped leaves whole pairs.
+    work = [(recipe, cfg, plan) for plan in plans for recipe in recipes]
+    todo = [item for item in work if not path_of(options.store, *item).exists()]
+    finish(options.store, todo, 60 * options.minutes)
+    paths = [path_of(options.store, *item) for item in work]
+    rows = [json.loads(path.read_text()) for path in paths if path.exists()]
+    print(table(rows, recipes))
+    found = [gap for gap in (gaps(rows, recipe) for recipe in options.recipes) if gap.gaps]
+    highs = [gap.mean + gap.half_width for gap in found]
+    return 1 if options.bar is not None and max(highs, default=math.inf) > options.bar else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
