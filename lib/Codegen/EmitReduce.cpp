@@ -221,136 +221,177 @@ static Index operandIndex(stablehlo::ReduceOp op, const Index &index,
   return full;
 }
 
-LogicalResult
-KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> group,
-                               const Index &index, unsigned level) {
-  stablehlo::ReduceOp first = group.front();
-  Location loc = first.getLoc();
-  bool keptLanes = llvm::any_of(
-      index, [&](AffineExpr e) { return scope.dependsOnLanes(e); });
+/// Emits the loops of reductions that share one pass over their operands.
+struct KernelEmitter::ReduceGroup {
+  KernelEmitter &emitter;
+  ArrayRef<stablehlo::ReduceOp> ops;
+  const Index &index; // of the results
+  unsigned level;     // of the results
+  Location loc;
+  SmallVector<int64_t> dims, extents; // reduced, in order
+  bool keepsLanes;                    // the results are vectors already
+  int64_t width = 1;                  // lanes of the innermost loop
+  SmallVector<Accumulator> accumulators;
+  SmallVector<Value> rowsToKeep;
+
+  ReduceGroup(KernelEmitter &emitter, ArrayRef<stablehlo::ReduceOp> ops,
+              const Index &index, unsigned level);
+  LogicalResult allocate();
+  LogicalResult loop();
+  void finish();
+
+private:
+  LogicalResult allocate(Accumulator &acc);
+  LogicalResult accumulate(ArrayRef<AffineExpr> loops, bool inLanes);
+  LogicalResult accumulate(Accumulator &acc, ArrayRef<AffineExpr> loops,
+                           bool inLanes);
+};
+
+KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
+                                        ArrayRef<stablehlo::ReduceOp> ops,
+                                        const Index &index, unsigned level)
+    : emitter(emitter), ops(ops), index(index), level(level),
+      loc(stablehlo::ReduceOp(ops.front()).getLoc()) {
+  stablehlo::ReduceOp first = ops.front();
+  keepsLanes = llvm::any_of(
+      index, [&](AffineExpr e) { return emitter.scope.dependsOnLanes(e); });
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(first.getInputs()[0].getType()).getShape();
-  SmallVector<int64_t> dims(first.getDimensions());
+  llvm::append_range(dims, first.getDimensions());
   llvm::sort(dims);
-  SmallVector<int64_t> extents;
   for (int64_t dim : dims)
     extents.push_back(shape[dim]);
-  bool anyGeneral = llvm::any_of(group, [](stablehlo::ReduceOp op) {
+  bool anyGeneral = llvm::any_of(ops, [](stablehlo::ReduceOp op) {
     return reduceKind(op) == ReduceKind::General;
   });
-  int64_t width = 1;
-  if (!keptLanes && !anyGeneral && !extents.empty() && !log)
+  if (!keepsLanes && !anyGeneral && !extents.empty() && !emitter.log)
     for (width = 32; width > 1 && extents.back() < width;)
       width /= 2;
-
-  // Memory for the partial results, which LLVM turns into registers.
-  SmallVector<Accumulator> accumulators;
-  for (stablehlo::ReduceOp op : group) {
-    Accumulator acc{
-        op,
-        {reduceKind(op), getElementTypeOrSelf(op.getInputs()[0].getType())},
-        {},
-        {}};
-    for (Value init : op.getInitValues()) {
-      FailureOr<Element> e = element(init, {});
-      if (failed(e))
-        return failure();
-      Value start = e->value;
-      if (keptLanes)
-        start = broadcast(at(level), start);
-      Value memory = memref::AllocaOp::create(
-          atEntry(), loc, MemRefType::get({}, start.getType()));
-      memref::StoreOp::create(at(level), loc, start, memory);
-      acc.single.push_back(memory);
-    }
-    if (width > 1) {
-      Type type = VectorType::get({width}, registerType(acc.combiner.element));
-      acc.lanes =
-          memref::AllocaOp::create(atEntry(), loc, MemRefType::get({}, type));
-      OpBuilder &b = at(level);
-      Value identity = acc.combiner.identity(b, loc, type);
-      memref::StoreOp::create(b, loc, identity, acc.lanes);
-    }
-    accumulators.push_back(acc);
-  }
-
-  SmallVector<Value> toKeep;
   if (width > 1)
-    toKeep = valuesToKeep(group);
-  llvm::SaveAndRestore<Operation *> inPass(pass, first);
-  auto accumulate = [&](ArrayRef<AffineExpr> loops, bool inLanes) {
-    for (Value value : toKeep) {
-      Index at = operandIndex(first, index, loops);
-      if (failed(element(value, at)))
-        return failure();
-      keep(value, at, dims, loops, extents);
-    }
-    for (Accumulator &acc : accumulators) {
-      Index at = operandIndex(acc.op, index, loops);
-      SmallVector<Element> inputs;
-      for (Value input : acc.op.getInputs()) {
-        FailureOr<Element> e = element(input, at);
-        if (failed(e))
-          return failure();
-        inputs.push_back(*e);
-      }
-      OpBuilder &b = this->at(innermost());
-      if (acc.combiner.kind != ReduceKind::General) {
-        Value memory = inLanes ? acc.lanes : acc.single[0];
-        Value old = memref::LoadOp::create(b, loc, memory);
-        Value next = inputs[0].value;
-        if (isa<VectorType>(old.getType()))
-          next = broadcast(b, next);
-        next = acc.combiner.combine(b, loc, old, next);
-        memref::StoreOp::create(b, loc, next, memory);
-        continue;
-      }
-      SmallVector<Element> arguments, results;
-      for (Value memory : acc.single)
-        arguments.push_back(
-            {memref::LoadOp::create(b, loc, memory), innermost()});
-      llvm::append_range(arguments, inputs);
-      if (failed(apply(acc.op.getBody().front(), arguments, results)))
-        return failure();
-      OpBuilder &e = this->at(innermost());
-      for (auto [memory, value] : llvm::zip(acc.single, results))
-        memref::StoreOp::create(e, loc, value.value, memory);
-    }
-    return LogicalResult::success();
-  };
+    rowsToKeep = emitter.valuesToKeep(ops);
+}
 
+// Memory for the partial results, which LLVM turns into registers.
+LogicalResult KernelEmitter::ReduceGroup::allocate() {
+  for (stablehlo::ReduceOp op : ops) {
+    Type element = getElementTypeOrSelf(op.getInputs()[0].getType());
+    accumulators.push_back({op, {reduceKind(op), element}, {}, {}});
+    if (failed(allocate(accumulators.back())))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult KernelEmitter::ReduceGroup::allocate(Accumulator &acc) {
+  for (Value init : acc.op.getInitValues()) {
+    FailureOr<Element> e = emitter.element(init, {});
+    if (failed(e))
+      return failure();
+    Value start = e->value;
+    if (keepsLanes)
+      start = emitter.broadcast(emitter.at(level), start);
+    Value memory = memref::AllocaOp::create(
+        emitter.atEntry(), loc, MemRefType::get({}, start.getType()));
+    memref::StoreOp::create(emitter.at(level), loc, start, memory);
+    acc.single.push_back(memory);
+  }
+  if (width == 1)
+    return success();
+  Type type = VectorType::get({width}, registerType(acc.combiner.element));
+  acc.lanes = memref::AllocaOp::create(emitter.atEntry(), loc,
+                                       MemRefType::get({}, type));
+  OpBuilder &b = emitter.at(level);
+  Value identity = acc.combiner.identity(b, loc, type);
+  memref::StoreOp::create(b, loc, identity, acc.lanes);
+  return success();
+}
+
+LogicalResult KernelEmitter::ReduceGroup::accumulate(ArrayRef<AffineExpr> loops,
+                                                     bool inLanes) {
+  for (Value value : rowsToKeep) {
+    Index at = operandIndex(ops.front(), index, loops);
+    if (failed(emitter.element(value, at)))
+      return failure();
+    emitter.keep(value, at, dims, loops, extents);
+  }
+  for (Accumulator &acc : accumulators)
+    if (failed(accumulate(acc, loops, inLanes)))
+      return failure();
+  return success();
+}
+
+LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
+                                                     ArrayRef<AffineExpr> loops,
+                                                     bool inLanes) {
+  Index at = operandIndex(acc.op, index, loops);
+  SmallVector<Element> inputs;
+  for (Value input : acc.op.getInputs()) {
+    FailureOr<Element> e = emitter.element(input, at);
+    if (failed(e))
+      return failure();
+    inputs.push_back(*e);
+  }
+  OpBuilder &b = emitter.at(emitter.innermost());
+  if (acc.combiner.kind != ReduceKind::General) {
+    Value memory = inLanes ? acc.lanes : acc.single[0];
+    Value old = memref::LoadOp::create(b, loc, memory);
+    Value next = inputs[0].value;
+    if (isa<VectorType>(old.getType()))
+      next = emitter.broadcast(b, next);
+    next = acc.combiner.combine(b, loc, old, next);
+    memref::StoreOp::create(b, loc, next, memory);
+    return success();
+  }
+  SmallVector<Element> arguments, results;
+  for (Value memory : acc.single)
+    arguments.push_back(
+        {memref::LoadOp::create(b, loc, memory), emitter.innermost()});
+  llvm::append_range(arguments, inputs);
+  if (failed(emitter.apply(acc.op.getBody().front(), arguments, results)))
+    return failure();
+  OpBuilder &e = emitter.at(emitter.innermost());
+  for (auto [memory, value] : llvm::zip(acc.single, results))
+    memref::StoreOp::create(e, loc, value.value, memory);
+  return success();
+}
+
+/// The innermost loop goes in whole vectors first, then over what is left.
+LogicalResult KernelEmitter::ReduceGroup::loop() {
   SmallVector<AffineExpr> loops;
   for (int64_t extent : ArrayRef(extents).drop_back(extents.empty() ? 0 : 1))
-    loops.push_back(pushLoop(0, extent));
+    loops.push_back(emitter.pushLoop(0, extent));
+  auto part = [&](int64_t low, int64_t high, int64_t step) -> LogicalResult {
+    if (low == high)
+      return success();
+    loops.push_back(emitter.pushLoop(low, high, step, step > 1));
+    LogicalResult result = accumulate(loops, step > 1);
+    emitter.popLoop();
+    loops.pop_back();
+    return result;
+  };
   if (extents.empty()) {
     if (failed(accumulate(loops, false)))
       return failure();
   } else {
     int64_t whole = width > 1 ? extents.back() / width * width : 0;
-    auto part = [&](int64_t low, int64_t high, int64_t step) {
-      if (low == high)
-        return LogicalResult::success();
-      loops.push_back(pushLoop(low, high, step, step > 1));
-      LogicalResult result = accumulate(loops, step > 1);
-      popLoop();
-      loops.pop_back();
-      return result;
-    };
     if (failed(part(0, whole, width)) || failed(part(whole, extents.back(), 1)))
       return failure();
   }
-  while (innermost() > level)
-    popLoop();
-  for (Value value : toKeep)
-    keptRows[value].isComplete = true;
+  while (emitter.innermost() > level)
+    emitter.popLoop();
+  for (Value value : rowsToKeep)
+    emitter.keptRows[value].isComplete = true;
+  return success();
+}
 
-  // Final values.
+/// Reads the results and makes them known to the emitter.
+void KernelEmitter::ReduceGroup::finish() {
   Key key{nullptr, {}};
   for (AffineExpr expr : index)
     key.second.push_back(expr.getAsOpaquePointer());
   for (Accumulator &acc : accumulators) {
     for (auto [i, memory] : llvm::enumerate(acc.single)) {
-      OpBuilder &b = at(level);
+      OpBuilder &b = emitter.at(level);
       Value value = memref::LoadOp::create(b, loc, memory);
       if (acc.lanes) {
         Value lanes = memref::LoadOp::create(b, loc, acc.lanes);
@@ -360,8 +401,20 @@ KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> group,
       OpResult result = cast<OpResult>(acc.op.getResult(i));
       value = roundTo(b, loc, value, getElementTypeOrSelf(result.getType()));
       key.first = Value(result).getAsOpaquePointer();
-      remember(key, {value, level});
+      emitter.remember(key, {value, level});
     }
   }
+}
+
+LogicalResult KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> ops,
+                                             const Index &index,
+                                             unsigned level) {
+  ReduceGroup group(*this, ops, index, level);
+  if (failed(group.allocate()))
+    return failure();
+  llvm::SaveAndRestore<Operation *> inPass(pass, ops.front());
+  if (failed(group.loop()))
+    return failure();
+  group.finish();
   return success();
 }

@@ -6,147 +6,186 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-// The written buffer holds the input already. Updates are applied in the order
-// of their index, windows that would leave the result are dropped.
-LogicalResult KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
-  Location loc = op.getLoc();
-  if (op.getInputs().size() != 1)
-    return op.emitOpError("with several inputs is not in the CPU target");
-  auto numbers = op.getScatterDimensionNumbers();
-  auto updateType = cast<RankedTensorType>(op.getUpdates()[0].getType());
-  auto resultType = cast<RankedTensorType>(op.getResult(0).getType());
-  auto indexType = cast<RankedTensorType>(op.getScatterIndices().getType());
-  int64_t vectorDim = numbers.getIndexVectorDim();
-  auto contains = [](ArrayRef<int64_t> list, int64_t x) {
-    return llvm::is_contained(list, x);
-  };
+/// Loops over the places first, over the window inside.
+struct KernelEmitter::Scatter {
+  KernelEmitter &emitter;
+  stablehlo::ScatterOp op;
+  stablehlo::ScatterDimensionNumbersAttr numbers;
+  Location loc;
+  RankedTensorType updateType, resultType;
+  Index update, places;
+  unsigned placeLevel = 0;
+  SmallVector<int64_t> windowDims; // of the result
+  SmallVector<int64_t> strides;    // of the result
+  Value inside;                    // the window fits; null if it always does
 
-  // Loops over the places first, over the window inside.
-  Index update(updateType.getRank()), places;
+  Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op);
+  void openPlaces();
+  FailureOr<SmallVector<Value>> starts();
+  AffineExpr offsetOf(ArrayRef<Value> starts);
+  LogicalResult emitWindow(AffineExpr offset);
+
+private:
+  Value bound(int64_t extent);
+  LogicalResult combine(AffineExpr linear);
+  LogicalResult emitPoint(AffineExpr linear);
+  FailureOr<Value> start(size_t component);
+};
+
+KernelEmitter::Scatter::Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op)
+    : emitter(emitter), op(op), numbers(op.getScatterDimensionNumbers()),
+      loc(op.getLoc()),
+      updateType(cast<RankedTensorType>(op.getUpdates()[0].getType())),
+      resultType(cast<RankedTensorType>(op.getResult(0).getType())),
+      update(updateType.getRank()), strides(resultType.getRank(), 1) {
+  for (int64_t d = 0; d < resultType.getRank(); ++d)
+    if (!llvm::is_contained(numbers.getInsertedWindowDims(), d) &&
+        !llvm::is_contained(numbers.getInputBatchingDims(), d))
+      windowDims.push_back(d);
+  for (int64_t d = resultType.getRank() - 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * resultType.getDimSize(d + 1);
+}
+
+void KernelEmitter::Scatter::openPlaces() {
   for (int64_t d = 0; d < updateType.getRank(); ++d)
-    if (!contains(numbers.getUpdateWindowDims(), d)) {
-      update[d] = pushLoop(0, updateType.getDimSize(d));
+    if (!llvm::is_contained(numbers.getUpdateWindowDims(), d)) {
+      update[d] = emitter.pushLoop(0, updateType.getDimSize(d));
       places.push_back(update[d]);
     }
-  unsigned placeLevel = innermost();
-  SmallVector<int64_t> windowDims;
-  for (int64_t d = 0; d < resultType.getRank(); ++d)
-    if (!contains(numbers.getInsertedWindowDims(), d) &&
-        !contains(numbers.getInputBatchingDims(), d))
-      windowDims.push_back(d);
+  placeLevel = emitter.innermost();
+}
 
-  // Start of the window in the result.
+/// One component of the index vector at the current place.
+FailureOr<Value> KernelEmitter::Scatter::start(size_t component) {
+  Index place;
+  size_t next = 0;
+  auto type = cast<RankedTensorType>(op.getScatterIndices().getType());
+  for (int64_t i = 0; i < type.getRank(); ++i)
+    place.push_back(i == numbers.getIndexVectorDim()
+                        ? emitter.scope.constant(component)
+                        : places[next++]);
+  FailureOr<Element> e = emitter.element(op.getScatterIndices(), place);
+  if (failed(e))
+    return failure();
+  OpBuilder &b = emitter.at(placeLevel);
+  return Value(arith::IndexCastOp::create(b, loc, b.getIndexType(), e->value));
+}
+
+/// Where the window begins in the result, by dimension; null for 0.
+FailureOr<SmallVector<Value>> KernelEmitter::Scatter::starts() {
   SmallVector<Value> starts(resultType.getRank());
   SmallVector<int64_t> extents(resultType.getRank(), 1);
   for (auto [window, d] : llvm::zip(numbers.getUpdateWindowDims(), windowDims))
     extents[d] = updateType.getDimSize(window);
-  Value inside;
   for (auto [k, d] : llvm::enumerate(numbers.getScatterDimsToOperandDims())) {
-    Index place;
-    size_t next = 0;
-    for (int64_t i = 0; i < indexType.getRank(); ++i)
-      place.push_back(i == vectorDim ? scope.constant(k) : places[next++]);
-    FailureOr<Element> e = element(op.getScatterIndices(), place);
-    if (failed(e))
+    FailureOr<Value> found = start(k);
+    if (failed(found))
       return failure();
-    OpBuilder &b = at(placeLevel);
-    Value start =
-        arith::IndexCastOp::create(b, loc, b.getIndexType(), e->value);
+    OpBuilder &b = emitter.at(placeLevel);
     int64_t room = resultType.getDimSize(d) - extents[d] + 1;
     Value fits =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, start,
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, *found,
                               constantLike(b, loc, b.getIndexType(), room));
     inside = inside ? Value(arith::AndIOp::create(b, loc, inside, fits)) : fits;
-    starts[d] = start;
+    starts[d] = *found;
   }
+  int64_t vectorDim = numbers.getIndexVectorDim();
   for (auto [d, indexDim] : llvm::zip(numbers.getInputBatchingDims(),
                                       numbers.getScatterIndicesBatchingDims()))
-    starts[d] = asIndex(places[indexDim > vectorDim ? indexDim - 1 : indexDim]);
+    starts[d] =
+        emitter.asIndex(places[indexDim > vectorDim ? indexDim - 1 : indexDim]);
+  return starts;
+}
 
-  // Base offset in the result, 0 where the window does not fit.
-  SmallVector<int64_t> strides(resultType.getRank(), 1);
-  for (int64_t d = resultType.getRank() - 2; d >= 0; --d)
-    strides[d] = strides[d + 1] * resultType.getDimSize(d + 1);
-  OpBuilder &b = at(placeLevel);
+AffineExpr KernelEmitter::Scatter::offsetOf(ArrayRef<Value> starts) {
+  OpBuilder &b = emitter.at(placeLevel);
   Value base = constantLike(b, loc, b.getIndexType(), int64_t(0));
-  for (int64_t d = 0; d < resultType.getRank(); ++d)
-    if (starts[d])
+  for (auto [start, stride] : llvm::zip(starts, strides))
+    if (start)
       base = arith::AddIOp::create(
           b, loc, base,
           arith::MulIOp::create(
-              b, loc, starts[d],
-              constantLike(b, loc, b.getIndexType(), strides[d])));
-  // A window that does not fit has no iterations.
-  auto bound = [&](int64_t extent) -> Value {
-    OpBuilder &b = at(placeLevel);
-    Value all = constantLike(b, loc, b.getIndexType(), extent);
-    if (!inside)
-      return all;
-    return arith::SelectOp::create(
-        b, loc, inside, all,
-        constantLike(b, loc, b.getIndexType(), int64_t(0)));
-  };
-  AffineExpr offset =
-      scope.addSymbol({{0, resultType.getNumElements()}, base, placeLevel});
+              b, loc, start, constantLike(b, loc, b.getIndexType(), stride)));
+  return emitter.scope.addSymbol(
+      {{0, resultType.getNumElements()}, base, placeLevel});
+}
 
-  Value memory = function.getArgument(kernel.getReads().size());
-  Type elementType = resultType.getElementType();
-  auto combine = [&](AffineExpr linear) -> LogicalResult {
-    FailureOr<Element> value = element(op.getUpdates()[0], update);
-    if (failed(value))
-      return failure();
-    Value place = asIndex(linear);
-    OpBuilder &b = at(innermost());
-    bool isVector = scope.dependsOnLanes(linear);
-    Type stored = cast<MemRefType>(memory.getType()).getElementType();
-    Value old =
-        isVector
-            ? Value(vector::LoadOp::create(
-                  b, loc, cast<VectorType>(vectorOf(stored)), memory, place))
-            : Value(memref::LoadOp::create(b, loc, memory, place));
-    old = toRegister(b, loc, old, elementType);
-    SmallVector<Element> results;
-    Element now = *value;
-    if (isVector)
-      now.value = broadcast(at(innermost()), now.value);
-    if (failed(apply(op.getUpdateComputation().front(),
-                     {{old, innermost()}, now}, results)))
-      return failure();
-    return store(0, results[0], linear, elementType);
-  };
+/// A window that does not fit has no iterations.
+Value KernelEmitter::Scatter::bound(int64_t extent) {
+  OpBuilder &b = emitter.at(placeLevel);
+  Value all = constantLike(b, loc, b.getIndexType(), extent);
+  if (!inside)
+    return all;
+  return arith::SelectOp::create(
+      b, loc, inside, all, constantLike(b, loc, b.getIndexType(), int64_t(0)));
+}
 
+LogicalResult KernelEmitter::Scatter::combine(AffineExpr linear) {
+  FailureOr<Element> value = emitter.element(op.getUpdates()[0], update);
+  if (failed(value))
+    return failure();
+  Value memory = emitter.function.getArgument(emitter.kernel.getReads().size());
+  Value place = emitter.asIndex(linear);
+  OpBuilder &b = emitter.at(emitter.innermost());
+  bool isVector = emitter.scope.dependsOnLanes(linear);
+  Type stored = cast<MemRefType>(memory.getType()).getElementType();
+  Value old = isVector ? Value(vector::LoadOp::create(
+                             b, loc, cast<VectorType>(emitter.vectorOf(stored)),
+                             memory, place))
+                       : Value(memref::LoadOp::create(b, loc, memory, place));
+  old = toRegister(b, loc, old, resultType.getElementType());
+  SmallVector<Element> results;
+  Element now = *value;
+  if (isVector)
+    now.value = emitter.broadcast(b, now.value);
+  if (failed(emitter.apply(op.getUpdateComputation().front(),
+                           {{old, emitter.innermost()}, now}, results)))
+    return failure();
+  return emitter.store(0, results[0], linear, resultType.getElementType());
+}
+
+LogicalResult KernelEmitter::Scatter::emitPoint(AffineExpr linear) {
+  emitter.pushLoop(emitter.constantIndex(0), bound(1), {0, 0}, 1, false);
+  LogicalResult result = combine(linear);
+  emitter.popLoop();
+  return result;
+}
+
+LogicalResult KernelEmitter::Scatter::emitWindow(AffineExpr linear) {
   ArrayRef<int64_t> window = numbers.getUpdateWindowDims();
-  AffineExpr linear = offset;
-  if (window.empty()) {
-    update.resize(updateType.getRank());
-    AffineExpr once = pushLoop(constantIndex(0), bound(1), {0, 0}, 1, false);
-    (void)once;
-    LogicalResult result = combine(linear);
-    popLoop();
-    if (failed(result))
-      return failure();
-  } else {
-    for (size_t i = 0; i + 1 < window.size(); ++i) {
-      int64_t extent = updateType.getDimSize(window[i]);
-      Value upper = bound(extent);
-      update[window[i]] =
-          pushLoop(constantIndex(0), upper, {0, extent - 1}, 1, false);
-      linear = linear + update[window[i]] * strides[windowDims[i]];
-    }
-    int64_t extent = updateType.getDimSize(window.back());
-    bool contiguous = strides[windowDims[window.size() - 1]] == 1;
-    int64_t lanes = 16;
-    while (lanes > 1 && (extent % lanes != 0 || !contiguous))
-      lanes /= 2;
-    Value upper = bound(extent);
-    AffineExpr last =
-        pushLoop(constantIndex(0), upper, {0, extent - 1}, lanes, lanes > 1);
-    update[window.back()] = last;
-    linear = linear + last * strides[windowDims[window.size() - 1]];
-    if (failed(combine(linear)))
-      return failure();
-    popLoop();
+  if (window.empty())
+    return emitPoint(linear);
+  for (auto [dim, target] :
+       llvm::zip(window.drop_back(), ArrayRef(windowDims).drop_back())) {
+    int64_t extent = updateType.getDimSize(dim);
+    update[dim] = emitter.pushLoop(emitter.constantIndex(0), bound(extent),
+                                   {0, extent - 1}, 1, false);
+    linear = linear + update[dim] * strides[target];
   }
+  int64_t extent = updateType.getDimSize(window.back());
+  int64_t stride = strides[windowDims[window.size() - 1]];
+  int64_t lanes = 16;
+  while (lanes > 1 && (extent % lanes != 0 || stride != 1))
+    lanes /= 2;
+  AffineExpr last = emitter.pushLoop(emitter.constantIndex(0), bound(extent),
+                                     {0, extent - 1}, lanes, lanes > 1);
+  update[window.back()] = last;
+  if (failed(combine(linear + last * stride)))
+    return failure();
+  emitter.popLoop();
+  return success();
+}
+
+// The written buffer holds the input already. Updates are applied in the order
+// of their index, windows that would leave the result are dropped.
+LogicalResult KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
+  if (op.getInputs().size() != 1)
+    return op.emitOpError("with several inputs is not in the CPU target");
+  Scatter scatter(*this, op);
+  scatter.openPlaces();
+  FailureOr<SmallVector<Value>> starts = scatter.starts();
+  if (failed(starts) || failed(scatter.emitWindow(scatter.offsetOf(*starts))))
+    return failure();
   while (innermost() > 0)
     popLoop();
   return success();

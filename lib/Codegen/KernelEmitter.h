@@ -126,6 +126,8 @@ private:
   mlir::LogicalResult apply(mlir::Block &body,
                             llvm::ArrayRef<Element> arguments,
                             llvm::SmallVectorImpl<Element> &results);
+  struct ReduceGroup;
+  struct Scatter;
   mlir::LogicalResult emitReduceGroup(llvm::ArrayRef<stablehlo::ReduceOp> group,
                                       const Index &index, unsigned level);
   // KeptRows.cpp

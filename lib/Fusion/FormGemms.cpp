@@ -72,6 +72,10 @@ public:
 
 private:
   void form(stablehlo::DotGeneralOp op);
+  Gemm matchPlain(stablehlo::DotGeneralOp op, const Roles &roles,
+                  const StridedView &a, const StridedView &b);
+  StridedView copied(stablehlo::DotGeneralOp op, const Roles &roles,
+                     bool isLhs);
   Value copyForLayout(stablehlo::DotGeneralOp op, bool isLhs);
   double foldAlpha(stablehlo::DotGeneralOp op);
 };
@@ -266,13 +270,9 @@ Value FormGemmsPass::copyForLayout(stablehlo::DotGeneralOp op, bool isLhs) {
   return copy;
 }
 
-void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
-  double alpha = foldAlpha(op);
-  Roles roles(op);
-  StridedView a = StridedView::of(op.getLhs());
-  StridedView b = StridedView::of(op.getRhs());
-
-  // Transposes and reshapes behind the dot, as long as nothing else reads it.
+/// The dot's result and the transposes and reshapes behind it, as long as
+/// nothing else reads what is between.
+static SmallVector<Value> viewsBehind(stablehlo::DotGeneralOp op) {
   SmallVector<Value> outputs{op.getResult()};
   while (outputs.back().hasOneUse()) {
     Operation *user = *outputs.back().user_begin();
@@ -280,82 +280,103 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
       break;
     outputs.push_back(user->getResult(0));
   }
-  // The layout of the result that makes the last of them row-major.
-  auto layoutFor = [&](size_t last) -> std::optional<SmallVector<Dim>> {
-    SmallVector<Dim> dims = StridedView::identity(outputs[last]).dims;
-    for (size_t i = last; i > 0; --i) {
-      Operation *view = outputs[i].getDefiningOp();
-      if (auto transpose = dyn_cast<stablehlo::TransposeOp>(view)) {
-        SmallVector<Dim> source(dims.size());
-        for (auto [j, d] : llvm::enumerate(transpose.getPermutation()))
-          source[d] = dims[j];
-        dims = source;
-        continue;
-      }
-      auto source = reshapeDims(dims, typeOf(outputs[i - 1]).getShape());
-      if (!source)
-        return std::nullopt;
-      dims = *source;
-    }
-    return dims;
-  };
+  return outputs;
+}
 
-  auto copied = [&](bool isLhs) {
-    StridedView view = StridedView::identity(copyForLayout(op, isLhs));
-    SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
-    llvm::append_range(order, isLhs ? roles.lhsFree : roles.rhsFree);
-    llvm::append_range(order, isLhs ? roles.lhsSum : roles.rhsSum);
-    StridedView result = view;
-    for (auto [i, d] : llvm::enumerate(order))
-      result.dims[d] = view.dims[i];
-    return result;
-  };
+/// The layout of the dot's result that makes the last of the views row-major.
+static std::optional<SmallVector<Dim>> layoutFor(ArrayRef<Value> views) {
+  SmallVector<Dim> dims = StridedView::identity(views.back()).dims;
+  for (; views.size() > 1; views = views.drop_back()) {
+    Operation *view = views.back().getDefiningOp();
+    if (auto transpose = dyn_cast<stablehlo::TransposeOp>(view)) {
+      SmallVector<Dim> source(dims.size());
+      for (auto [j, d] : llvm::enumerate(transpose.getPermutation()))
+        source[d] = dims[j];
+      dims = source;
+      continue;
+    }
+    Value source = views.drop_back().back();
+    auto reshaped = reshapeDims(dims, typeOf(source).getShape());
+    if (!reshaped)
+      return std::nullopt;
+    dims = *reshaped;
+  }
+  return dims;
+}
+
+StridedView FormGemmsPass::copied(stablehlo::DotGeneralOp op,
+                                  const Roles &roles, bool isLhs) {
+  StridedView view = StridedView::identity(copyForLayout(op, isLhs));
+  SmallVector<int64_t> order(isLhs ? roles.lhsBatch : roles.rhsBatch);
+  llvm::append_range(order, isLhs ? roles.lhsFree : roles.rhsFree);
+  llvm::append_range(order, isLhs ? roles.lhsSum : roles.rhsSum);
+  StridedView result = view;
+  for (auto [i, d] : llvm::enumerate(order))
+    result.dims[d] = view.dims[i];
+  return result;
+}
+
+/// With the result in its own layout: operands are looked through where that
+/// gives a GEMM, and copied where nothing does.
+Gemm FormGemmsPass::matchPlain(stablehlo::DotGeneralOp op, const Roles &roles,
+                               const StridedView &a, const StridedView &b) {
+  SmallVector<Dim> plain = StridedView::identity(op.getResult()).dims;
+  StridedView ia = StridedView::identity(op.getLhs());
+  StridedView ib = StridedView::identity(op.getRhs());
+  // One operand at a time: most often only one is in the way.
+  if (std::optional<Gemm> gemm = match(roles, ia, b, plain))
+    return *gemm;
+  if (std::optional<Gemm> gemm = match(roles, a, ib, plain))
+    return *gemm;
+  if (std::optional<Gemm> gemm = match(roles, ia, ib, plain))
+    return *gemm;
+  StridedView rhs = copied(op, roles, false);
+  if (std::optional<Gemm> gemm = match(roles, a, rhs, plain))
+    return *gemm;
+  return *match(roles, copied(op, roles, true), rhs, plain);
+}
+
+static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
+                        double alpha, Value result) {
+  OpBuilder builder(op);
+  auto matmul = plan::MatmulOp::create(
+      builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base,
+      gemm.cm.size, gemm.cn.size, gemm.ak.size,
+      ArrayRef<int64_t>{gemm.am.stride, gemm.ak.stride},
+      ArrayRef<int64_t>{gemm.bk.stride, gemm.bn.stride},
+      ArrayRef<int64_t>{gemm.cm.stride, gemm.cn.stride},
+      ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,
+      gemm.batchStrides, llvm::APFloat(alpha));
+  if (auto phase = op->getAttr("scalify.phase"))
+    matmul->setAttr("scalify.phase", phase);
+  result.replaceAllUsesWith(matmul.getC());
+}
+
+void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
+  double alpha = foldAlpha(op);
+  Roles roles(op);
+  StridedView a = StridedView::of(op.getLhs());
+  StridedView b = StridedView::of(op.getRhs());
+  SmallVector<Value> outputs = viewsBehind(op);
 
   // A view that is not folded is copied by whoever reads it.
   std::optional<Gemm> gemm;
-  size_t last = outputs.size() - 1;
+  size_t last = 0;
   double copy = 0.5 * typeOf(op.getResult()).getNumElements();
   for (size_t i = outputs.size(); i-- > 0;) {
-    auto layout = layoutFor(i);
+    auto layout = layoutFor(ArrayRef(outputs).take_front(i + 1));
     auto candidate = layout ? match(roles, a, b, *layout) : std::nullopt;
     if (!candidate || (gemm && candidate->time() + copy >= gemm->time()))
       continue;
     gemm = candidate;
     last = i;
   }
-  if (!gemm) {
-    last = 0;
-    // One operand at a time: most often only one is in the way.
-    SmallVector<Dim> plain = StridedView::identity(op.getResult()).dims;
-    StridedView ia = StridedView::identity(op.getLhs());
-    StridedView ib = StridedView::identity(op.getRhs());
-    gemm = match(roles, ia, b, plain);
-    if (!gemm)
-      gemm = match(roles, a, ib, plain);
-    if (!gemm)
-      gemm = match(roles, ia, ib, plain);
-    if (!gemm)
-      gemm = match(roles, a, copied(false), plain);
-    if (!gemm)
-      gemm = match(roles, copied(true), copied(false), plain);
-  }
+  if (!gemm)
+    gemm = matchPlain(op, roles, a, b);
   fixUnit(gemm->am, gemm->ak);
   fixUnit(gemm->bk, gemm->bn);
   fixUnit(gemm->cm, gemm->cn);
-
-  OpBuilder builder(op);
-  Value result = outputs[last];
-  auto matmul = plan::MatmulOp::create(
-      builder, op.getLoc(), result.getType(), gemm->a.base, gemm->b.base,
-      gemm->cm.size, gemm->cn.size, gemm->ak.size,
-      ArrayRef<int64_t>{gemm->am.stride, gemm->ak.stride},
-      ArrayRef<int64_t>{gemm->bk.stride, gemm->bn.stride},
-      ArrayRef<int64_t>{gemm->cm.stride, gemm->cn.stride},
-      ArrayRef<int64_t>{gemm->a.offset, gemm->b.offset, 0}, gemm->batch,
-      gemm->batchStrides, llvm::APFloat(alpha));
-  if (auto phase = op->getAttr("scalify.phase"))
-    matmul->setAttr("scalify.phase", phase);
-  result.replaceAllUsesWith(matmul.getC());
+  buildMatmul(op, *gemm, alpha, outputs[last]);
   for (size_t i = last + 1; i-- > 0;)
     outputs[i].getDefiningOp()->erase();
   ++numGemms;
