@@ -114,6 +114,10 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "unknown target '" << options.target
            << "': expected one of cpu, stablehlo";
+  if (!symbolizeFP8Form(options.fp8Form))
+    return emitError(UnknownLoc::get(&context))
+           << "unknown form '" << options.fp8Form
+           << "' of FP8 dots: expected one of wide, xla-gpu, plain";
   if (options.compileFrom >= options.compileTo)
     return emitError(UnknownLoc::get(&context))
            << "there is no stage after '" << stringifyStage(options.compileFrom)
@@ -167,6 +171,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   StageOptions stageOptions;
   stageOptions.strict = options.strict;
   stageOptions.casts = RecipeAttr::of(*module).castsDots();
+  stageOptions.fp8Form = *symbolizeFP8Form(options.fp8Form);
   stageOptions.probeCasts = options.probeCasts;
   PassManager manager(&context);
   buildStage(stage, toStableHLO, stageOptions, manager);

@@ -74,6 +74,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.recipe;
   if (key == "target")
     return &options.target;
+  if (key == "fp8Form")
+    return &options.fp8Form;
   if (key == "mcpu")
     return &options.mcpu;
   if (key == "snapshots")

@@ -57,6 +57,7 @@ static void buildPrecision(const StageOptions &options,
 static void buildStableHLO(const StageOptions &options,
                            OpPassManager &manager) {
   ExportStableHLOOptions target;
+  target.fp8Form = options.fp8Form;
   target.probeCasts = options.probeCasts;
   manager.addPass(createExportStableHLO(target));
 }
@@ -117,6 +118,14 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<bool> stablehlo{*this, "stablehlo",
                          llvm::cl::desc("end in plain StableHLO"),
                          llvm::cl::init(false)};
+  Option<FP8Form> fp8Form{
+      *this, "fp8-form",
+      llvm::cl::desc("how dots on FP8 data are written (with stablehlo)"),
+      llvm::cl::init(FP8Form::Wide),
+      llvm::cl::values(
+          clEnumValN(FP8Form::Wide, "wide", "F32 dots"),
+          clEnumValN(FP8Form::XLAGPU, "xla-gpu", "the pattern of XLA:GPU"),
+          clEnumValN(FP8Form::Plain, "plain", "FP8 dots"))};
   Option<bool> probeCasts{*this, "probe-casts",
                           llvm::cl::desc("also return each cast's wide value "
                                          "and scale (with stablehlo)"),
@@ -128,6 +137,7 @@ static StageOptions getStageOptions(const StagePipelineOptions &options) {
   StageOptions result;
   result.strict = options.strict;
   result.remarks = options.remarks;
+  result.fp8Form = options.fp8Form;
   result.probeCasts = options.probeCasts;
   return result;
 }

@@ -17,7 +17,7 @@ from jax.extend import source_info_util
 
 from scalify import _runtime
 
-__all__ = ["Arguments", "Lowered", "Signature", "abstract", "to_logical", "to_physical"]
+__all__ = ["Arguments", "Batch", "Lowered", "Signature", "abstract", "to_logical", "to_physical"]
 
 # Locations shall lead to the user's lines, not to ours.
 source_info_util.register_exclusion(os.path.dirname(__file__))
@@ -47,6 +47,27 @@ class Arguments:
     def key(self) -> Hashable:
         """Returns what a compilation depends on: structure, static values, types of arrays."""
         return (self.tree, self.statics, tuple(abstract(leaf) for leaf in self.leaves))
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """One `jax.vmap` around a function of flat arrays; its results batch at dimension 0.
+
+    Attributes:
+        size: of the batch.
+        dims: per argument the dimension that is the batch, or None.
+    """
+
+    size: int
+    dims: tuple[int | None, ...]
+
+    def of(self, struct: Any, dim: int | None) -> Any:
+        """Returns the type of a batch of arrays of a type."""
+        if dim is None:
+            return struct
+        shape = list(struct.shape)
+        shape.insert(dim, self.size)
+        return jax.ShapeDtypeStruct(tuple(shape), struct.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,14 +128,25 @@ class Signature:
         leaves, tree = jax.tree.flatten((dynamic, named))
         return Arguments(leaves, tree, tuple(statics), len(args))
 
-    def lower(self, arguments: Arguments) -> Lowered:
+    def jitted(self, fn: Callable[..., Any], **options: Any) -> Any:
+        """Returns `fn`, of the same arguments, under `jax.jit` with this signature's options."""
+        return jax.jit(fn, **self._options, **options)
+
+    def lower(self, arguments: Arguments, batches: Sequence[Batch] = ()) -> Lowered:
         """Traces the function for one call's types.
 
+        Args:
+            arguments: of the function itself.
+            batches: the `jax.vmap`s around it, innermost first.
+
         Raises:
-            Whatever tracing raises.
+            NotImplementedError: a collective over an axis of the `jax.shard_map` around it.
+            Whatever else tracing raises.
         """
         kinds = [_key_impl(leaf) for leaf in arguments.leaves]
         structs = [_struct(to_physical_type(leaf)) for leaf in arguments.leaves]
+        # Only types are kept: the arrays of the first call are the caller's to free.
+        arguments = dataclasses.replace(arguments, leaves=structs)
         out_kinds: list[str | None] = []
 
         @functools.wraps(self.fn)
@@ -129,11 +161,26 @@ class Signature:
             out_kinds[:] = map(_key_impl, jax.tree.leaves(outputs))
             return jax.tree.map(to_physical, outputs)
 
+        for batch in batches:
+            structs = [
+                batch.of(struct, dim) for struct, dim in zip(structs, batch.dims, strict=True)
+            ]
         args, kwargs = _merge(arguments, structs)
+        traced = self.jitted(self._batched(physical, arguments, batches), keep_unused=True)
         with warnings.catch_warnings():
             # What is donated and not used is the caller's matter at run time, not here.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            lowered = jax.jit(physical, keep_unused=True, **self._options).lower(*args, **kwargs)
+            try:
+                lowered = traced.lower(*args, **kwargs)
+            except AssertionError:
+                axes = jax.sharding.get_abstract_mesh().manual_axes
+                if not axes:
+                    raise
+                raise NotImplementedError(
+                    f"'{self.name}' has a collective over the axes {axes} of the jax.shard_map "
+                    "around it: transform what one shard computes, and apply the collective to "
+                    "its results"
+                ) from None
         infos = jax.tree.leaves(lowered.args_info, is_leaf=lambda info: hasattr(info, "donated"))
         return Lowered(
             text=lowered.as_text(debug_info=True),
@@ -143,6 +190,30 @@ class Signature:
             out_keys=tuple(out_kinds),
             out_tree=lowered.out_tree,
         )
+
+    def _batched(
+        self, physical: Callable[..., Any], arguments: Arguments, batches: Sequence[Batch]
+    ) -> Callable[..., Any]:
+        """Returns `physical` under `jax.vmap`s that see its arguments as flat arrays."""
+        if not batches:
+            return physical
+        trees: list[Any] = []
+
+        def flat(*leaves: Any) -> Any:
+            args, kwargs = _merge(arguments, leaves)
+            outputs, tree = jax.tree.flatten(physical(*args, **kwargs))
+            trees[:] = [tree]
+            return outputs
+
+        for batch in batches:
+            flat = jax.vmap(flat, in_axes=batch.dims, axis_size=batch.size)
+
+        @functools.wraps(self.fn)
+        def batched(*args: Any, **kwargs: Any) -> Any:
+            outputs = flat(*self.bind(args, kwargs).leaves)
+            return jax.tree.unflatten(trees[0], outputs)
+
+        return batched
 
 
 def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -11,76 +11,23 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import core as jax_core
-from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import func
-from jax.interpreters import mlir as jax_mlir
 
 from scalify import _compiler, _runtime
+from scalify._call import Module, call, out_avals
 from scalify._dtypes import to_numpy
-from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
+from scalify._lowering import (
+    Arguments,
+    Batch,
+    Lowered,
+    Signature,
+    abstract,
+    to_logical,
+    to_physical,
+)
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, to_option
 
 __all__ = ["Transformed", "opt", "probe", "recipes", "transform"]
-
-
-class _Module:
-    """A StableHLO module that JAX calls; equal only to itself, so that JAX may cache by it."""
-
-    def __init__(self, text: str, name: str) -> None:
-        self.text = text
-        self.name = name
-        with jax_mlir.make_ir_context() as context:
-            # The module owns its operations: it must outlive `main`.
-            module = ir.Module.parse(text, context)
-            main = _find_main(module)
-            self.out_avals = tuple(_aval(type_) for type_ in main.type.results)
-
-
-def _find_main(module: Any) -> Any:
-    for operation in module.body.operations:
-        if isinstance(operation, func.FuncOp) and operation.name.value == "main":
-            return operation
-    raise ValueError("the module has no function '@main'")
-
-
-def _aval(type_: Any) -> Any:
-    tensor = ir.RankedTensorType(type_)
-    return jax.core.ShapedArray(tuple(tensor.shape), to_numpy(str(tensor.element_type)))
-
-
-_call_p = jax_core.Primitive("scalify_call")
-_call_p.multiple_results = True
-
-
-def _abstract_eval(*_: Any, module: _Module) -> tuple[Any, ...]:
-    return module.out_avals
-
-
-def _run_eagerly(*args: Any, module: _Module) -> Any:
-    return jax.jit(functools.partial(_call_p.bind, module=module))(*args)
-
-
-def _lower_call(ctx: Any, *args: Any, module: _Module) -> Any:
-    """Moves the module's functions into the caller's module and calls its main."""
-    target = ctx.module_context
-    source = ir.Module.parse(module.text, target.context)
-    main = _find_main(source)
-    # Donation is said by the outermost function alone.
-    for key in ("arg_attrs", "res_attrs"):
-        if key in main.attributes:
-            del main.attributes[key]
-    results = main.type.results
-    name = jax_mlir.merge_mlir_modules(
-        target.module, f"scalify_{module.name}", source, dst_symtab=target.symbol_table
-    )
-    return func.CallOp(results, ir.FlatSymbolRefAttr.get(name), args).results
-
-
-_call_p.def_abstract_eval(_abstract_eval)
-_call_p.def_impl(_run_eagerly)
-jax_mlir.register_lowering(_call_p, _lower_call)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,16 +35,35 @@ class _Entry:
     """One compiled shape."""
 
     lowered: Lowered
-    text: str
+    module: Module
     report: Report
     run: Callable[..., Sequence[Any]]
 
 
 def transform_lowered(
-    lowered: Lowered, recipe: str, strict: bool, scales: ScalesLike, probe_casts: bool = False
+    lowered: Lowered,
+    recipe: str,
+    strict: bool,
+    scales: ScalesLike,
+    probe_casts: bool = False,
+    form: str = "wide",
 ) -> tuple[str, Report]:
-    """Returns the StableHLO text of a lowered function by a recipe, and the report."""
-    options: dict[str, Any] = {"recipe": recipe, "strict": strict, "probeCasts": probe_casts}
+    """Returns the StableHLO text of a lowered function by a recipe, and the report.
+
+    Args:
+        lowered: the function.
+        recipe: as in `transform`.
+        strict: as in `transform`.
+        scales: as in `transform`.
+        probe_casts: main also returns the wide value and the scale of every cast.
+        form: how dots on FP8 data are written, "wide", "xla-gpu" or "plain".
+    """
+    options: dict[str, Any] = {
+        "recipe": recipe,
+        "strict": strict,
+        "probeCasts": probe_casts,
+        "fp8Form": form,
+    }
     option = to_option(scales, len(lowered.in_avals))
     if option is not None:
         options["scales"] = option
@@ -108,6 +74,17 @@ def transform_lowered(
 def _input(leaf: Any) -> Any:
     """Returns what JAX takes for a leaf: it does not know our arrays."""
     return np.asarray(leaf) if isinstance(leaf, _runtime.Array) else to_physical(leaf)
+
+
+def _array(leaf: Any) -> Any:
+    """Returns what `jax.jit` takes for a leaf: it does not know our arrays."""
+    return np.asarray(leaf) if isinstance(leaf, _runtime.Array) else leaf
+
+
+def _type_of(leaf: Any) -> Any:
+    """Returns what stands for a leaf where only its type is asked for."""
+    shape, dtype, weak = abstract(leaf)
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
 def _is_abstract(leaf: Any) -> bool:
@@ -126,6 +103,7 @@ class Transformed:
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         functools.update_wrapper(self, signature.fn, updated=())
+        self._jitted = signature.jitted(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the function; arguments and results are as those of the function itself."""
@@ -136,8 +114,30 @@ class Transformed:
         return jax.tree.unflatten(entry.lowered.out_tree, results)
 
     def text(self, *args: Any, **kwargs: Any) -> str:
-        """Returns the StableHLO text for arguments of these types."""
-        return self._entry(self._signature.bind(args, kwargs)).text
+        """Returns the StableHLO text for arguments of these types, as the CPU runs it.
+
+        `.trace(...).lower(lowering_platforms=("cuda",)).as_text()` is that of another platform.
+        """
+        return self._entry(self._signature.bind(args, kwargs)).module.text()
+
+    def trace(self, *args: Any, **kwargs: Any) -> jax.stages.Traced:
+        """Traces the function as `jax.jit(fn).trace` does; the result has `.lower` and `.jaxpr`.
+
+        Arguments may be `jax.ShapeDtypeStruct`s. Without values nothing is measured: give scales.
+        """
+        # Where there are values, they are measured before the trace hides them.
+        self._entry(self._signature.bind(args, kwargs))
+        args, kwargs = jax.tree.map(_array, (args, kwargs))
+        return self._jitted.trace(*args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
+        """Lowers the function for JAX's default backend; `.compile()` gives an executable."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns shapes and dtypes of the results, as a tree; compiles nothing."""
+        args, kwargs = jax.tree.map(_array, (args, kwargs))
+        return self._signature.jitted(self._signature.fn).eval_shape(*args, **kwargs)
 
     def report(self, *args: Any, **kwargs: Any) -> Report:
         """Returns the report for arguments of these types; without any, of the last call.
@@ -178,10 +178,34 @@ class Transformed:
         lowered = self._signature.lower(arguments)
         scales = self._scales_for(arguments)
         text, report = transform_lowered(lowered, self._recipe, self._strict, scales)
-        call = functools.partial(_call_p.bind, module=_Module(text, self._signature.name))
+        arguments = dataclasses.replace(arguments, leaves=list(map(_type_of, arguments.leaves)))
+        module = self._module(lowered, arguments, scales, (), {"wide": text})
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
-        run = jax.jit(call, donate_argnums=donated, keep_unused=True)
-        return _Entry(lowered, text, report, run)
+        run = jax.jit(functools.partial(call, module), donate_argnums=donated, keep_unused=True)
+        return _Entry(lowered, module, report, run)
+
+    def _module(
+        self,
+        lowered: Lowered,
+        arguments: Arguments,
+        scales: ScalesLike,
+        batches: tuple[Batch, ...],
+        texts: dict[str, str],
+    ) -> Module:
+        """Returns the module of a lowered function, compiled form by form where it is needed."""
+
+        def text(form: str) -> str:
+            if form in texts:
+                return texts[form]
+            strict = self._strict
+            return transform_lowered(lowered, self._recipe, strict, scales, form=form)[0]
+
+        def batched(size: int, dims: tuple[int | None, ...]) -> Module:
+            outer = (*batches, Batch(size, dims))
+            wider = self._signature.lower(arguments, outer)
+            return self._module(wider, arguments, scales, outer, {})
+
+        return Module(self._signature.name, lowered.out_avals, text, batched)
 
 
 def transform(
@@ -245,9 +269,10 @@ def probe(
         given = measure(arguments.leaves) if scales is None else scales
         lowered = signature.lower(arguments)
         text, report = transform_lowered(lowered, recipe, False, given, probe_casts=True)
-        call = functools.partial(_call_p.bind, module=_Module(text, signature.name))
+        module = Module(signature.name, out_avals(text), lambda _: text, None)
         with jax.default_device(jax.devices("cpu")[0]):
-            results = jax.jit(call)(*map(_on_cpu, arguments.leaves))
+            run = jax.jit(functools.partial(call, module))
+            results = run(*map(_on_cpu, arguments.leaves))
         probes = [np.asarray(result) for result in results[len(lowered.out_avals) :]]
         return [
             {

@@ -34,6 +34,11 @@ static cl::opt<std::string> target("target", cl::init("cpu"),
                                             "text that XLA runs"),
                                    cl::cat(category));
 static cl::opt<std::string>
+    fp8Form("fp8-form", cl::init("wide"),
+            cl::desc("with --target=stablehlo: how dots on FP8 data are "
+                     "written: wide (default), xla-gpu, plain"),
+            cl::value_desc("form"), cl::cat(category));
+static cl::opt<std::string>
     mcpu("mcpu", cl::init("x86-64-v3"),
          cl::desc("CPU whose instructions kernels may use"), cl::cat(category));
 static cl::opt<bool> strict("strict", cl::desc("make what falls back an error"),
@@ -120,6 +125,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   CompileOptions options;
   options.recipe = recipe;
   options.target = target;
+  options.fp8Form = fp8Form;
   options.mcpu = mcpu;
   options.strict = strict;
   options.snapshots = snapshots;

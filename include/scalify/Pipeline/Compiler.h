@@ -39,6 +39,9 @@ struct CompileOptions {
   Stage compileTo = Stage::Target;
   /// A folder for the IR after each stage, `01-import.mlir` and so on.
   std::string snapshots;
+  /// StableHLO out: how dots on FP8 data are written, "wide", "xla-gpu" or
+  /// "plain".
+  std::string fp8Form = "wide";
   /// StableHLO out: main also returns wide value and scale of each cast.
   bool probeCasts = false;
   /// Print locations in IR text.

@@ -3,6 +3,8 @@
 #ifndef SCALIFY_PIPELINE_STAGES_H
 #define SCALIFY_PIPELINE_STAGES_H
 
+#include "scalify/Target/StableHLO/Passes.h"
+
 #include "mlir/Pass/PassManager.h"
 
 #include <optional>
@@ -26,6 +28,8 @@ struct StageOptions {
   bool remarks = true;
   /// Whether the module's recipe casts; without casts Scaling has no purpose.
   bool casts = true;
+  /// StableHLO out: how dots on FP8 data are written.
+  FP8Form fp8Form = FP8Form::Wide;
   /// StableHLO out: append the wide value and the scale of each cast.
   bool probeCasts = false;
 };

@@ -1,13 +1,16 @@
 //===- ExportStableHLO.cpp - The scalify dialect as plain StableHLO -------===//
 
-#include "scalify/Target/StableHLO/Passes.h"
+#include "FP8Dots.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace scalify {
@@ -17,6 +20,25 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
+
+StringRef scalify::stringifyFP8Form(FP8Form form) {
+  switch (form) {
+  case FP8Form::Wide:
+    return "wide";
+  case FP8Form::XLAGPU:
+    return "xla-gpu";
+  case FP8Form::Plain:
+    return "plain";
+  }
+  return "";
+}
+
+std::optional<FP8Form> scalify::symbolizeFP8Form(StringRef name) {
+  for (FP8Form form : {FP8Form::Wide, FP8Form::XLAGPU, FP8Form::Plain})
+    if (stringifyFP8Form(form) == name)
+      return form;
+  return std::nullopt;
+}
 
 static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
                        double value) {
@@ -159,6 +181,7 @@ struct ExportStableHLOPass
       for (auto func : getOperation().getOps<func::FuncOp>())
         if (func.isPublic())
           returnCasts(func);
+    writeFP8Dots(getOperation(), fp8Form);
     getOperation().walk([](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)
           .Case(exportQuantize)
@@ -177,7 +200,11 @@ struct ExportStableHLOPass
       return WalkResult::advance();
     });
     if (left.wasInterrupted())
-      signalPassFailure();
+      return signalPassFailure();
+    // Dots of one value each brought their own dequantize.
+    IRRewriter rewriter(&getContext());
+    DominanceInfo dominance(getOperation());
+    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
   }
 };
 } // namespace

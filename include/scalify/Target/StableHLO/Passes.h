@@ -6,7 +6,23 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include <optional>
+
 namespace scalify {
+
+/// How a dot on FP8 data is written; `fp8-form` in the options of the pass.
+enum class FP8Form {
+  /// F32 dots on dequantized data.
+  Wide,
+  /// The pattern that XLA:GPU rewrites to its FP8 cuBLASLt call.
+  XLAGPU,
+  /// Dots on the FP8 data itself, and one multiply of the result.
+  Plain
+};
+
+/// "wide", "xla-gpu", "plain".
+llvm::StringRef stringifyFP8Form(FP8Form form);
+std::optional<FP8Form> symbolizeFP8Form(llvm::StringRef name);
 
 #define GEN_PASS_DECL
 #include "scalify/Target/StableHLO/Passes.h.inc"

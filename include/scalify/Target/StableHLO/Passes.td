@@ -12,11 +12,53 @@ def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
     runs, without one scalify op or attribute.
 
     A cast becomes multiply by 1 / scale, clamp to the format's largest finite
-    value, convert: XLA needs the clamp for its FP8 pattern, and it is what
-    makes the cast saturate. A dequantize becomes convert, multiply by the
-    broadcast scale: the form that XLA:GPU matches into an FP8 cuBLASLt matmul.
+    value, convert. The clamp is what makes the cast saturate, and XLA:GPU asks
+    for it where it fuses the cast into the matmul before it.
+
+    A dot on FP8 data has three forms. All give the same products; only the
+    order of sums may differ, since scales are powers of two.
+
+    - `wide`: `y = convert(q) : f32; z = multiply(y, broadcast(s)); dot(z, z')`.
+      Runs everywhere, fast where there is no FP8 unit.
+    - `xla-gpu`: what XLA:GPU turns into its FP8 cuBLASLt call. Operands are
+      moved as FP8 to [batch, M, K] or [batch, K, M], one dimension each, then
+      converted to BF16 and multiplied by the broadcast of a rank-0 scale. A
+      BF16 holds an FP8 value times a power of two exactly. The result is the
+      dot's, reshaped. Dots of the forward have precision DEFAULT (fast
+      accumulation), others HIGHEST.
+    - `plain`: `r = dot(q, q') : f32; multiply(r, broadcast(s * s'))`, for
+      backends with dots on FP8, such as TPUs.
+
+    Example, `fp8-form=xla-gpu`:
+
+    ```mlir
+    %q = scalify.quantize %x, %s : tensor<2x8x4xf32> -> tensor<2x8x4xf8E4M3FN>
+    %y = scalify.dequantize %q, %s : tensor<2x8x4xf8E4M3FN> -> tensor<2x8x4xf32>
+    %r = stablehlo.dot_general %y, %w, contracting_dims = [2] x [0] : ...
+    ```
+
+    becomes, for the left operand,
+
+    ```mlir
+    %2 = stablehlo.reshape %q : tensor<16x4xf8E4M3FN>
+    %3 = stablehlo.convert %2 : tensor<16x4xbf16>
+    %4 = stablehlo.convert %s : tensor<bf16>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [] : tensor<16x4xbf16>
+    %6 = stablehlo.multiply %3, %5
+    %7 = stablehlo.dot_general %6, %w, contracting_dims = [1] x [0] : tensor<16x6xf32>
+    ```
   }];
   let options = [
+    Option<"fp8Form", "fp8-form", "::scalify::FP8Form",
+           "::scalify::FP8Form::Wide", "how a dot on FP8 data is written", [{
+             ::llvm::cl::values(
+               clEnumValN(::scalify::FP8Form::Wide, "wide",
+                          "F32 dots on dequantized data"),
+               clEnumValN(::scalify::FP8Form::XLAGPU, "xla-gpu",
+                          "the pattern of XLA:GPU's FP8 cuBLASLt call"),
+               clEnumValN(::scalify::FP8Form::Plain, "plain",
+                          "dots on the FP8 data, the scales after"))
+           }]>,
     Option<"probeCasts", "probe-casts", "bool", "false",
            "return the wide value and the scale of every cast, in order, after "
            "the results of main">

@@ -1,0 +1,163 @@
+"""The primitive by which JAX calls a module of ours: how it lowers, batches and says no to grad."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.extend import core as jax_core
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func
+from jax.interpreters import ad, batching
+from jax.interpreters import mlir as jax_mlir
+
+from scalify._dtypes import to_numpy
+
+__all__ = ["FORMS", "Module", "call", "out_avals"]
+
+# How dots on FP8 data are written for a platform of JAX; "wide" for any other.
+FORMS = {"cuda": "xla-gpu", "rocm": "xla-gpu", "tpu": "plain"}
+
+_MakeText = Callable[[str], str]
+_MakeBatched = Callable[[int, tuple[int | None, ...]], "Module"]
+
+
+class Module:
+    """A StableHLO module that JAX calls; equal only to itself, so that JAX may cache by it.
+
+    Attributes:
+        name: of the function in the user's program.
+        out_avals: shape and dtype of each result of main.
+    """
+
+    def __init__(
+        self, name: str, out_avals: Sequence[Any], text: _MakeText, batched: _MakeBatched | None
+    ) -> None:
+        self.name = name
+        self.out_avals = tuple(jax.core.ShapedArray(a.shape, a.dtype) for a in out_avals)
+        self._make_text = text
+        self._make_batched = batched
+        self._texts: dict[str, str] = {}
+        self._batched: dict[tuple[int, tuple[int | None, ...]], Module] = {}
+
+    def text(self, form: str = "wide") -> str:
+        """Returns the module's text with its FP8 dots in a form (see `FORMS`)."""
+        if form not in self._texts:
+            self._texts[form] = self._make_text(form)
+        return self._texts[form]
+
+    def batched(self, size: int, dims: tuple[int | None, ...]) -> Module:
+        """Returns the module of the function under `jax.vmap`; all results batch at 0.
+
+        Args:
+            size: of the batch.
+            dims: per argument the dimension that is the batch, or None.
+        """
+        if self._make_batched is None:
+            raise NotImplementedError(f"'{self.name}' does not run under jax.vmap")
+        key = (size, dims)
+        if key not in self._batched:
+            self._batched[key] = self._make_batched(size, dims)
+        return self._batched[key]
+
+
+def out_avals(text: str) -> tuple[Any, ...]:
+    """Returns shape and dtype of each result of a module's main."""
+    with jax_mlir.make_ir_context() as context:
+        # The module owns its operations: it must outlive `main`.
+        module = ir.Module.parse(text, context)
+        types = _find_main(module).type.results
+        return tuple(_aval(type_) for type_ in types)
+
+
+def _find_main(module: Any) -> Any:
+    for operation in module.body.operations:
+        if isinstance(operation, func.FuncOp) and operation.name.value == "main":
+            return operation
+    raise ValueError("the module has no function '@main'")
+
+
+def _aval(type_: Any) -> Any:
+    tensor = ir.RankedTensorType(type_)
+    return jax.core.ShapedArray(tuple(tensor.shape), to_numpy(str(tensor.element_type)))
+
+
+_call_p = jax_core.Primitive("scalify_call")
+_call_p.multiple_results = True
+
+
+def call(module: Module, *args: Any) -> Sequence[Any]:
+    """Calls a module on flat arrays of the types its main takes."""
+    return _call_p.bind(*_equally_varying(args), module=module)
+
+
+def _varying(value: Any) -> frozenset[Any]:
+    """Returns the mesh axes of a `jax.shard_map` along which a value differs."""
+    axes: Any = getattr(jax.typeof(value), "manual_axis_type", None)
+    return frozenset() if axes is None else axes.varying
+
+
+def _equally_varying(args: Sequence[Any]) -> list[Any]:
+    """Under `jax.shard_map`, marks all arguments as varying where one of them is."""
+    union = frozenset().union(*map(_varying, args)) if args else frozenset()
+    return [
+        jax.lax.pcast(arg, tuple(sorted(missing)), to="varying")
+        if (missing := union - _varying(arg))
+        else arg
+        for arg in args
+    ]
+
+
+def _abstract_eval(*args: Any, module: Module) -> tuple[Any, ...]:
+    axes = getattr(args[0], "manual_axis_type", None) if args else None
+    if axes is None or not axes.varying:
+        return module.out_avals
+    return tuple(
+        jax.core.ShapedArray(aval.shape, aval.dtype, manual_axis_type=axes)
+        for aval in module.out_avals
+    )
+
+
+def _run_eagerly(*args: Any, module: Module) -> Any:
+    return jax.jit(functools.partial(call, module))(*args)
+
+
+def _lower(ctx: Any, *args: Any, module: Module, form: str) -> Any:
+    """Moves the module's functions into the caller's module and calls its main."""
+    target = ctx.module_context
+    source = ir.Module.parse(module.text(form), target.context)
+    main = _find_main(source)
+    # Donation is said by the outermost function alone.
+    for key in ("arg_attrs", "res_attrs"):
+        if key in main.attributes:
+            del main.attributes[key]
+    results = main.type.results
+    name = jax_mlir.merge_mlir_modules(
+        target.module, f"scalify_{module.name}", source, dst_symtab=target.symbol_table
+    )
+    return func.CallOp(results, ir.FlatSymbolRefAttr.get(name), args).results
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, module: Module) -> tuple[Any, list[int]]:
+    (size,) = {arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None}
+    results = call(module.batched(size, tuple(dims)), *args)
+    return results, [0] * len(results)
+
+
+def _refuse_derivative(*_: Any, module: Module) -> Any:
+    raise TypeError(
+        f"'{module.name}' has no derivative once it is transformed: apply jax.grad before "
+        f"scalify.transform, not after, as in scalify.transform(jax.grad({module.name})), or "
+        "transform the whole training step"
+    )
+
+
+_call_p.def_abstract_eval(_abstract_eval)
+_call_p.def_impl(_run_eagerly)
+batching.primitive_batchers[_call_p] = _batch
+ad.primitive_jvps[_call_p] = _refuse_derivative
+jax_mlir.register_lowering(_call_p, functools.partial(_lower, form="wide"))
+for _platform, _form in FORMS.items():
+    jax_mlir.register_lowering(_call_p, functools.partial(_lower, form=_form), platform=_platform)
