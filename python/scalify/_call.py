@@ -12,6 +12,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import func
 from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scalify._dtypes import to_numpy
 
@@ -114,8 +115,12 @@ def _abstract_eval(*args: Any, module: Module) -> tuple[Any, ...]:
     axes = getattr(args[0], "manual_axis_type", None) if args else None
     if axes is None or not axes.varying:
         return module.out_avals
+    mesh = args[0].sharding.mesh
     return tuple(
-        jax.core.ShapedArray(aval.shape, aval.dtype, manual_axis_type=axes)
+        aval.update(
+            sharding=NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)),
+            manual_axis_type=axes,
+        )
         for aval in module.out_avals
     )
 

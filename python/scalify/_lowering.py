@@ -279,7 +279,10 @@ def _key_impl(leaf: Any) -> str | None:
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         return None
-    return str(jax.random.key_impl(leaf))
+    impls: list[Any] = []
+    # Of a type alone, a tracer knows it.
+    jax.eval_shape(lambda key: impls.append(jax.random.key_impl(key)), leaf)
+    return str(impls[0])
 
 
 def to_physical(leaf: Any) -> Any:
