@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ErrorFunctions.h"
+#include "ExpandTopK.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Import/Passes.h"
 
@@ -95,6 +96,7 @@ public:
     RewritePatternSet set(context);
     for (const Expansion &expansion : kExpansions)
       set.add<ExpandUnary>(context, expansion);
+    import::populateTopKExpansion(set);
     patterns = std::move(set);
     return success();
   }

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -47,6 +48,7 @@ struct AlwaysInline : InlinerInterface {
 class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
 public:
   void runOnOperation() override {
+    replaceComposites();
     SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && failed(inlineInto(function, symbols)))
@@ -60,6 +62,7 @@ public:
 private:
   enum class State { Open, Done };
 
+  void replaceComposites();
   LogicalResult inlineInto(func::FuncOp function, SymbolTable &symbols);
   LogicalResult inlineCallTo(func::CallOp call, SymbolTable &symbols);
 
@@ -67,6 +70,18 @@ private:
 };
 
 } // namespace
+
+/// A composite is what its decomposition computes: a call of it.
+void InlineCalls::replaceComposites() {
+  getOperation().walk([](scalify::stablehlo::CompositeOp op) {
+    OpBuilder builder(op);
+    auto call =
+        func::CallOp::create(builder, op.getLoc(), op.getDecomposition(),
+                             op->getResultTypes(), op->getOperands());
+    op.replaceAllUsesWith(call);
+    op.erase();
+  });
+}
 
 LogicalResult InlineCalls::inlineInto(func::FuncOp function,
                                       SymbolTable &symbols) {

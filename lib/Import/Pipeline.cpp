@@ -9,6 +9,7 @@ using namespace mlir;
 
 void scalify::buildImportPipeline(OpPassManager &manager) {
   manager.addPass(createInlineCallsPass());
+  manager.addPass(createNormalizeShardingPass());
   manager.addPass(createExpandCHLOPass());
   manager.addPass(createCanonicalizeStableHLOPass());
   manager.addPass(createNormalizeDonationPass());

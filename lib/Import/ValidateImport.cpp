@@ -2,7 +2,9 @@
 
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
+#include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -20,12 +22,12 @@ static constexpr StringRef kRoles[] = {"batch", "input",  "master", "moment",
 
 static LogicalResult checkModule(ModuleOp module, func::FuncOp main) {
   for (Operation &op : *module.getBody()) {
-    if (&op == main)
+    if (&op == main || isa<scalify::sdy::MeshOp>(op))
       continue;
     if (isa<func::FuncOp>(op))
       return op.emitOpError("is left beside '@main'; "
                             "run --scalify-inline-calls first");
-    return op.emitOpError("is not part of a program for one device");
+    return op.emitOpError("is not part of a training step");
   }
   return success();
 }
@@ -46,7 +48,11 @@ static LogicalResult checkTypes(Operation *op, TypeRange types) {
 
 static LogicalResult checkDialect(Operation *op) {
   StringRef dialect = op->getName().getDialectNamespace();
-  if (dialect == "stablehlo" || isa<func::ReturnOp>(op))
+  if (dialect == "stablehlo" || dialect == "sdy" || isa<func::ReturnOp>(op))
+    return success();
+  // A product whose groups XLA:GPU knows; any form in stablehlo multiplies by
+  // every group.
+  if (isa<scalify::chlo::RaggedDotOp>(op))
     return success();
   if (isa<func::CallOp>(op))
     return op->emitOpError("is left; run --scalify-inline-calls first");

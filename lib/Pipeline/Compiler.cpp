@@ -4,6 +4,7 @@
 
 #include "ArgumentScales.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Pipeline/Report.h"
@@ -54,8 +55,11 @@ static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
   Location start = FileLineColLoc::get(&context, name, 1, 1);
   if (failed(checkIsText(text, start)))
     return {};
+  // Other versions of MLIR print boolean constants in another form.
+  std::optional<std::string> packed = stablehlo::packBooleanBlobs(text);
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(
+                                 packed ? StringRef(*packed) : text, name),
                              llvm::SMLoc());
   return parseSourceFile<ModuleOp>(sources, &context);
 }

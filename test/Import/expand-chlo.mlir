@@ -43,9 +43,22 @@ func.func @is_inf(%x: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>) {
 // What has no expansion stays, for --scalify-validate-import to name.
 // CHECK-LABEL: @kept
 // CHECK: chlo.erf {{.*}} tensor<4xf64>
-// CHECK: chlo.top_k
-func.func @kept(%x: tensor<4xf64>) -> (tensor<4xf64>, tensor<2xf64>, tensor<2xi32>) {
+// CHECK: chlo.digamma
+func.func @kept(%x: tensor<4xf64>) -> (tensor<4xf64>, tensor<4xf64>) {
   %0 = chlo.erf %x : tensor<4xf64> -> tensor<4xf64>
-  %1, %2 = chlo.top_k(%x, k = 2) : tensor<4xf64> -> (tensor<2xf64>, tensor<2xi32>)
-  return %0, %1, %2 : tensor<4xf64>, tensor<2xf64>, tensor<2xi32>
+  %1 = chlo.digamma %x : tensor<4xf64> -> tensor<4xf64>
+  return %0, %1 : tensor<4xf64>, tensor<4xf64>
+}
+
+// The first of a stable descending sort; its order is that of XLA, tested against it in
+// test/python/test_import.py.
+// CHECK-LABEL: @top_k
+// CHECK: %[[AT:.*]] = stablehlo.iota dim = 1 : tensor<3x4xi32>
+// CHECK: %[[SORT:.*]]:2 = "stablehlo.sort"(%arg0, %[[AT]]) <{dimension = 1 : i64, is_stable = true}>
+// CHECK: stablehlo.compare GT, %{{.*}}, %{{.*}}, TOTALORDER
+// CHECK: stablehlo.slice %[[SORT]]#0 [0:3, 0:2] : (tensor<3x4xf32>) -> tensor<3x2xf32>
+// CHECK: stablehlo.slice %[[SORT]]#1 [0:3, 0:2] : (tensor<3x4xi32>) -> tensor<3x2xi32>
+func.func @top_k(%x: tensor<3x4xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>) {
+  %0, %1 = chlo.top_k(%x, k = 2) : tensor<3x4xf32> -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %0, %1 : tensor<3x2xf32>, tensor<3x2xi32>
 }

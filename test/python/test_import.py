@@ -283,3 +283,18 @@ def test_masks_stay_computed() -> None:
     imported = opt(jax.jit(masked).lower(x).as_text(), "--scalify-import")
     assert "stablehlo.iota" in imported
     assert len(imported) < 4000
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8])
+def test_top_k_is_that_of_jax(dtype: type) -> None:
+    """Values and places, also among equal values and NaN."""
+    x = np.random.default_rng(0).integers(0, 20, (5, 33)).astype(dtype)
+    if dtype is np.float32:
+        x -= 10
+        x[1, 4], x[2, 7], x[3, 9], x[4, :] = np.nan, np.inf, -np.inf, -0.0
+    text = jax.jit(lambda x: jax.lax.top_k(x, 6)).lower(x).as_text()
+    assert "chlo.top_k" in text
+    expanded = opt(text, "--scalify-expand-chlo")
+    assert "chlo" not in expanded
+    for actual, expected in zip(run_stablehlo(expanded, x), jax.lax.top_k(x, 6), strict=True):
+        np.testing.assert_array_equal(actual, expected)

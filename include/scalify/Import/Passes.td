@@ -25,16 +25,34 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
                               "calls replaced by the callee's body">];
 }
 
+def NormalizeShardingPass
+    : Pass<"scalify-normalize-sharding", "::mlir::ModuleOp"> {
+  let summary = "drops meshes of one device and what refers to them";
+  let description = [{
+    Before: `sdy.mesh`, shardings of arguments and results, and constraints as
+    JAX writes them, also for one device. After: those over one device are
+    gone, and so are meshes that nothing refers to; those over several stay.
+
+    ```mlir
+    sdy.mesh @empty_mesh = <[]>
+    %0 = sdy.sharding_constraint %x <@empty_mesh, []> : tensor<ui32>
+    ```
+    leaves `%x` in place of `%0`.
+  }];
+}
+
 def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
   let summary = "writes chlo ops in terms of stablehlo";
   let description = [{
-    Before: unary chlo ops. After: stablehlo only. `chlo.square` becomes
+    Before: chlo ops. After: stablehlo only. `chlo.top_k` becomes a stable sort
+    that carries positions along, and two slices; `chlo.square` becomes
     `stablehlo.multiply %x, %x`; `erf`, `erfc` and `erf_inv` become polynomials
     computed in f32, whatever the element type (f64 aside, which they refuse):
     erf within 3 ulp, erfc within 12 ulp for |x| < 4 and then within x*x ulp of
     its ever smaller value, erf_inv within 4 ulp.
 
-    An op without an expansion stays: --scalify-validate-import names it.
+    `chlo.ragged_dot` stays, as a part of the normal form. Any other op without
+    an expansion stays as well: --scalify-validate-import names it.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
@@ -121,8 +139,9 @@ def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
 def ValidateImportPass : Pass<"scalify-validate-import", "::mlir::ModuleOp"> {
   let summary = "checks the contract of the Import stage";
   let description = [{
-    One function, the public `@main` of one block; only stablehlo ops, all
-    shapes static; each op has a phase; each argument has a role, a name and, if
+    One function, the public `@main` of one block; only stablehlo ops (and
+    `chlo.ragged_dot`, and sdy where there are several devices), all shapes
+    static; each op has a phase; each argument has a role, a name and, if
     donated, a result of its type. The error names the first op at fault.
   }];
 }

@@ -3,6 +3,7 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/Transforms/RegionUtils.h"
@@ -37,9 +38,8 @@ bool scalify::import::takesPhase(Operation *op) {
   if (op->hasTrait<OpTrait::IsTerminator>())
     return false;
   Operation *parent = op->getParentOp();
-  while (
-      isa_and_nonnull<stablehlo::CaseOp, stablehlo::IfOp, stablehlo::WhileOp>(
-          parent))
+  while (isa_and_nonnull<stablehlo::CaseOp, stablehlo::IfOp, stablehlo::WhileOp,
+                         sdy::ManualComputationOp>(parent))
     parent = parent->getParentOp();
   return isa_and_nonnull<func::FuncOp>(parent);
 }
