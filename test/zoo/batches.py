@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "llama"))
 
-import data  # noqa: E402
+import data
 
 __all__ = ["images", "keyed", "regression", "text"]
 

@@ -11,11 +11,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import batches
 import jax
 import jax.numpy as jnp
 import optax
-
-import batches
 from program import Program, adamw, program
 
 VOCAB, DIM, FFN, HEADS, KV_HEADS, LENGTH = 256, 64, 160, 4, 2, 32

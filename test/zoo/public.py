@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import batches
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
-
-import batches
 from program import Program, program
 
 __all__ = ["convolutional", "recurrent", "transformer", "transformer_nnx"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import batches
 import jax
 import jax.numpy as jnp
+import llama
 import optax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-
-import batches
-import llama
 from program import Program, program
 
 __all__ = ["sharded_llama", "sharded_map", "sharded_mlp"]

@@ -8,12 +8,12 @@ import re
 from typing import Any
 
 import jax
-import scalify
 from jax.extend.mlir import ir
 from jax.interpreters import mlir as jax_mlir
-from scalify import _compiler
-
 from program import Program
+
+import scalify
+from scalify import _compiler
 
 __all__ = ["Outcome", "lower", "propagate"]
 

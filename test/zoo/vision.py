@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import batches
 import jax
 import jax.numpy as jnp
 import optax
-
-import batches
 from program import Program, cast, program
 
 __all__ = ["cnn", "vit"]
