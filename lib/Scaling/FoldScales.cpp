@@ -39,6 +39,7 @@ private:
   void visit(Operation *op);
   void sink(Operation *op, Value from, Value to);
   bool sinkAligned(Operation *op);
+  void sinkEach(Operation *op);
   void sinkProduct(Operation *op, bool quotient);
   void markDotOperands(Operation *op);
 
@@ -87,12 +88,36 @@ bool ScaleFolder::sinkAligned(Operation *op) {
   return true;
 }
 
+/// Moves the rescale of each operand below the result of its number.
+void ScaleFolder::sinkEach(Operation *op) {
+  builder.setInsertionPointAfter(op);
+  for (auto [operand, result] :
+       llvm::zip(op->getOpOperands(), op->getResults())) {
+    auto rescale = operand.get().getDefiningOp<RescaleOp>();
+    if (!rescale)
+      continue;
+    operand.set(rescale.getData());
+    Value below = scales.rescale(builder, op->getLoc(), result,
+                                 rescale.getFrom(), rescale.getTo());
+    if (below != result)
+      result.replaceAllUsesExcept(below, below.getDefiningOp());
+  }
+}
+
 void ScaleFolder::markDotOperands(Operation *op) {
+  // A dot on FP8 data of the program's own is as its author wants it.
+  if (!llvm::all_of(op->getOperandTypes(), isScalableTensor))
+    return;
   builder.setInsertionPoint(op);
+  auto growth = op->getAttrOfType<DenseI64ArrayAttr>(kOperandGrowthAttr);
   for (OpOperand &operand : op->getOpOperands()) {
     auto rescale = operand.get().getDefiningOp<RescaleOp>();
     Value data = rescale ? rescale.getData() : operand.get();
     Value scale = rescale ? rescale.getTo() : scales.one();
+    if (growth)
+      scale = scales.quotient(
+          builder, op->getLoc(), scale,
+          scales.powerOfTwo(growth[operand.getOperandNumber()]));
     StringAttr rule;
     if (Operation *def = data.getDefiningOp())
       rule = def->getAttrOfType<StringAttr>(kRuleAttr);
@@ -127,13 +152,16 @@ void ScaleFolder::visit(Operation *op) {
     return;
   }
   auto rule = dyn_cast<ScaleRuleInterface>(op);
-  if (!rule || op->getNumResults() == 0 ||
-      !isFloatTensor(op->getResult(0).getType()))
+  if (!rule || !llvm::any_of(op->getResultTypes(), isFloatTensor))
     return;
   switch (rule.getScaleFamily()) {
   case ScaleFamily::Pass:
   case ScaleFamily::Align:
+  case ScaleFamily::Reduce:
     sinkAligned(op);
+    return;
+  case ScaleFamily::PassEach:
+    sinkEach(op);
     return;
   case ScaleFamily::Product:
   case ScaleFamily::Quotient:
@@ -141,6 +169,7 @@ void ScaleFolder::visit(Operation *op) {
     return;
   case ScaleFamily::True:
   case ScaleFamily::Untouched:
+  case ScaleFamily::Opaque:
     return;
   }
 }
@@ -150,6 +179,7 @@ void ScaleFolder::run() {
     visit(&op);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     op.removeDiscardableAttr(kAnyScaleAttr);
+    op.removeDiscardableAttr(kOperandGrowthAttr);
     if (isOpTriviallyDead(&op))
       op.erase();
   }

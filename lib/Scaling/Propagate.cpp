@@ -20,6 +20,8 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <cmath>
+
 namespace scalify {
 #define GEN_PASS_DEF_PROPAGATESCALES
 #include "scalify/Scaling/Passes.h.inc"
@@ -48,7 +50,11 @@ private:
   void rewrite(Operation &op);
   void rewriteTrue(Operation &op);
   void rewritePass(Operation &op);
+  void rewritePassEach(Operation &op);
   void rewriteAlign(Operation &op);
+  void rewriteReduce(Operation &op);
+  int64_t getNarrowGrowth(Operation &op, Value from);
+  void rewriteAt(Operation &op, Value scale);
   void rewriteProduct(Operation &op, bool quotient);
 
   /// The operand as data of scale `to`; itself if it adopts any scale or is
@@ -60,6 +66,7 @@ private:
   /// Records the results of `op`, which `clone` computes as data of scale
   /// `from`, and brings them to their own scale.
   void setResults(Operation &op, Operation *clone, Value from);
+  void setResult(Location loc, Value old, Value result, Value from);
   void annotate(Operation *clone, Operation &op);
   ScaledValue lookup(Value original);
 
@@ -71,9 +78,10 @@ private:
 
 } // namespace
 
-/// Rank-0 statistics stay f32 and true: learning rate, clip factor, loss.
+/// Rank-0 statistics stay f32 and true: learning rate, clip factor, loss. So
+/// do types that `scalify.rescale` does not take: a program's own FP8 data.
 static bool carriesScale(Value value) {
-  return isFloatTensor(value.getType()) &&
+  return isScalableTensor(value.getType()) &&
          cast<ShapedType>(value.getType()).getRank() > 0;
 }
 
@@ -100,23 +108,22 @@ void Propagator::annotate(Operation *clone, Operation &op) {
     clone->setAttr(kAnyScaleAttr, builder.getUnitAttr());
 }
 
+void Propagator::setResult(Location loc, Value old, Value result, Value from) {
+  if (!isFloatTensor(old.getType()) || analysis.lookup(old).anyScale) {
+    values[old] = {result, {}};
+  } else if (!carriesScale(old)) {
+    values[old] = {scales.rescale(builder, loc, result, from, scales.one()),
+                   scales.one()};
+  } else {
+    Value to = target(old);
+    values[old] = {scales.rescale(builder, loc, result, from, to), to};
+  }
+}
+
 void Propagator::setResults(Operation &op, Operation *clone, Value from) {
   annotate(clone, op);
-  for (auto [old, result] : llvm::zip(op.getResults(), clone->getResults())) {
-    if (!isFloatTensor(old.getType())) {
-      values[old] = {result, {}};
-    } else if (analysis.lookup(old).anyScale) {
-      values[old] = {result, {}};
-    } else if (!carriesScale(old)) {
-      Value data =
-          scales.rescale(builder, op.getLoc(), result, from, scales.one());
-      values[old] = {data, scales.one()};
-    } else {
-      Value to = target(old);
-      values[old] = {scales.rescale(builder, op.getLoc(), result, from, to),
-                     to};
-    }
-  }
+  for (auto [old, result] : llvm::zip(op.getResults(), clone->getResults()))
+    setResult(op.getLoc(), old, result, from);
 }
 
 /// Values from outside that the op's regions read; constants, as a rule.
@@ -145,28 +152,91 @@ void Propagator::rewritePass(Operation &op) {
   setResults(op, builder.clone(op, mapping), scale);
 }
 
-void Propagator::rewriteAlign(Operation &op) {
-  // A reduction adds in the scale of its input: its own is larger.
-  Value source = op.getResult(0);
-  if (isa<stablehlo::ReduceOp>(op))
-    source = op.getOperand(0);
-  Value scale = carriesScale(source) ? target(source) : scales.one();
+/// Results and operands of one number are one value that the op reorders.
+void Propagator::rewritePassEach(Operation &op) {
+  IRMapping mapping;
+  for (Value operand : op.getOperands())
+    mapping.map(operand, lookup(operand).data);
+  Operation *clone = builder.clone(op, mapping);
+  annotate(clone, op);
+  for (auto [i, old] : llvm::enumerate(op.getResults())) {
+    Value scale;
+    if (i < op.getNumOperands())
+      scale = lookup(op.getOperand(i)).scale;
+    setResult(op.getLoc(), old, clone->getResult(i),
+              scale ? scale : scales.one());
+  }
+}
+
+/// Rewrites `op` on operands of one scale.
+void Propagator::rewriteAt(Operation &op, Value scale) {
   IRMapping mapping;
   for (Value operand : op.getOperands())
     mapping.map(operand, dataAt(operand, scale, op.getLoc()));
   setResults(op, builder.clone(op, mapping), scale);
 }
 
+void Propagator::rewriteAlign(Operation &op) {
+  Value result = op.getResult(0);
+  rewriteAt(op, carriesScale(result) ? target(result) : scales.one());
+}
+
+/// By how many binades the result of `op` on data of scale `from` outgrows its
+/// own scale, where that could overflow: F16 ends at 2^16, so a long sum there
+/// has its factor folded into the operands.
+int64_t Propagator::getNarrowGrowth(Operation &op, Value from) {
+  Value result = op.getResult(0);
+  std::optional<float> scale = getConstantScale(from);
+  if (!carriesScale(result) || !scale ||
+      !cast<ShapedType>(result.getType()).getElementType().isF16() ||
+      analysis.lookup(result).anyScale)
+    return 0;
+  int64_t exponent = std::ilogb(*scale);
+  return std::max<int64_t>(0,
+                           analysis.lookup(result).scaleExponent() - exponent);
+}
+
+void Propagator::rewriteReduce(Operation &op) {
+  // What a select_and_scatter scatters is its second operand.
+  bool isScatter = isa<stablehlo::SelectAndScatterOp>(op);
+  Value scale = lookup(op.getOperand(isScatter ? 1 : 0)).scale;
+  scale = scale ? scale : scales.one();
+  if (getNarrowGrowth(op, scale) > 0)
+    scale = target(op.getResult(0));
+  rewriteAt(op, scale);
+}
+
 void Propagator::rewriteProduct(Operation &op, bool quotient) {
   ScaledValue a = lookup(op.getOperand(0)), b = lookup(op.getOperand(1));
-  IRMapping mapping;
-  mapping.map(op.getOperand(0), a.data);
-  mapping.map(op.getOperand(1), b.data);
   Value left = a.scale ? a.scale : scales.one();
   Value right = b.scale ? b.scale : scales.one();
-  Value scale = quotient ? scales.quotient(builder, op.getLoc(), left, right)
-                         : scales.product(builder, op.getLoc(), left, right);
-  setResults(op, builder.clone(op, mapping), scale);
+  auto combine = [&] {
+    return quotient ? scales.quotient(builder, op.getLoc(), left, right)
+                    : scales.product(builder, op.getLoc(), left, right);
+  };
+  Value scale = combine();
+  int64_t growth = isa<stablehlo::MulOp, stablehlo::DivOp>(op)
+                       ? 0
+                       : getNarrowGrowth(op, scale);
+  if (growth > 0 && a.scale && b.scale) {
+    left = scales.product(builder, op.getLoc(), left,
+                          scales.powerOfTwo(growth / 2));
+    right = scales.product(builder, op.getLoc(), right,
+                           scales.powerOfTwo(growth - growth / 2));
+    scale = combine();
+  } else {
+    growth = 0;
+  }
+  IRMapping mapping;
+  mapping.map(op.getOperand(0), dataAt(op.getOperand(0), left, op.getLoc()));
+  mapping.map(op.getOperand(1), dataAt(op.getOperand(1), right, op.getLoc()));
+  for (Value operand : op.getOperands().drop_front(2))
+    mapping.map(operand, dataAt(operand, scales.one(), op.getLoc()));
+  Operation *clone = builder.clone(op, mapping);
+  if (growth > 0)
+    clone->setAttr(kOperandGrowthAttr, builder.getDenseI64ArrayAttr(
+                                           {growth / 2, growth - growth / 2}));
+  setResults(op, clone, scale);
 }
 
 void Propagator::rewrite(Operation &op) {
@@ -179,11 +249,16 @@ void Propagator::rewrite(Operation &op) {
   switch (rule.getScaleFamily()) {
   case ScaleFamily::Untouched:
   case ScaleFamily::True:
+  case ScaleFamily::Opaque:
     return rewriteTrue(op);
   case ScaleFamily::Pass:
     return rewritePass(op);
+  case ScaleFamily::PassEach:
+    return rewritePassEach(op);
   case ScaleFamily::Align:
     return rewriteAlign(op);
+  case ScaleFamily::Reduce:
+    return rewriteReduce(op);
   case ScaleFamily::Product:
     return rewriteProduct(op, /*quotient=*/false);
   case ScaleFamily::Quotient:

@@ -18,6 +18,12 @@ bool scalify::isFloatTensor(Type type) {
   return tensor && isa<FloatType>(tensor.getElementType());
 }
 
+bool scalify::isScalableTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor &&
+         isa<Float32Type, Float16Type, BFloat16Type>(tensor.getElementType());
+}
+
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func) : func(func) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
@@ -90,7 +96,8 @@ void ScaleAnalysis::inferBody() {
   };
   for (Operation &op : func.getFunctionBody().front().without_terminator()) {
     SmallVector<ScaleFacts> results(op.getNumResults());
-    if (auto rule = dyn_cast<ScaleRuleInterface>(op)) {
+    auto rule = dyn_cast<ScaleRuleInterface>(op);
+    if (rule && rule.getScaleFamily() != ScaleFamily::Opaque) {
       rule.inferFacts(FactsQuery{&op, lookupRef}, results);
     } else {
       if (llvm::any_of(op.getOperandTypes(), isFloatTensor) ||

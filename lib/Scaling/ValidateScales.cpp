@@ -30,7 +30,7 @@ static LogicalResult checkScale(SetScaleOp op) {
 
 static LogicalResult checkDot(stablehlo::DotGeneralOp dot) {
   for (auto [i, operand] : llvm::enumerate(dot->getOperands()))
-    if (isFloatTensor(operand.getType()) &&
+    if (llvm::all_of(dot->getOperandTypes(), isScalableTensor) &&
         !operand.getDefiningOp<SetScaleOp>())
       return dot.emitOpError("has no scale on operand ")
              << i << ": run scalify-propagate and scalify-fold";

@@ -2,6 +2,7 @@
 
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Pipeline/InitAll.h"
+#include "scalify/Scaling/Rules.h"
 
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -13,7 +14,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
-/// What mlir-opt does, on text that later MLIR versions may have printed.
+/// What mlir-opt does, on text that later MLIR versions may have printed; and
+/// `--scalify-list-rules`, which prints the table of scale rules.
 static llvm::LogicalResult run(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
@@ -21,6 +23,10 @@ static llvm::LogicalResult run(int argc, char **argv) {
   mlir::registerAllPasses();
   scalify::registerAllDialects(registry);
   scalify::registerAllPasses();
+  if (argc == 2 && llvm::StringRef(argv[1]) == "--scalify-list-rules") {
+    mlir::MLIRContext context(registry);
+    return scalify::listScaleRules(context, llvm::outs());
+  }
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
       argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();

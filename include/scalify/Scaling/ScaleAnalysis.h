@@ -43,6 +43,9 @@ private:
 /// Whether the type is a tensor of floating-point elements.
 bool isFloatTensor(mlir::Type type);
 
+/// Whether the type is a tensor that `scalify.rescale` takes: f32, f16, bf16.
+bool isScalableTensor(mlir::Type type);
+
 } // namespace scalify
 
 #endif // SCALIFY_SCALING_SCALEANALYSIS_H

@@ -32,6 +32,11 @@ private:
   llvm::DenseMap<uint32_t, mlir::Value> constants;
 };
 
+/// On a product, from propagation to folding: log2 of the factor that each
+/// operand's scale was widened by, so that a long F16 sum does not overflow.
+inline constexpr llvm::StringLiteral kOperandGrowthAttr =
+    "scalify.operand_growth";
+
 /// The value of a constant scale.
 std::optional<float> getConstantScale(mlir::Value scale);
 

@@ -12,7 +12,33 @@ using namespace scalify;
 // value has all of the format's range beneath.
 static constexpr int64_t kBoundExponent = 8;
 
+llvm::StringRef scalify::stringifyScaleFamily(ScaleFamily family) {
+  switch (family) {
+  case ScaleFamily::Untouched:
+    return "Untouched";
+  case ScaleFamily::Pass:
+    return "Pass";
+  case ScaleFamily::PassEach:
+    return "PassEach";
+  case ScaleFamily::Align:
+    return "Align";
+  case ScaleFamily::Reduce:
+    return "Reduce";
+  case ScaleFamily::Product:
+    return "Product";
+  case ScaleFamily::Quotient:
+    return "Quotient";
+  case ScaleFamily::True:
+    return "True";
+  case ScaleFamily::Opaque:
+    return "Opaque";
+  }
+  return "";
+}
+
 int64_t ScaleFacts::scaleExponent() const {
+  if (masked)
+    return 0;
   if (scaleByBound && std::isfinite(bound) && bound > 0)
     return static_cast<int64_t>(std::ceil(std::log2(bound))) - kBoundExponent;
   if (!std::isfinite(rms) || rms <= 0)
@@ -28,9 +54,7 @@ ScaleFacts ScaleFacts::constantOf(double value) {
   facts.rms = std::fabs(value);
   facts.bound = std::fabs(value);
   facts.sign = value >= 0 ? Sign::NonNegative : Sign::NonPositive;
-  // 1e30 is beyond any data: masks use -1e30, -1e9 or the lowest finite value.
-  facts.anyScale =
-      value == 0 || !std::isfinite(value) || std::fabs(value) >= 1e30;
+  facts.anyScale = value == 0 || !std::isfinite(value);
   if (facts.anyScale)
     facts.rms = facts.mean = 0.0;
   facts.rule = "constant";

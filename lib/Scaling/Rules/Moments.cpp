@@ -2,8 +2,13 @@
 
 #include "Moments.h"
 
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Matchers.h"
+
 #include <cmath>
 
+using namespace mlir;
 using namespace scalify;
 
 // Beyond this variance the log-normal's moments say nothing of the data: they
@@ -71,4 +76,178 @@ ScaleFacts scalify::powerOf(const ScaleFacts &x, double power) {
       std::fabs(x.mean) < 0.5 * x.rms)
     facts.mean = 0;
   return facts;
+}
+
+//===----------------------------------------------------------------------===//
+// Order statistics
+//===----------------------------------------------------------------------===//
+
+double scalify::normalBelow(double z) {
+  return 0.5 * std::erfc(-z / std::sqrt(2.0));
+}
+
+double scalify::normalQuantile(double p) {
+  p = std::clamp(p, 1e-12, 1 - 1e-12);
+  double low = -8, high = 8;
+  for (int step = 0; step < 40; ++step) {
+    double middle = 0.5 * (low + high);
+    (normalBelow(middle) < p ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+static double normalDensity(double z) {
+  return std::exp(-0.5 * z * z) / std::sqrt(2 * M_PI);
+}
+
+ScaleFacts scalify::extremumOf(const ScaleFacts &x, double n, bool isMax) {
+  n = std::max(1.0, n * x.density);
+  // Blom's approximation of the expected extremum of n normal values; its
+  // variance falls like 1 / log(n).
+  double distance = normalQuantile((n - 0.375) / (n + 0.25));
+  double spread = n > 1 ? std::min(0.68, 0.82 / std::log(n)) : 1.0;
+  double mean = distance * std::sqrt(x.variance());
+  ScaleFacts facts = ScaleFacts::moments(x.mean + (isMax ? mean : -mean),
+                                         spread * x.variance());
+  facts.bound = x.bound;
+  facts.sign = x.sign;
+  facts.scaleByBound = x.scaleByBound;
+  facts.masked = x.masked;
+  facts.rms = std::min(facts.rms, facts.bound);
+  return facts;
+}
+
+ScaleFacts scalify::topOf(const ScaleFacts &x, double k, double n) {
+  double share = std::clamp(k / std::max(n, 1.0), 1e-9, 1.0);
+  double threshold = normalQuantile(1 - share);
+  double above = share < 1 ? normalDensity(threshold) / share : 0.0;
+  double variance = std::max(0.05, 1 + threshold * above - above * above);
+  ScaleFacts facts =
+      ScaleFacts::moments(x.mean + above * std::sqrt(x.variance()),
+                          std::min(1.0, variance) * x.variance());
+  facts.bound = x.bound;
+  facts.sign = x.sign;
+  facts.scaleByBound = x.scaleByBound;
+  facts.masked = x.masked;
+  facts.rms = std::min(facts.rms, facts.bound);
+  return facts;
+}
+
+//===----------------------------------------------------------------------===//
+// Sums and mixtures
+//===----------------------------------------------------------------------===//
+
+ScaleFacts scalify::sumOf(const ScaleFacts &x, const TermCount &n) {
+  double mean = n.mean * x.mean;
+  double second = n.mean * x.variance() + n.square * x.mean * x.mean;
+  ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
+  facts.bound = n.mean * x.bound;
+  facts.sign = x.sign;
+  facts.anyScale = x.anyScale;
+  facts.masked = x.masked;
+  return facts;
+}
+
+ScaleFacts scalify::dotOf(const ScaleFacts &a, const ScaleFacts &b,
+                          const TermCount &n) {
+  ScaleFacts term = ScaleFacts::moments(a.mean * b.mean,
+                                        a.rms * a.rms * b.rms * b.rms -
+                                            a.mean * a.mean * b.mean * b.mean);
+  ScaleFacts facts = sumOf(term, n);
+  facts.bound = n.mean * a.bound * b.bound;
+  facts.sign = signOfProduct(a.sign, b.sign);
+  facts.anyScale = (a.constant == 0.0) || (b.constant == 0.0);
+  return facts;
+}
+
+bool scalify::isMaskBeside(const ScaleFacts &constant, const ScaleFacts &data) {
+  // Attention masks start at -1e4; scores have unit size and seldom reach 100.
+  return constant.constant && std::isfinite(*constant.constant) &&
+         std::fabs(*constant.constant) >= std::max(8192.0, 1024.0 * data.rms);
+}
+
+ScaleFacts scalify::mixOf(const ScaleFacts &a, double share,
+                          const ScaleFacts &b) {
+  bool aMask = isMaskBeside(a, b), bMask = isMaskBeside(b, a);
+  auto isInfinite = [](const ScaleFacts &x) {
+    return x.constant && !std::isfinite(*x.constant);
+  };
+  if (aMask || bMask || isInfinite(a) || isInfinite(b)) {
+    // The moments are the data's; what is masked counts in the density.
+    bool aside = aMask || isInfinite(a);
+    ScaleFacts facts = aside ? b : a;
+    double kept = aside ? 1 - share : share;
+    bool isNaN =
+        (aside ? a : b).constant && std::isnan(*(aside ? a : b).constant);
+    // NaN marks indices out of range, which do not occur.
+    facts.density *= isNaN ? 1.0 : kept;
+    if (!isNaN)
+      facts.bound = std::numeric_limits<double>::infinity();
+    // A constant for exceptional values (nan_to_num) is no mask.
+    facts.masked |= (aMask || bMask) && kept < 1.0;
+    facts.constant.reset();
+    facts.indicator = false;
+    return facts;
+  }
+  double second = share * a.rms * a.rms + (1 - share) * b.rms * b.rms;
+  double mean = share * a.mean + (1 - share) * b.mean;
+  ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
+  facts.bound = std::max(a.bound, b.bound);
+  facts.sign = a.sign == b.sign || b.anyScale ? a.sign : Sign::Any;
+  if (a.anyScale)
+    facts.sign = b.sign;
+  facts.scaleByBound =
+      (a.scaleByBound || a.anyScale) && (b.scaleByBound || b.anyScale);
+  facts.anyScale = a.anyScale && b.anyScale;
+  facts.masked = a.masked || b.masked;
+  facts.indicator = a.indicator && b.indicator;
+  return facts;
+}
+
+//===----------------------------------------------------------------------===//
+// Signs and regions
+//===----------------------------------------------------------------------===//
+
+Sign scalify::flip(Sign sign) {
+  if (sign == Sign::Any)
+    return sign;
+  return sign == Sign::NonNegative ? Sign::NonPositive : Sign::NonNegative;
+}
+
+Sign scalify::signOfProduct(Sign a, Sign b) {
+  if (a == Sign::Any || b == Sign::Any)
+    return Sign::Any;
+  return a == b ? Sign::NonNegative : Sign::NonPositive;
+}
+
+std::string scalify::shortName(Operation *op) {
+  return op->getName().stripDialect().str();
+}
+
+Operation *scalify::getSingleBodyOp(Region &body) {
+  if (!body.hasOneBlock() || body.front().getOperations().size() != 2)
+    return nullptr;
+  return &body.front().front();
+}
+
+/// 0, infinities and NaN are the same at any scale, as are integers.
+static bool isConstantOfAnyScale(Operation &op) {
+  DenseElementsAttr value;
+  if (!matchPattern(&op, m_Constant(&value)))
+    return false;
+  if (!isa<FloatType>(value.getElementType()))
+    return true;
+  return llvm::all_of(value.getValues<APFloat>(), [](const APFloat &x) {
+    return x.isZero() || !x.isFinite();
+  });
+}
+
+bool scalify::isHomogeneous(Region &body) {
+  using namespace stablehlo;
+  return body.hasOneBlock() && llvm::all_of(body.front(), [](Operation &op) {
+           if (isa<AddOp, SubtractOp, MaxOp, MinOp, SelectOp, CompareOp, AndOp,
+                   OrOp, XorOp, NotOp, ReturnOp>(op))
+             return true;
+           return isConstantOfAnyScale(op);
+         });
 }

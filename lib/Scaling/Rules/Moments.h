@@ -5,6 +5,9 @@
 
 #include "scalify/Dialect/Scalify/ScaleFacts.h"
 
+#include "mlir/IR/Region.h"
+#include "llvm/ADT/ArrayRef.h"
+
 namespace scalify {
 
 /// x * x of a normal x: mean rms^2, fourth moment 3 rms^4.
@@ -14,6 +17,50 @@ ScaleFacts exponentialOf(const ScaleFacts &x);
 ScaleFacts logarithmOf(const ScaleFacts &x);
 /// x^p: of the mean where the mean carries x, else of the magnitude.
 ScaleFacts powerOf(const ScaleFacts &x, double power);
+
+/// The largest or smallest of n independent elements.
+ScaleFacts extremumOf(const ScaleFacts &x, double n, bool isMax);
+/// The largest k of n independent elements.
+ScaleFacts topOf(const ScaleFacts &x, double k, double n);
+
+/// How many terms a sum has: moments over the elements of its result.
+struct TermCount {
+  double mean = 1;
+  double square = 1;
+
+  static TermCount of(double n) { return {n, n * n}; }
+  TermCount times(const TermCount &other) const {
+    return {mean * other.mean, square * other.square};
+  }
+};
+/// A sum of independent terms: the mean grows by their number, the variance
+/// too.
+ScaleFacts sumOf(const ScaleFacts &x, const TermCount &n);
+/// A sum of products.
+ScaleFacts dotOf(const ScaleFacts &a, const ScaleFacts &b, const TermCount &n);
+
+/// A mixture of two sources with shares `share` and 1 - share.
+ScaleFacts mixOf(const ScaleFacts &a, double share, const ScaleFacts &b);
+
+/// A finite constant so large beside `data` that it can only mean "masked".
+bool isMaskBeside(const ScaleFacts &constant, const ScaleFacts &data);
+
+/// P(x <= z) of a standard normal x, and its inverse.
+double normalBelow(double z);
+double normalQuantile(double p);
+
+Sign flip(Sign sign);
+Sign signOfProduct(Sign a, Sign b);
+
+/// The name of an op without its dialect.
+std::string shortName(mlir::Operation *op);
+
+/// The only op of a region besides its return, or null.
+mlir::Operation *getSingleBodyOp(mlir::Region &body);
+
+/// Whether the region commutes with a positive factor on its floating-point
+/// arguments: it adds, compares, selects, and takes extrema.
+bool isHomogeneous(mlir::Region &body);
 
 } // namespace scalify
 

@@ -1,7 +1,8 @@
-//===- Reduce.cpp - Rules of reductions -----------------------------------===//
+//===- Reduce.cpp - Rules of reductions and orders ------------------------===//
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Moments.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -11,51 +12,91 @@
 using namespace mlir;
 using namespace scalify;
 
-/// The single op of a reduction's body, or null.
-static Operation *getSingleBodyOp(Region &body) {
-  if (!body.hasOneBlock() || body.front().getOperations().size() != 2)
-    return nullptr;
-  return &body.front().front();
+using Results = MutableArrayRef<ScaleFacts>;
+
+/// A body that multiplies, or does anything else, needs true values.
+static ScaleFamily reduceFamily(Operation *op) {
+  return isHomogeneous(op->getRegion(0)) ? ScaleFamily::Reduce
+                                         : ScaleFamily::True;
 }
 
-static ScaleFacts reduceExtremum(const ScaleFacts &x, double n, bool isMax) {
-  // The expected maximum of n independent normal values.
-  double distance = std::sqrt(x.variance() * 2 * std::log(std::max(n, 2.0)));
-  ScaleFacts facts = ScaleFacts::moments(
-      x.mean + (isMax ? distance : -distance), 0.1 * x.variance());
-  facts.bound = x.bound;
-  facts.sign = x.sign;
+static ScaleFamily orderFamily(Operation *op) {
+  return isHomogeneous(op->getRegion(0)) ? ScaleFamily::PassEach
+                                         : ScaleFamily::True;
+}
+
+/// The product of n elements, each near its mean.
+static ScaleFacts productOf(const ScaleFacts &x, double n) {
+  ScaleFacts facts;
+  double exponent =
+      std::clamp(n * std::log2(std::max(x.rms, 1e-30)), -100.0, 100.0);
+  facts.rms = std::exp2(exponent);
+  facts.mean = x.sign == Sign::NonNegative ? facts.rms : 0;
+  facts.sign = x.sign == Sign::NonNegative ? x.sign : Sign::Any;
+  facts.bound = x.bound <= 1 ? 1.0 : std::pow(x.bound, n);
   return facts;
 }
 
-static void reduceFacts(const FactsQuery &query,
-                        MutableArrayRef<ScaleFacts> out) {
+ScaleFacts scalify::reductionOf(const ScaleFacts &x, Operation *body,
+                                const TermCount &n) {
+  ScaleFacts facts = x;
+  if (isa_and_nonnull<stablehlo::AddOp>(body))
+    facts = sumOf(x, n);
+  else if (isa_and_nonnull<stablehlo::MaxOp, stablehlo::MinOp>(body))
+    facts = extremumOf(x, n.mean, isa<stablehlo::MaxOp>(body));
+  else if (isa_and_nonnull<stablehlo::MulOp>(body))
+    facts = productOf(x, n.mean);
+  facts.constant.reset();
+  facts.indicator = false;
+  return facts;
+}
+
+std::string scalify::describeReduction(Operation *op, Operation *body,
+                                       double n) {
+  return llvm::formatv("{0}{1}{2} over {3}", op->getName().stripDialect(),
+                       body ? " " : "",
+                       body ? body->getName().stripDialect() : StringRef(),
+                       static_cast<int64_t>(n));
+}
+
+static void reduceFacts(const FactsQuery &query, Results out) {
   auto reduce = cast<stablehlo::ReduceOp>(query.op);
   Operation *body = getSingleBodyOp(reduce.getBody());
-  const ScaleFacts &x = query.operand(0);
   double n = countElements(reduce.getInputs()[0]) /
              std::max(1.0, countElements(reduce->getResult(0)));
-  if (!body || out.size() != 1) {
-    for (auto [i, result] : llvm::enumerate(out))
-      result = query.operand(i);
-  } else if (isa<stablehlo::AddOp>(body)) {
-    out[0] = ScaleFacts::moments(n * x.mean, n * x.variance());
-    out[0].bound = n * x.bound;
-    out[0].sign = x.sign;
-  } else if (isa<stablehlo::MaxOp, stablehlo::MinOp>(body)) {
-    out[0] = reduceExtremum(x, n, isa<stablehlo::MaxOp>(body));
-  } else {
-    out[0] = x;
-  }
-  for (ScaleFacts &result : out) {
+  for (auto [i, result] : llvm::enumerate(out)) {
+    // Several operands under one body: argmax, whose value is an extremum.
+    const ScaleFacts &x = query.operand(i);
+    result = out.size() > 1 ? extremumOf(x, n, /*isMax=*/true)
+                            : reductionOf(x, body, TermCount::of(n));
     result.constant.reset();
-    result.rule =
-        llvm::formatv("reduce{0}{1} over {2}", body ? " " : "",
-                      body ? body->getName().stripDialect() : StringRef(),
-                      static_cast<int64_t>(n));
+    result.rule = describeReduction(query.op, body, n);
   }
 }
 
+static void sortFacts(const FactsQuery &query, Results out) {
+  for (auto [i, result] : llvm::enumerate(out)) {
+    result = query.operand(i);
+    result.rule = "sort: order only";
+  }
+}
+
+/// A region over one element of each operand: its single op's rule is not
+/// known to the map, so its result counts as its largest operand.
+static void mapFacts(const FactsQuery &query, Results out) {
+  for (Value operand : query.op->getOperands())
+    if (query.of(operand).rms > out[0].rms ||
+        operand == query.op->getOperand(0))
+      out[0] = query.of(operand);
+  out[0].constant.reset();
+  out[0].bound = std::numeric_limits<double>::infinity();
+  out[0].sign = Sign::Any;
+  out[0].rule = "map: the largest operand";
+}
+
 void scalify::attachReduceRules(MLIRContext *context) {
-  attachRule<ScaleFamily::Align, reduceFacts, stablehlo::ReduceOp>(context);
+  using namespace stablehlo;
+  attachRule<reduceFamily, reduceFacts, ReduceOp>(context);
+  attachRule<orderFamily, sortFacts, SortOp>(context);
+  attachRule<ScaleFamily::True, mapFacts, MapOp>(context);
 }

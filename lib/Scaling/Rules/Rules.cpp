@@ -2,6 +2,8 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/DialectRegistry.h"
@@ -13,11 +15,23 @@ using namespace scalify;
 void scalify::registerScaleRules(DialectRegistry &registry) {
   registry.addExtension(
       +[](MLIRContext *context, stablehlo::StableHLODialect *) {
-        attachElementwiseRules(context);
+        attachArithmeticRules(context);
+        attachFunctionRules(context);
+        attachMaskRules(context);
         attachShapeRules(context);
         attachReduceRules(context);
+        attachWindowRules(context);
         attachDotRules(context);
+        attachCollectiveRules(context);
+        attachNumericRules(context);
+        attachEntries(context);
       });
+  registry.addExtension(+[](MLIRContext *context, chlo::CHLODialect *) {
+    attachCHLORules(context);
+  });
+  registry.addExtension(+[](MLIRContext *context, sdy::SdyDialect *) {
+    attachSdyRules(context);
+  });
 }
 
 Value scalify::peelToSource(Value value) {

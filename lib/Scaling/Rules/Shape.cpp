@@ -2,6 +2,7 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Moments.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
@@ -19,26 +20,10 @@ static void passFacts(const FactsQuery &query,
 
 static void passEachFacts(const FactsQuery &query,
                           MutableArrayRef<ScaleFacts> out) {
-  for (auto [i, result] : llvm::enumerate(out))
+  for (auto [i, result] : llvm::enumerate(out)) {
     result = query.operand(i);
-}
-
-/// A mixture of two sources with shares `share` and 1 - share.
-static ScaleFacts mix(const ScaleFacts &a, double share, const ScaleFacts &b) {
-  // -inf and its like keep the partner's facts and count as masked.
-  if (b.anyScale && !(b.constant && *b.constant == 0)) {
-    ScaleFacts facts = a;
-    facts.density *= share;
-    return facts;
+    result.rule = query.op->getName().stripDialect().str();
   }
-  double second = share * a.rms * a.rms + (1 - share) * b.rms * b.rms;
-  double mean = share * a.mean + (1 - share) * b.mean;
-  ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
-  facts.bound = std::max(a.bound, b.bound);
-  facts.sign = a.sign == b.sign || b.anyScale ? a.sign : Sign::Any;
-  facts.scaleByBound = a.scaleByBound && (b.anyScale || b.scaleByBound);
-  facts.anyScale = a.anyScale && b.anyScale;
-  return facts;
 }
 
 static void concatenateFacts(const FactsQuery &query,
@@ -50,7 +35,7 @@ static void concatenateFacts(const FactsQuery &query,
     total += count;
     out[0] = total == count || out[0].anyScale
                  ? next
-                 : mix(next, count / total, out[0]);
+                 : mixOf(next, count / total, out[0]);
   }
   out[0].constant.reset();
   out[0].rule = "concatenate: mean square of the parts";
@@ -59,7 +44,8 @@ static void concatenateFacts(const FactsQuery &query,
 static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
   double share = countElements(query.op->getOperand(0)) /
                  std::max(1.0, countElements(query.op->getResult(0)));
-  out[0] = mix(query.operand(0), std::min(1.0, share), query.operand(1));
+  out[0] = mixOf(query.operand(0), std::min(1.0, share), query.operand(1));
+  out[0].constant.reset();
   out[0].rule = "pad: density of the operand";
 }
 
@@ -108,13 +94,23 @@ static void constantFacts(const FactsQuery &query,
 
 static void iotaFacts(const FactsQuery &query,
                       MutableArrayRef<ScaleFacts> out) {
-  auto iota = cast<stablehlo::IotaOp>(query.op);
-  double n = static_cast<double>(cast<RankedTensorType>(iota.getType())
-                                     .getDimSize(iota.getIotaDimension()));
+  auto type = cast<RankedTensorType>(query.op->getResult(0).getType());
+  int64_t dim = 0;
+  if (auto iota = dyn_cast<stablehlo::IotaOp>(query.op))
+    dim = iota.getIotaDimension();
+  else
+    dim = cast<stablehlo::DynamicIotaOp>(query.op).getIotaDimension();
+  double n = static_cast<double>(std::max<int64_t>(1, type.getDimSize(dim)));
   out[0] = ScaleFacts::moments((n - 1) / 2, n * n / 12);
   out[0].bound = n - 1;
   out[0].sign = Sign::NonNegative;
   out[0].rule = "iota";
+}
+
+/// A body that multiplies needs true values.
+static ScaleFamily scatterFamily(Operation *op) {
+  return isHomogeneous(op->getRegion(0)) ? ScaleFamily::Align
+                                         : ScaleFamily::True;
 }
 
 /// Updates written into an operand: a share of the result comes from the
@@ -122,21 +118,27 @@ static void iotaFacts(const FactsQuery &query,
 static void scatterFacts(const FactsQuery &query,
                          MutableArrayRef<ScaleFacts> out) {
   auto scatter = cast<stablehlo::ScatterOp>(query.op);
+  bool adds = isa_and_nonnull<stablehlo::AddOp>(
+      getSingleBodyOp(scatter.getUpdateComputation()));
   for (auto [i, result] : llvm::enumerate(out)) {
     const ScaleFacts &into = query.of(scatter.getInputs()[i]);
     const ScaleFacts &update = query.of(scatter.getUpdates()[i]);
     double share = countElements(scatter.getUpdates()[i]) /
                    std::max(1.0, countElements(scatter.getInputs()[i]));
-    if (into.anyScale) {
-      double mean = share * update.mean;
-      result = ScaleFacts::moments(mean, share * update.rms * update.rms -
-                                             mean * mean);
-      result.sign = update.sign;
+    if (!adds) {
+      result = mixOf(update, std::min(1.0, share), into);
     } else {
-      result = ScaleFacts::moments(into.mean + share * update.mean,
-                                   into.variance() +
-                                       share * update.rms * update.rms);
+      double mean = share * update.mean;
+      double variance = share * update.rms * update.rms;
+      if (into.anyScale)
+        variance -= mean * mean;
+      else
+        mean += into.mean;
+      result = ScaleFacts::moments(mean, into.variance() + variance);
+      if (into.anyScale || into.sign == update.sign)
+        result.sign = update.sign;
     }
+    result.constant.reset();
     result.rule = "scatter: density of the updates";
   }
 }
@@ -145,21 +147,26 @@ static void updateSliceFacts(const FactsQuery &query,
                              MutableArrayRef<ScaleFacts> out) {
   double share = countElements(query.op->getOperand(1)) /
                  std::max(1.0, countElements(query.op->getOperand(0)));
-  out[0] = mix(query.operand(1), std::min(1.0, share), query.operand(0));
+  out[0] = mixOf(query.operand(1), std::min(1.0, share), query.operand(0));
   out[0].constant.reset();
   out[0].rule = "dynamic_update_slice: mean square of the parts";
 }
 
 void scalify::attachShapeRules(MLIRContext *context) {
   using namespace stablehlo;
-  attachRule<ScaleFamily::Pass, passFacts, BroadcastInDimOp, ReshapeOp,
-             TransposeOp, SliceOp, DynamicSliceOp, GatherOp>(context);
-  attachRule<ScaleFamily::True, passEachFacts, OptimizationBarrierOp>(context);
+  attachRule<ScaleFamily::Pass, passFacts, BroadcastInDimOp, BroadcastOp,
+             ReshapeOp, TransposeOp, SliceOp, ReverseOp, DynamicSliceOp,
+             GatherOp, TorchIndexSelectOp>(context);
+  attachRule<ScaleFamily::Pass, passFacts, DynamicBroadcastInDimOp,
+             DynamicReshapeOp, DynamicGatherOp, RealDynamicSliceOp,
+             SetDimensionSizeOp>(context);
+  attachRule<ScaleFamily::PassEach, passEachFacts, OptimizationBarrierOp>(
+      context);
   attachRule<ScaleFamily::Align, concatenateFacts, ConcatenateOp>(context);
-  attachRule<ScaleFamily::Align, padFacts, PadOp>(context);
-  attachRule<ScaleFamily::Align, scatterFacts, ScatterOp>(context);
+  attachRule<ScaleFamily::Align, padFacts, PadOp, DynamicPadOp>(context);
+  attachRule<scatterFamily, scatterFacts, ScatterOp>(context);
   attachRule<ScaleFamily::Align, updateSliceFacts, DynamicUpdateSliceOp>(
       context);
   attachRule<ScaleFamily::True, constantFacts, ConstantOp>(context);
-  attachRule<ScaleFamily::True, iotaFacts, IotaOp>(context);
+  attachRule<ScaleFamily::True, iotaFacts, IotaOp, DynamicIotaOp>(context);
 }

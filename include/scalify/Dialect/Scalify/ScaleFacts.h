@@ -13,6 +13,7 @@
 
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <algorithm>
 #include <limits>
@@ -29,15 +30,25 @@ enum class ScaleFamily {
   Untouched,
   /// Moves or negates data: the result has the operand's scale.
   Pass,
+  /// Each result has the scale of the operand of its number.
+  PassEach,
   /// Operands must share one scale, which is the result's.
   Align,
+  /// Operands must share the scale of the data that is reduced, and the result
+  /// has it until a rescale follows the growth of the sum.
+  Reduce,
   /// The result's scale is the product of the operands'.
   Product,
   /// The result's scale is the quotient of the operands'.
   Quotient,
   /// The op needs true values, and gives true values.
   True,
+  /// What the op computes is not known: true values, a remark, and an error
+  /// under `strict`.
+  Opaque,
 };
+
+llvm::StringRef stringifyScaleFamily(ScaleFamily family);
 
 /// What is known of a value's elements. Moments are estimates under the rules'
 /// independence assumptions; `bound` and `sign` hold for every element.
@@ -54,9 +65,15 @@ struct ScaleFacts {
   bool scaleByBound = false;
   /// The value of a splat constant.
   std::optional<double> constant;
-  /// Zero, infinity, NaN or the lowest finite value: adopts any scale, sets
-  /// none.
+  /// Zero, infinity or NaN: adopts any scale, sets none.
   bool anyScale = false;
+  /// A finite masking constant (-1e9, the lowest finite value) may stand among
+  /// the elements, beside the data that the moments describe. The value stays a
+  /// true value: at another scale the constant could overflow, or come near
+  /// the data.
+  bool masked = false;
+  /// Elements are 0 or 1, with ones in a share of `mean`.
+  bool indicator = false;
   /// The rule that set the scale, for reports.
   std::string rule;
 

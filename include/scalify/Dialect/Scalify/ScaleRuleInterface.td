@@ -17,6 +17,11 @@ def ScaleRuleInterface : OpInterface<"ScaleRuleInterface"> {
   let methods = [
     InterfaceMethod<"how the op computes on scaled data",
       "::scalify::ScaleFamily", "getScaleFamily", (ins)>,
+    StaticInterfaceMethod<[{
+        The family in words, for the table of rules: "by operands" where it is
+        not the same for every instance of the op.
+      }],
+      "::llvm::StringRef", "describeFamily", (ins)>,
     InterfaceMethod<[{
         The facts of the results from those of the operands, in operand order.
         `results` has one entry per result of the op.

@@ -1,0 +1,190 @@
+//===- Functions.cpp - Rules of functions, element by element -------------===//
+
+#include "scalify/Scaling/Rules.h"
+
+#include "Moments.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+using Results = MutableArrayRef<ScaleFacts>;
+
+static void exponentialFacts(const FactsQuery &query, Results out) {
+  const ScaleFacts &x = query.operand(0);
+  out[0] = exponentialOf(x);
+  out[0].rule = "exponential: log-normal, non-negative";
+  Value source = peelToSource(query.op->getOperand(0));
+  if (std::optional<double> width = getWidthBelowMaximum(source)) {
+    // A softmax's numerator: from all ones, when attention is diffuse, to a
+    // single one, when it is sharp. Training goes from the first towards the
+    // second; the scale is right half-way, at sqrt(N) elements that matter.
+    double n = std::max(1.0, *width * x.density);
+    double mean = 1 / std::sqrt(n);
+    out[0] = ScaleFacts::moments(mean, mean - mean * mean);
+    out[0].sign = Sign::NonNegative;
+    out[0].bound = 1.0;
+    out[0].rule = "softmax's numerator: sqrt(N) elements matter";
+  }
+}
+
+/// exp(x) - 1: of small x it is x.
+static void expm1Facts(const FactsQuery &query, Results out) {
+  const ScaleFacts &x = query.operand(0);
+  ScaleFacts exponential = exponentialOf(x);
+  out[0] = x.rms < 0.5 ? x
+                       : ScaleFacts::moments(exponential.mean - 1,
+                                             exponential.variance());
+  out[0].bound = exponential.bound + 1;
+  out[0].sign = x.sign;
+  out[0].constant.reset();
+  out[0].masked = out[0].indicator = out[0].scaleByBound = false;
+  out[0].density = 1.0;
+  out[0].rule = "exponential_minus_one";
+}
+
+static void logFacts(const FactsQuery &query, Results out) {
+  out[0] = logarithmOf(query.operand(0));
+  out[0].rule = "log";
+}
+
+/// log(1 + x): of small x it is x.
+static void log1pFacts(const FactsQuery &query, Results out) {
+  const ScaleFacts &x = query.operand(0);
+  if (x.rms < 0.5) {
+    out[0] = x;
+    out[0].constant.reset();
+    out[0].masked = out[0].indicator = out[0].scaleByBound = false;
+  } else {
+    ScaleFacts shifted = x;
+    shifted.mean = std::fabs(x.mean) + 1;
+    shifted.rms = std::sqrt(shifted.mean * shifted.mean + x.variance());
+    out[0] = logarithmOf(shifted);
+    out[0].sign = x.sign;
+  }
+  out[0].bound = std::isfinite(x.bound) && x.sign == Sign::NonNegative
+                     ? std::log1p(x.bound)
+                     : std::numeric_limits<double>::infinity();
+  out[0].rule = "log_plus_one";
+}
+
+template <int Numerator, int Denominator>
+static void rootFacts(const FactsQuery &query, Results out) {
+  double power = static_cast<double>(Numerator) / Denominator;
+  out[0] = powerOf(query.operand(0), power);
+  if (Denominator == 3) {
+    // The cube root is odd.
+    out[0].sign = query.operand(0).sign;
+    if (query.operand(0).sign == Sign::Any)
+      out[0].mean = 0;
+  }
+  out[0].rule = shortName(query.op) + " of the mean";
+}
+
+static void powerFacts(const FactsQuery &query, Results out) {
+  const ScaleFacts &base = query.operand(0), &exponent = query.operand(1);
+  if (base.constant && *base.constant > 0) {
+    // c^x with x an exponent of known range, as in RoPE's frequencies.
+    ScaleFacts inner = exponent;
+    inner.mean *= std::log(*base.constant);
+    inner.rms *= std::fabs(std::log(*base.constant));
+    inner.bound = std::numeric_limits<double>::infinity();
+    if (std::isfinite(exponent.bound))
+      inner.bound = exponent.bound * std::fabs(std::log(*base.constant));
+    inner.sign = *base.constant < 1 ? flip(exponent.sign) : exponent.sign;
+    out[0] = exponentialOf(inner);
+  } else {
+    out[0] = powerOf(base, exponent.constant.value_or(1.0));
+  }
+  out[0].rule = "power";
+}
+
+/// tanh, sine, logistic and their like: never above 1, and linear below.
+static void boundedFacts(const FactsQuery &query, Results out) {
+  const ScaleFacts &x = query.operand(0);
+  if (isa<stablehlo::CosineOp>(query.op)) {
+    double mean = std::exp(-0.5 * x.variance()) * std::cos(x.mean);
+    double second =
+        0.5 + 0.5 * std::exp(-2 * x.variance()) * std::cos(2 * x.mean);
+    out[0] = ScaleFacts::moments(mean, second - mean * mean);
+  } else if (isa<stablehlo::SineOp>(query.op)) {
+    double mean = std::exp(-0.5 * x.variance()) * std::sin(x.mean);
+    double second =
+        0.5 - 0.5 * std::exp(-2 * x.variance()) * std::cos(2 * x.mean);
+    out[0] = ScaleFacts::moments(mean, second - mean * mean);
+  } else if (isa<stablehlo::LogisticOp>(query.op)) {
+    double mean = 1 / (1 + std::exp(-x.mean));
+    out[0] = ScaleFacts::moments(
+        mean, std::min(mean * (1 - mean), x.variance() / 16));
+    out[0].sign = Sign::NonNegative;
+  } else {
+    // tanh: the saturation of a normal x is near x / sqrt(1 + x^2).
+    double shrink = 1 / std::sqrt(1 + x.rms * x.rms);
+    out[0] =
+        ScaleFacts::moments(x.mean * shrink, x.variance() * shrink * shrink);
+    out[0].sign = x.sign;
+  }
+  out[0].bound = 1.0;
+  out[0].rule = shortName(query.op) + ": bounded by 1";
+}
+
+/// tan is linear up to its poles; beyond, no moment exists.
+static void tangentFacts(const FactsQuery &query, Results out) {
+  const ScaleFacts &x = query.operand(0);
+  out[0] = ScaleFacts::moments(0, x.rms < 1 ? x.rms * x.rms : 4.0);
+  out[0].rule = "tan";
+}
+
+static void atan2Facts(const FactsQuery &query, Results out) {
+  const ScaleFacts &y = query.operand(0), &x = query.operand(1);
+  double ratio = x.rms > 0 ? y.rms / x.rms : 1.0;
+  // A positive x keeps the angle within a quarter turn.
+  bool isRight = x.sign == Sign::NonNegative;
+  double rms = isRight ? std::min(ratio, 1.0) : M_PI / std::sqrt(3.0);
+  out[0] = ScaleFacts::moments(0, rms * rms);
+  out[0].bound = isRight ? M_PI / 2 : M_PI;
+  out[0].sign = y.sign;
+  out[0].rule = "atan2: bounded by pi";
+}
+
+static void signFacts(const FactsQuery &query, Results out) {
+  const ScaleFacts &x = query.operand(0);
+  double mean = 0;
+  if (x.sign != Sign::Any)
+    mean = x.sign == Sign::NonNegative ? 1 : -1;
+  out[0] = ScaleFacts::moments(mean, 1 - mean * mean);
+  out[0].sign = x.sign;
+  out[0].bound = 1.0;
+  out[0].rule = "sign";
+}
+
+static void roundFacts(const FactsQuery &query, Results out) {
+  out[0] = query.operand(0);
+  out[0].constant.reset();
+  out[0].bound += 1;
+  out[0].scaleByBound = false;
+  if (isa<stablehlo::FloorOp>(query.op) && out[0].sign == Sign::NonPositive)
+    out[0].rms = std::max(out[0].rms, 0.5);
+  out[0].rule = shortName(query.op);
+}
+
+void scalify::attachFunctionRules(MLIRContext *context) {
+  using namespace stablehlo;
+  attachRule<ScaleFamily::True, exponentialFacts, ExpOp>(context);
+  attachRule<ScaleFamily::True, expm1Facts, Expm1Op>(context);
+  attachRule<ScaleFamily::True, logFacts, LogOp>(context);
+  attachRule<ScaleFamily::True, log1pFacts, Log1pOp>(context);
+  attachRule<ScaleFamily::True, rootFacts<1, 2>, SqrtOp>(context);
+  attachRule<ScaleFamily::True, rootFacts<-1, 2>, RsqrtOp>(context);
+  attachRule<ScaleFamily::True, rootFacts<1, 3>, CbrtOp>(context);
+  attachRule<ScaleFamily::True, powerFacts, PowOp>(context);
+  attachRule<ScaleFamily::True, boundedFacts, CosineOp, SineOp, TanhOp,
+             LogisticOp>(context);
+  attachRule<ScaleFamily::True, tangentFacts, TanOp>(context);
+  attachRule<ScaleFamily::True, atan2Facts, Atan2Op>(context);
+  attachRule<ScaleFamily::True, signFacts, SignOp>(context);
+  attachRule<ScaleFamily::True, roundFacts, FloorOp, CeilOp, RoundOp,
+             RoundNearestEvenOp>(context);
+}
