@@ -8,6 +8,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Pipeline/Report.h"
+#include "scalify/Pipeline/SourceNames.h"
 #include "scalify/Target/CPU/CPUTarget.h"
 
 #include "mlir/AsmParser/AsmParser.h"
@@ -20,6 +21,7 @@
 #include "mlir/Pass/PassRegistry.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Compression.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
@@ -51,7 +53,8 @@ static LogicalResult checkIsText(StringRef text, Location location) {
 }
 
 static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
-                                   MLIRContext &context) {
+                                   MLIRContext &context,
+                                   bool keepNames = false) {
   Location start = FileLineColLoc::get(&context, name, 1, 1);
   if (failed(checkIsText(text, start)))
     return {};
@@ -61,6 +64,8 @@ static OwningOpRef<ModuleOp> parse(StringRef text, StringRef name,
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(
                                  packed ? StringRef(*packed) : text, name),
                              llvm::SMLoc());
+  if (keepNames)
+    return parseWithSourceNames(sources, &context);
   return parseSourceFile<ModuleOp>(sources, &context);
 }
 
@@ -107,8 +112,14 @@ private:
   MLIRContext context;
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
+  bool isFull() const { return options.report == "full"; }
+  void report(Stage stage);
+  CompileResult makeResult();
+
   bool toStableHLO = false;
   std::vector<ReportRow> rows;
+  ScaleReport values;
+  std::vector<OpCounts> counts;
 };
 } // namespace
 
@@ -122,6 +133,10 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "unknown form '" << options.fp8Form
            << "' of FP8 dots: expected one of wide, xla-gpu, plain";
+  if (!isFull() && options.report != "brief")
+    return emitError(UnknownLoc::get(&context))
+           << "unknown report '" << options.report
+           << "': expected one of brief, full";
   if (options.compileFrom >= options.compileTo)
     return emitError(UnknownLoc::get(&context))
            << "there is no stage after '" << stringifyStage(options.compileFrom)
@@ -177,16 +192,31 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.casts = RecipeAttr::of(*module).castsDots();
   stageOptions.fp8Form = *symbolizeFP8Form(options.fp8Form);
   stageOptions.probeCasts = options.probeCasts;
+  stageOptions.collectStatistics = options.collectStatistics;
+  stageOptions.explain = isFull();
   PassManager manager(&context);
+  if (isFull())
+    manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));
   buildStage(stage, toStableHLO, stageOptions, manager);
   if (failed(manager.run(*module)))
     return failure();
+  report(stage);
+  return writeSnapshot(stage);
+}
+
+void Compilation::report(Stage stage) {
   if (stage == Stage::Precision) {
     rows = buildReport(*module);
     if (!toStableHLO)
       attachReport(*module, rows);
   }
-  return writeSnapshot(stage);
+  // Later stages shall compile what they do without a report.
+  if (isFull() && values.rows.empty() &&
+      (stage == Stage::Precision || stage == options.compileTo)) {
+    values = buildScaleReport(*module);
+    values.counts = counts;
+    eraseSourceNames(*module);
+  }
 }
 
 /// What the compiler remarked goes with the artefact.
@@ -204,18 +234,48 @@ static void attachRemarks(ModuleOp module,
   module->setAttr("scalify.remarks", builder.getArrayAttr(remarks));
 }
 
+static std::string toString(const llvm::json::Value &value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value;
+  return text;
+}
+
+/// By zlib; as it is where LLVM was built without.
+static std::string compress(std::string text) {
+  if (!llvm::compression::zlib::isAvailable())
+    return text;
+  SmallVector<uint8_t> bytes;
+  llvm::compression::zlib::compress(llvm::arrayRefFromStringRef(text), bytes);
+  return std::string(bytes.begin(), bytes.end());
+}
+
 FailureOr<std::string> Compilation::emitArtefact() {
   CPUTargetOptions target;
   target.mcpu = options.mcpu;
   target.recipe = RecipeAttr::of(*module).getName().str();
+  if (isFull())
+    target.report = compress(toString(toJSON(values)));
   attachRemarks(*module, diagnostics);
   return emitCPUArtefactFromPlan(*module, target);
+}
+
+CompileResult Compilation::makeResult() {
+  CompileResult result;
+  if (isFull()) {
+    result.report = toString(toJSON(values));
+    result.summary = toText(values);
+  } else {
+    result.report = toJSON(rows);
+    result.summary = summarize(rows);
+  }
+  result.values = values;
+  return result;
 }
 
 FailureOr<CompileResult> Compilation::run() {
   if (failed(checkOptions()))
     return failure();
-  module = parse(text, options.inputName, context);
+  module = parse(text, options.inputName, context, isFull());
   if (!module || failed(setRecipe()))
     return failure();
   for (Stage stage : getStages(toStableHLO)) {
@@ -224,9 +284,7 @@ FailureOr<CompileResult> Compilation::run() {
     if (failed(runStage(stage)))
       return failure();
   }
-  CompileResult result;
-  result.report = toJSON(rows);
-  result.summary = summarize(rows);
+  CompileResult result = makeResult();
   if (!toStableHLO && options.compileTo == Stage::Target) {
     FailureOr<std::string> artefact = emitArtefact();
     if (failed(artefact))

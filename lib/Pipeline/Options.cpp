@@ -82,6 +82,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.snapshots;
   if (key == "inputName")
     return &options.inputName;
+  if (key == "report")
+    return &options.report;
   return nullptr;
 }
 
@@ -90,6 +92,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.strict;
   if (key == "probeCasts")
     return &options.probeCasts;
+  if (key == "collectStatistics")
+    return &options.collectStatistics;
   if (key == "debugInfo")
     return &options.debugInfo;
   return nullptr;

@@ -2,59 +2,22 @@
 
 #include "scalify/Pipeline/Report.h"
 
-#include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "ReportValues.h"
 #include "scalify/Pipeline/Diagnostics.h"
-#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace scalify;
-
-template <typename T> static std::string printed(const T &what) {
-  std::string text;
-  llvm::raw_string_ostream(text) << what;
-  return text;
-}
-
-static std::string getElement(Value value) {
-  return printed(cast<ShapedType>(value.getType()).getElementType());
-}
 
 static std::string getString(Operation *op, StringRef name) {
   auto attr = op->getAttrOfType<StringAttr>(name);
   return attr ? attr.str() : "";
-}
-
-static bool isFloatTensor(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.getRank() > 0 && isa<FloatType>(type.getElementType());
-}
-
-/// log2 of a scale known at compile time.
-static std::optional<int64_t> getExponent(Value scale) {
-  DenseFPElementsAttr constant;
-  if (!matchPattern(scale, m_Constant(&constant)) || !constant.isSplat())
-    return std::nullopt;
-  double value = constant.getSplatValue<APFloat>().convertToDouble();
-  if (!(value > 0) || std::isinf(value))
-    return std::nullopt;
-  return std::llround(std::log2(value));
-}
-
-/// What is narrow behind an operand of a dot.
-static std::string getOperandFormat(Value operand) {
-  if (auto dequantize = operand.getDefiningOp<DequantizeOp>())
-    return getElement(dequantize.getData());
-  return getElement(operand);
 }
 
 namespace {
@@ -90,24 +53,13 @@ ReportRow ReportBuilder::makeRow(Operation *op) {
   return row;
 }
 
-/// Why an argument has its scale, which is not written on any op.
-static std::string explainArgument(func::FuncOp main, unsigned index) {
-  if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
-    return scale.getInt() == kZeroScale
-               ? "starts at zero: the scale of what is written into it"
-               : "declared scale of the argument";
-  if (main.getArgAttr(index, "tf.aliasing_output"))
-    return "state: the scale of what is written into it";
-  return "undeclared argument: 2^0";
-}
-
 void ReportBuilder::addArgument(BlockArgument arg) {
-  if (!isFloatTensor(arg))
+  if (!isFloatTensor(arg.getType()) ||
+      cast<ShapedType>(arg.getType()).getRank() == 0)
     return;
   unsigned index = arg.getArgNumber();
   ReportRow row;
-  auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
-  row.value = name ? name.str() : "arg" + std::to_string(index);
+  row.value = getArgumentName(main, index);
   row.op = "argument";
   row.location = describeLocation(arg.getLoc());
   row.format = getElement(arg);
@@ -124,36 +76,26 @@ void ReportBuilder::addArgument(BlockArgument arg) {
 
 void ReportBuilder::addCast(QuantizeOp quantize) {
   ReportRow row = makeRow(quantize);
-  row.scale = getExponent(quantize.getScale());
+  row.scale = getScaleExponent(quantize.getScale());
   row.cast = quantize.getCast().value_or("").str();
-  auto arg = dyn_cast<BlockArgument>(quantize.getValue());
-  if (!row.scale)
-    row.reason = "measured in the step";
-  else if (arg && arg.getOwner()->getParentOp() == main)
-    row.reason = explainArgument(main, arg.getArgNumber());
+  row.reason = describeCastRule(main, quantize);
   rows.push_back(std::move(row));
 }
 
 void ReportBuilder::addDot(stablehlo::DotGeneralOp dot) {
   ReportRow row = makeRow(dot);
-  row.format = getOperandFormat(dot.getLhs()) + " x " +
-               getOperandFormat(dot.getRhs()) + " -> " +
-               getElement(dot.getResult());
-  std::string wide = getString(dot, kWideAttr);
+  row.format = describeDotFormats(dot);
+  std::string wide = getWideReason(dot);
   if (!wide.empty())
-    row.reason = "stays wide: " + wide;
+    row.reason = wide;
   rows.push_back(std::move(row));
 }
 
 void ReportBuilder::addOperation(Operation *op) {
-  if (op->getNumResults() == 0 || !isa<ShapedType>(op->getResult(0).getType()))
-    return;
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return addCast(quantize);
   if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
-    return addDot(dot);
-  if (op->hasAttr(kScaleAttr) && isFloatTensor(op->getResult(0)))
-    rows.push_back(makeRow(op));
+    addDot(dot);
 }
 
 std::vector<ReportRow> ReportBuilder::run() {
@@ -203,7 +145,9 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
       object["cast"] = row.cast;
     array.push_back(std::move(object));
   }
-  return printed(llvm::json::Value(std::move(array)));
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(array));
+  return text;
 }
 
 std::string scalify::summarize(const std::vector<ReportRow> &rows) {

@@ -43,6 +43,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
   ScalingOptions scaling;
   scaling.strict = options.strict;
   scaling.remarks = options.remarks;
+  scaling.explain = options.explain;
   buildScalingPipeline(manager, scaling);
 }
 
@@ -56,6 +57,8 @@ static void buildPrecision(const StageOptions &options,
 
 static void buildStableHLO(const StageOptions &options,
                            OpPassManager &manager) {
+  if (options.collectStatistics)
+    manager.addPass(createCollectStatistics());
   ExportStableHLOOptions target;
   target.fp8Form = options.fp8Form;
   target.probeCasts = options.probeCasts;
@@ -130,6 +133,14 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
                           llvm::cl::desc("also return each cast's wide value "
                                          "and scale (with stablehlo)"),
                           llvm::cl::init(false)};
+  Option<bool> collectStatistics{*this, "collect-statistics",
+                                 llvm::cl::desc("also return statistics of "
+                                                "the casts (with stablehlo)"),
+                                 llvm::cl::init(false)};
+  Option<bool> explain{*this, "explain",
+                       llvm::cl::desc("keep which facts each scale came from, "
+                                      "for --scalify-report"),
+                       llvm::cl::init(false)};
 };
 } // namespace
 
@@ -139,6 +150,8 @@ static StageOptions getStageOptions(const StagePipelineOptions &options) {
   result.remarks = options.remarks;
   result.fp8Form = options.fp8Form;
   result.probeCasts = options.probeCasts;
+  result.collectStatistics = options.collectStatistics;
+  result.explain = options.explain;
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/Provenance.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
@@ -308,6 +309,8 @@ struct PropagateScalesPass
       ScaleAnalysis analysis(func);
       if (failed(report(func, analysis)))
         return signalPassFailure();
+      if (explain)
+        annotateProvenance(func, &analysis);
       Propagator(func, analysis).run(func);
       func.walk([&](RescaleOp) { ++numRescales; });
     }

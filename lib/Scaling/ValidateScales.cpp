@@ -68,6 +68,7 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
   PropagateScalesOptions propagate;
   propagate.strict = options.strict;
   propagate.remarks = options.remarks;
+  propagate.explain = options.explain;
   pm.addPass(createPropagateScales(propagate));
   pm.addPass(createFoldScales());
   pm.addPass(createValidateScales());

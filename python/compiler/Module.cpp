@@ -87,6 +87,18 @@ static nb::tuple transformText(const std::string &text,
   return nb::make_tuple(result.output, result.report, toList(diagnostics));
 }
 
+static std::string reportText(const std::string &text,
+                              const std::string &json) {
+  Diagnostics diagnostics;
+  auto report = [](llvm::StringRef text, CompileOptions options,
+                   Diagnostics &diagnostics) {
+    options.compileTo = Stage::Precision;
+    options.report = "full";
+    return compile(text, options, diagnostics);
+  };
+  return run(report, text, json, diagnostics).report;
+}
+
 static std::string optText(const std::string &text,
                            const std::string &pipeline) {
   Diagnostics diagnostics;
@@ -113,6 +125,8 @@ NB_MODULE(_compiler, module) {
              "Returns (artefact, diagnostics).");
   module.def("transform", &transformText, nb::arg("text"), nb::arg("options"),
              "Returns (StableHLO text, report as JSON, diagnostics).");
+  module.def("report", &reportText, nb::arg("text"), nb::arg("options"),
+             "Returns the report of every value as JSON.");
   module.def("opt", &optText, nb::arg("text"), nb::arg("pipeline"),
              "Returns the IR text after a pass pipeline.");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");

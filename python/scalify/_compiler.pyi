@@ -17,6 +17,9 @@ def compile(text: str, options: str) -> tuple[bytes, list[dict[str, Any]]]:
 def transform(text: str, options: str) -> tuple[str, str, list[dict[str, Any]]]:
     """Returns (StableHLO text, report as JSON, diagnostics); raises as `compile` does."""
 
+def report(text: str, options: str) -> str:
+    """Returns the report of every value as JSON (docs/stages/explain.md); raises as `compile`."""
+
 def opt(text: str, pipeline: str) -> str:
     """Returns the IR text after a pass pipeline in mlir-opt's syntax; raises as `compile` does."""
 

@@ -5,16 +5,25 @@
 // RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 2>&1 | FileCheck %s --check-prefix=COUNT
 // RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --remarks 2>&1 | FileCheck %s --check-prefix=REMARKS
 
-// CHECK:      2 casts to f8E4M3FN
-// CHECK-NEXT: 1 dots f8E4M3FN x f8E4M3FN -> f32
+// CHECK:      recipe fp8, 8 values
+// CHECK-NEXT: after validate-import: 3 ops
+// CHECK-NEXT: after propagate: 3 ops, 2 rescale
+// CHECK-NEXT: after fold: 3 ops, 4 set_scale
+// CHECK-NEXT: after quantize: 3 ops, 2 dequantize, 2 quantize
+// CHECK-NEXT: 2 casts to f8E4M3FN
 // CHECK-NEXT: 1 dots f32 x f32 -> f32
-// CHECK-NEXT:   dot %{{.*}} f8E4M3FN x f8E4M3FN -> f32, forward, {{.*}}report.mlir:21:8: dot: sqrt(K = 64)
-// CHECK-NEXT:   dot %{{.*}} f32 x f32 -> f32, forward, {{.*}}report.mlir:23:8: stays wide: head
-// JSON: [{"format":"f32","loc":"{{[^"]*}}report.mlir:20:24","op":"argument","phase":"{{[a-z]+}}","reason":"undeclared argument: 2^0","scale":0,"value":"arg0"}
-// JSON-SAME: {"cast":"c0: arg0","format":"f8E4M3FN","loc":"{{[^"]*}}","op":"quantize","phase":"forward","reason":"undeclared argument: 2^0","scale":0,"value":"%{{[^"]*}}"}
+// CHECK-NEXT: 1 dots f8E4M3FN x f8E4M3FN -> f32
+// CHECK-NEXT: 1 dots: stays wide: head
+// CHECK-DAG:  %0 {{.*}} forward, dot: sqrt(K = 64) [mean 0, rms 8] at {{.*}}report.mlir:[[#]]:8
+// CHECK-DAG:  %1 {{.*}} tanh: bounded by 1
+// CHECK-DAG:  %2 {{.*}} stays wide: head
+// JSON:      "recipe":"fp8","rows":[
+// JSON-SAME: {"format":"f32","from":[],"id":0,"loc":"{{[^"]*}}report.mlir:[[#]]:24","mean":0,"op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"undeclared argument: 2^0","scale":0,"source":"%x","value":"arg0"}
+// JSON-SAME: {"cast":"c0: arg0","format":"f8E4M3FN","from":[0],{{.*}}"op":"quantize","phase":"forward",{{.*}}"rule":"undeclared argument: 2^0","scale":0,"value":"c0"}
+// JSON-SAME: "schema":"scalify.report/1"
 // COUNT: scalify-compile: 4 remarks (--remarks prints them)
 // REMARKS: remark: argument 0 of 'main' has no declared scale
-// REMARKS: report.mlir:23:8: remark: dot stays wide: head
+// REMARKS: report.mlir:[[#]]:8: remark: dot stays wide: head
 // REMARKS-NEXT: | %2 = stablehlo.dot_general
 
 func.func public @main(%x: tensor<16x64xf32>, %w: tensor<64x32xf32>, %v: tensor<32x8xf32>) -> tensor<16x8xf32> {

@@ -2,7 +2,7 @@
 
 #include "MeasureState.h"
 #include "scalify/Pipeline/Compiler.h"
-#include "scalify/Pipeline/Report.h"
+#include "scalify/Pipeline/Why.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -69,8 +69,30 @@ static cl::opt<std::string> snapshots("snapshots",
                                       cl::value_desc("folder"),
                                       cl::cat(category));
 static cl::opt<std::string>
-    report("report", cl::desc("print the report: json, or text for a summary"),
-           cl::cat(category));
+    report("scalify-report",
+           cl::desc("print the report of every value: json or text"),
+           cl::value_desc("format"), cl::cat(category));
+static cl::alias reportAlias("report", cl::aliasopt(report),
+                             cl::desc("the same as --scalify-report"),
+                             cl::cat(category));
+static cl::list<std::string>
+    why("scalify-why",
+        cl::desc("print the chain of rules behind the scale of a value ('%4', "
+                 "an argument's name, a cast 'c0', a part of a location)"),
+        cl::value_desc("name"), cl::cat(category));
+static cl::opt<unsigned>
+    whyDepth("scalify-why-depth", cl::init(6),
+             cl::desc("steps that --scalify-why goes back (0: to the end)"),
+             cl::value_desc("steps"), cl::cat(category));
+static cl::opt<bool>
+    keepReport("keep-report",
+               cl::desc("keep the report of every value in the artefact"),
+               cl::cat(category));
+static cl::opt<bool>
+    collectStatistics("collect-statistics",
+                      cl::desc("with --target=stablehlo: main also returns "
+                               "the statistics of every cast"),
+                      cl::cat(category));
 static cl::opt<bool> remarks("remarks", cl::desc("print remarks in full"),
                              cl::cat(category));
 
@@ -129,6 +151,9 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.mcpu = mcpu;
   options.strict = strict;
   options.snapshots = snapshots;
+  options.collectStatistics = collectStatistics;
+  if (keepReport || !report.empty() || !why.empty())
+    options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();
   if (llvm::Error error =
           setStage(options.compileFrom, "compile-from", compileFrom))
@@ -194,5 +219,11 @@ int main(int argc, char **argv) {
     os << result->report << "\n";
   else if (report == "text")
     os << result->summary;
+  for (const std::string &name : why) {
+    llvm::Expected<int64_t> row = findRow(result->values, name);
+    if (!row)
+      return fail(llvm::toString(row.takeError()));
+    os << toText(result->values, explainScale(result->values, *row, whyDepth));
+  }
   return write(*result);
 }

@@ -1,5 +1,7 @@
 //===- scalify-opt.cpp - mlir-opt with Scalify's dialects and passes ------===//
 
+#include "Explain.h"
+
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Scaling/Rules.h"
@@ -49,8 +51,12 @@ static llvm::LogicalResult run(int argc, char **argv) {
   if (auto packed = scalify::stablehlo::packBooleanBlobs(input->getBuffer()))
     input = llvm::MemoryBuffer::getMemBufferCopy(*packed,
                                                  input->getBufferIdentifier());
-  if (llvm::failed(
-          mlir::MlirOptMain(output->os(), std::move(input), registry, config)))
+  bool explains = scalify::wantsExplanation();
+  if (explains && llvm::failed(scalify::explain(std::move(input), registry,
+                                                config, output->os())))
+    return llvm::failure();
+  if (!explains && llvm::failed(mlir::MlirOptMain(
+                       output->os(), std::move(input), registry, config)))
     return llvm::failure();
   output->keep();
   return llvm::success();

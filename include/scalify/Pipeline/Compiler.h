@@ -9,6 +9,7 @@
 #define SCALIFY_PIPELINE_COMPILER_H
 
 #include "scalify/Pipeline/Diagnostics.h"
+#include "scalify/Pipeline/ScaleReport.h"
 #include "scalify/Pipeline/Stages.h"
 
 #include "llvm/Support/Error.h"
@@ -44,6 +45,12 @@ struct CompileOptions {
   std::string fp8Form = "wide";
   /// StableHLO out: main also returns wide value and scale of each cast.
   bool probeCasts = false;
+  /// StableHLO out: main also returns the statistics of all casts, one row
+  /// each; see the pass scalify-collect-statistics.
+  bool collectStatistics = false;
+  /// "brief" (arguments, casts and dots) or "full" (every value, its facts and
+  /// where they came from), in the result and in the artefact.
+  std::string report = "brief";
   /// Print locations in IR text.
   bool debugInfo = true;
   /// What locations call the input.
@@ -53,8 +60,11 @@ struct CompileOptions {
 struct CompileResult {
   /// The artefact's bytes, or IR text.
   std::string output;
-  /// The report as a JSON array of rows, empty before Precision.
+  /// The report as JSON, empty before Precision: brief an array of rows, full
+  /// an object (docs/stages/explain.md).
   std::string report;
+  /// The full report, where it was asked for.
+  ScaleReport values;
   /// The report in a few lines for a terminal.
   std::string summary;
 };

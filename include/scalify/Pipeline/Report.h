@@ -29,7 +29,7 @@ struct ReportRow {
 };
 
 /// The rows of main after Precision, in program order: arguments that carry
-/// scales, values with a scale, casts, and all dots.
+/// scales, casts, and all dots. ScaleReport.h has those of all other values.
 std::vector<ReportRow> buildReport(mlir::ModuleOp module);
 
 /// The module attribute that carries the report to the artefact.

@@ -32,6 +32,10 @@ struct StageOptions {
   FP8Form fp8Form = FP8Form::Wide;
   /// StableHLO out: append the wide value and the scale of each cast.
   bool probeCasts = false;
+  /// StableHLO out: append the statistics of all casts.
+  bool collectStatistics = false;
+  /// Keep in the module which facts each scale came from.
+  bool explain = false;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

@@ -17,6 +17,8 @@ namespace scalify {
 struct ScalingOptions {
   bool strict = false;
   bool remarks = true;
+  /// Keep which facts each scale came from.
+  bool explain = false;
 };
 
 /// propagate, fold, validate.

@@ -32,7 +32,10 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
     Option<"strict", "strict", "bool", "false",
            "make an op without a rule an error">,
     Option<"remarks", "remarks", "bool", "true",
-           "report what has no rule or no declared scale">
+           "report what has no rule or no declared scale">,
+    Option<"explain", "explain", "bool", "false",
+           "number the values, and keep in the module which facts each scale "
+           "came from">
   ];
   let statistics = [
     Statistic<"numRescales", "rescales", "rescales inserted">,

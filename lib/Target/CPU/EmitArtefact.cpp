@@ -36,7 +36,8 @@ static std::string toText(const json::Object &manifest) {
 
 // Offsets are part of the text whose length decides them, so the sections are
 // placed behind room for the longest text that the numbers can give.
-static std::string assemble(PlanText &text, StringRef kernels) {
+static std::string assemble(PlanText &text, StringRef kernels,
+                            StringRef report) {
   json::Object &manifest = text.manifest;
   manifest["hash"] = llvm::utohexstr(
       fnv1a((toText(manifest) + kernels + text.constants).str()));
@@ -49,6 +50,12 @@ static std::string assemble(PlanText &text, StringRef kernels) {
     manifest["sections"] =
         json::Object{{"kernels", place(first, kernels.size())},
                      {"constants", place(second, text.constants.size())}};
+    if (report.empty())
+      return;
+    size_t third =
+        llvm::alignTo(second + text.constants.size(), kSectionAlignment);
+    manifest["sections"].getAsObject()->insert(
+        {"report", place(third, report.size())});
   };
   sections(size_t(1) << 40);
   size_t first =
@@ -62,6 +69,11 @@ static std::string assemble(PlanText &text, StringRef kernels) {
   body.resize(llvm::alignTo(kHeaderBytes + body.size(), kSectionAlignment) -
               kHeaderBytes);
   body += text.constants;
+  if (!report.empty()) {
+    body.resize(llvm::alignTo(kHeaderBytes + body.size(), kSectionAlignment) -
+                kHeaderBytes);
+    body += report;
+  }
   std::string file = "SCALIFY1";
   appendWord(file, header.size());
   appendWord(file, kHeaderBytes + body.size());
@@ -98,7 +110,7 @@ scalify::emitCPUArtefactFromPlan(ModuleOp module,
   if (failed(object))
     return failure();
   PlanText text = writeManifest(*programs.begin(), options);
-  return assemble(text, *object);
+  return assemble(text, *object, options.report);
 }
 
 FailureOr<std::string>

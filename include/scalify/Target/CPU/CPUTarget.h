@@ -16,6 +16,9 @@ struct CPUTargetOptions {
   std::string recipe = "none";
   /// Linker for the kernels; empty looks for ld.lld-22, then LLVM's own.
   std::string linker;
+  /// Bytes of a section of their own that only readers of reports look at;
+  /// empty for none.
+  std::string report;
 };
 
 /// Turns a module with a `@main` of StableHLO ops (scalify.quantize and

@@ -66,4 +66,40 @@ def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def CollectStatistics
+    : Pass<"scalify-collect-statistics", "::mlir::ModuleOp"> {
+  let summary = "measure every cast in the step and return the figures";
+  let description = [{
+    Before: the output of Precision. After: the same, and main has one more
+    result, a tensor<N x 8 x f32> with a row for each `scalify.quantize` in the
+    order of the text. Nothing is added where the pass does not run.
+
+    A row is about the value divided by its scale, beside what the cast made of
+    it, over all elements that are finite:
+
+    | column | what |
+    |---|---|
+    | 0 | elements |
+    | 1 | largest magnitude, times the scale |
+    | 2 | sum of squares |
+    | 3 | sum of squares of cast minus value |
+    | 4 | elements that saturated, infinities among them |
+    | 5 | elements that were not zero and became zero |
+    | 6 | elements that are not finite |
+    | 7 | the scale |
+
+    A cast in a loop sums over the iterations; one in a branch that was not
+    taken has zeros. A cast in the condition of a loop is not measured.
+
+    ```mlir
+    %q = scalify.quantize %x, %s {cast = "c0: x"} : tensor<4x64xf32> -> tensor<4x64xf8E4M3FN>
+    return %y, %statistics : tensor<4x8xf32>, tensor<1x8xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numCasts", "casts", "casts that are measured">
+  ];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
 #endif // SCALIFY_TARGET_STABLEHLO_PASSES_TD

@@ -1,0 +1,30 @@
+//===- ReportValues.h - What reports say of one value -----------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_PIPELINE_REPORTVALUES_H
+#define SCALIFY_LIB_PIPELINE_REPORTVALUES_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace scalify {
+
+/// The element type as text.
+std::string getElement(mlir::Value value);
+/// log2 of a scale known at compile time.
+std::optional<int64_t> getScaleExponent(mlir::Value scale);
+/// `params['w']`, or `arg3`.
+std::string getArgumentName(mlir::func::FuncOp main, unsigned index);
+/// Why an argument has its scale, which is not written on any op.
+std::string explainArgument(mlir::func::FuncOp main, unsigned index);
+/// `f8E4M3FN x f8E5M2 -> f32`.
+std::string describeDotFormats(stablehlo::DotGeneralOp dot);
+/// `stays wide: ...`; empty for a dot on narrow operands.
+std::string getWideReason(stablehlo::DotGeneralOp dot);
+/// The rule behind a cast's scale.
+std::string describeCastRule(mlir::func::FuncOp main, QuantizeOp quantize);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PIPELINE_REPORTVALUES_H

@@ -1,0 +1,23 @@
+//===- Explain.h - Reports and chains instead of IR -------------*- C++ -*-===//
+
+#ifndef SCALIFY_TOOLS_SCALIFY_OPT_EXPLAIN_H
+#define SCALIFY_TOOLS_SCALIFY_OPT_EXPLAIN_H
+
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+namespace scalify {
+
+/// Whether `--scalify-report` or `--scalify-why` was given.
+bool wantsExplanation();
+
+/// Writes what was asked for about the module in `input` to `os`, after the
+/// passes of the command line; without any, after Import, Scaling and
+/// Precision unless the module has scales already.
+llvm::LogicalResult explain(std::unique_ptr<llvm::MemoryBuffer> input,
+                            mlir::DialectRegistry &registry,
+                            const mlir::MlirOptMainConfig &config,
+                            llvm::raw_ostream &os);
+
+} // namespace scalify
+
+#endif // SCALIFY_TOOLS_SCALIFY_OPT_EXPLAIN_H
