@@ -236,9 +236,11 @@ std::vector<ProvenanceEntry> scalify::readProvenance(Operation *module) {
         return attr.getValueAsDouble();
       return std::nullopt;
     };
-    ProvenanceEntry entry{text("op"), text("phase"), text("rule"),
-                          Location(attrs.getAs<LocationAttr>("loc")),
-                          attrs.getAs<TypeAttr>("type").getValue()};
+    ProvenanceEntry entry(attrs.getAs<LocationAttr>("loc"),
+                          attrs.getAs<TypeAttr>("type").getValue());
+    entry.op = text("op");
+    entry.phase = text("phase");
+    entry.rule = text("rule");
     if (auto scale = attrs.getAs<IntegerAttr>("scale"))
       entry.scale = scale.getInt();
     entry.mean = number("mean");

@@ -31,6 +31,8 @@ inline constexpr llvm::StringLiteral kProvenanceAttr = "scalify.provenance";
 
 /// What is known of one value.
 struct ProvenanceEntry {
+  ProvenanceEntry(mlir::Location loc, mlir::Type type) : loc(loc), type(type) {}
+
   std::string op;
   std::string phase;
   std::string rule;
