@@ -2,9 +2,10 @@
 //
 // JAX makes a private function of every inner jit. All of them are inlined,
 // callees first, so that each body is copied in its final form. MLIR's inliner
-// pass is not used as it is: it asks each dialect for permission, works on a
-// call graph with a cost budget, and leaves calls inside regions whose op it
-// does not know. Its inlining of one call is.
+// is not used: it asks each dialect for permission, works on a call graph with
+// a cost budget, and leaves calls inside regions whose op it does not know. Its
+// inlining of one call splits the caller's block and joins it again, which
+// makes a step of n calls cost n^2.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +13,7 @@
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Transforms/Inliner.h"
-#include "mlir/Transforms/InliningUtils.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_INLINECALLSPASS
@@ -23,28 +23,6 @@ namespace scalify {
 using namespace mlir;
 
 namespace {
-
-/// Inlines whatever it is asked to: legality is settled by the pass.
-struct AlwaysInline : InlinerInterface {
-  using InlinerInterface::InlinerInterface;
-
-  bool isLegalToInline(Operation *, Operation *, bool) const override {
-    return true;
-  }
-  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const override {
-    return true;
-  }
-  bool isLegalToInline(Operation *, Region *, bool,
-                       IRMapping &) const override {
-    return true;
-  }
-  bool shouldAnalyzeRecursively(Operation *) const override { return false; }
-  void handleTerminator(Operation *op, ValueRange results) const override {
-    for (auto [result, value] : llvm::zip_equal(results, op->getOperands()))
-      result.replaceAllUsesWith(value);
-  }
-};
-
 class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
 public:
   void runOnOperation() override {
@@ -68,7 +46,6 @@ private:
 
   llvm::DenseMap<Operation *, State> states;
 };
-
 } // namespace
 
 /// A composite is what its decomposition computes: a call of it.
@@ -81,6 +58,45 @@ void InlineCalls::replaceComposites() {
     op.replaceAllUsesWith(call);
     op.erase();
   });
+}
+
+namespace {
+/// Appends a call to the path of calls in locations, outermost last.
+class CallSites {
+public:
+  explicit CallSites(Location call) : call(call) {}
+
+  Location add(Location inner) {
+    if (auto known = sites.find(inner); known != sites.end())
+      return known->second;
+    auto nested = dyn_cast<CallSiteLoc>(inner);
+    Location site =
+        nested ? CallSiteLoc::get(nested.getCallee(), add(nested.getCaller()))
+               : CallSiteLoc::get(inner, call);
+    sites.try_emplace(inner, site);
+    return site;
+  }
+
+private:
+  Location call;
+  llvm::DenseMap<Location, Location> sites;
+};
+} // namespace
+
+/// Puts the body of `callee`, one block, in the place of `call`.
+static void inlineBody(func::CallOp call, func::FuncOp callee) {
+  OpBuilder builder(call);
+  IRMapping mapping;
+  mapping.map(callee.getArguments(), call.getOperands());
+  CallSites sites(call.getLoc());
+  auto setSite = [&](Operation *op) { op->setLoc(sites.add(op->getLoc())); };
+  Block &body = callee.getBody().front();
+  for (Operation &op : body.without_terminator())
+    builder.clone(op, mapping)->walk(setSite);
+  for (auto [result, value] :
+       llvm::zip_equal(call.getResults(), body.getTerminator()->getOperands()))
+    result.replaceAllUsesWith(mapping.lookupOrDefault(value));
+  call.erase();
 }
 
 LogicalResult InlineCalls::inlineInto(func::FuncOp function,
@@ -112,15 +128,11 @@ LogicalResult InlineCalls::inlineCallTo(func::CallOp call,
   if (known == states.end() && failed(inlineInto(callee, symbols)))
     return failure();
 
-  AlwaysInline inliner(&getContext());
-  if (failed(mlir::inlineCall(inliner, InlinerConfig().getCloneCallback(),
-                              cast<CallOpInterface>(call.getOperation()),
-                              cast<CallableOpInterface>(callee.getOperation()),
-                              &callee.getBody())))
+  if (call.getCalleeType() != callee.getFunctionType())
     return call.emitOpError("cannot be inlined: its types differ from those "
                             "of '@")
            << call.getCallee() << "'";
-  call.erase();
+  inlineBody(call, callee);
   ++numInlined;
   return success();
 }
