@@ -31,6 +31,9 @@ format: setup ## mend the format of C++ and Python sources
 bench: build ## time our training step against jax.jit on the same cores (ARGS= for options)
 	@$(PY) benchmarks/step.py $(ARGS)
 
+bench-compiler: build ## time the compiler on a LLaMA of 8 to 80 layers: linear? (ARGS= for options)
+	@$(PY) benchmarks/propagate.py $(ARGS)
+
 numerics: build ## print the drift bar and the gradient bar of the example (ARGS= for options)
 	@$(PY) examples/llama/numerics.py $(ARGS)
 
