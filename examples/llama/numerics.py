@@ -13,14 +13,11 @@ Scales of weights are measured once, at the start, as training does.
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import ml_dtypes
 import numpy as np
 
 import cli
@@ -28,8 +25,9 @@ import data
 import model
 import optimizer
 from config import ModelConfig, TrainConfig
+from scalify.numerics import Operand, amax_scale, cosine, operand, sqnr
 
-__all__ = ["Operand", "cosine", "main", "operand", "sqnr"]
+__all__ = ["Operand", "amax_scale", "cosine", "main", "operand", "sqnr"]
 
 FORWARD_BAR = (-4.0, 5.0)
 BACKWARD_BAR = (-8.0, 8.0)
@@ -39,77 +37,6 @@ RECIPES = ("fp8", "fp8-current", "fp8-plain", "fp8-plain-scaled")
 AMAX_RECIPE = "fp8-current"
 
 Grads = Callable[[Any, Any], tuple[Any, Any]]
-
-
-def largest(dtype: Any) -> float:
-    """Returns the format's largest finite value."""
-    info: Any = ml_dtypes.finfo
-    return float(info(dtype).max)
-
-
-def quantised(value: np.ndarray, scale: float, dtype: Any) -> np.ndarray:
-    """Returns the values that a saturating cast of value / scale stands for, in F64."""
-    top = largest(dtype)
-    narrow = np.clip(value.astype(np.float32) / np.float32(scale), -top, top).astype(dtype)
-    return np.asarray(narrow.astype(np.float64) * scale)
-
-
-def sqnr(value: np.ndarray, scale: float, dtype: Any) -> float:
-    """Returns the signal to quantisation noise ratio in dB; infinite for an exact cast."""
-    wide = value.astype(np.float64)
-    noise = float(np.sum((wide - quantised(value, scale, dtype)) ** 2))
-    signal = float(np.sum(wide**2))
-    return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-300) / noise)
-
-
-def amax_scale(value: np.ndarray, dtype: Any) -> float:
-    """Returns the smallest power of two under which the largest value does not saturate."""
-    ratio = float(np.max(np.abs(value.astype(np.float64)))) / largest(dtype)
-    return 2.0 ** math.ceil(math.log2(ratio))
-
-
-@dataclasses.dataclass(frozen=True)
-class Operand:
-    """One quantised operand: how far its scale is from its values, and what that costs."""
-
-    name: str
-    phase: str
-    format: str
-    drift: float
-    sqnr: float
-    amax_sqnr: float
-
-    @property
-    def loss(self) -> float:
-        """DB that an amax scale would gain."""
-        return 0.0 if math.isinf(self.sqnr) else self.amax_sqnr - self.sqnr
-
-
-def operand(row: dict[str, Any]) -> Operand | None:
-    """Returns one row of scalify.probe judged; None for values that are all zero."""
-    value, scale = np.asarray(row["value"]), float(row["scale"])
-    dtype = np.dtype(getattr(ml_dtypes, row["format"]))
-    rms = math.sqrt(float(np.mean(value.astype(np.float64) ** 2)))
-    if rms == 0:
-        return None
-    return Operand(
-        name=f"{row['name']} {row['loc']}",
-        phase="backward" if row["phase"] == "backward" else "forward",
-        format=row["format"],
-        drift=math.log2(rms / scale),
-        sqnr=sqnr(value, scale, dtype),
-        amax_sqnr=sqnr(value, amax_scale(value, dtype), dtype),
-    )
-
-
-def cosine(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> float:
-    """Returns the cosine between two lists of arrays, each taken as one vector."""
-    pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(left, right, strict=True)]
-    dot = sum(float(np.sum(a * b)) for a, b in pairs)
-    norms = sum(float(np.sum(a * a)) for a, _ in pairs) * sum(
-        float(np.sum(b * b)) for _, b in pairs
-    )
-    return dot / math.sqrt(norms) if norms > 0 else 0.0
 
 
 def drift_bar(operands: list[Operand], verbose: bool) -> bool:

@@ -1,0 +1,302 @@
+"""Puts the programs of the zoo to the bars: strict propagation, drift, and gradients.
+
+    python test/zoo/bars.py [names or groups] --recipe fp8
+
+For each program, at initial weights and after some steps of F32 training:
+
+- strict: the whole step goes through with a rule for every op and no fallback;
+- drift: log2(true rms / scale) of each quantised operand, and how many have an SQNR within 1 dB
+  of what an amax scale gives;
+- gradients: the cosine to F32's at equal weights, of all parameters and of the worst tensor, and
+  the global one beside that of amax scaling.
+
+Scales of weights are measured once, at the start, as training does. A program for several
+devices, or for a GPU, is judged by strict propagation alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from typing import Any
+
+import catalogue  # noqa: F401  (first: it sets the number of devices)
+import jax
+import numpy as np
+from casts import Probe
+from program import REGISTRY, Entry, Program, make
+from strict import propagate
+
+import scalify
+from scalify.numerics import Operand, cosine, operand
+
+__all__ = ["Look", "Result", "judge", "main", "table"]
+
+FORWARD_BAR = (-4.0, 5.0)
+BACKWARD_BAR = (-8.0, 8.0)
+WITHIN_DB, SHARE_BAR = 1.0, 0.95
+GLOBAL_BAR, WORST_BAR, AMAX_BAR = 0.98, 0.95, 0.003
+AMAX_RECIPE = "fp8-current"
+# A tensor whose gradient is nothing but rounding has no direction: that of a bias before a
+# batch norm, of a key's bias under a softmax. F32 itself does not agree with itself there.
+NOISE = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What was seen at one set of weights; None where nothing was cast."""
+
+    steps: int
+    loss: float
+    operands: list[Operand]
+    whole: float
+    amax: float
+    worst: float
+    worst_name: str
+
+    def range_of(self, phase: str) -> tuple[float, float] | None:
+        """Returns the smallest and largest drift of a phase."""
+        drifts = [item.drift for item in self.operands if item.phase == phase]
+        return (min(drifts), max(drifts)) if drifts else None
+
+    @property
+    def share(self) -> float:
+        """The share of operands whose SQNR is within 1 dB of an amax scale's."""
+        near = sum(item.loss <= WITHIN_DB for item in self.operands)
+        return near / max(len(self.operands), 1)
+
+    def faults(self) -> list[str]:
+        """Returns which bars fail, in words."""
+        found = []
+        for phase, (low, high) in (("forward", FORWARD_BAR), ("backward", BACKWARD_BAR)):
+            span = self.range_of(phase)
+            if span and (span[0] < low or span[1] > high):
+                found.append(f"{phase} drift {span[0]:+.1f} .. {span[1]:+.1f}")
+        if self.operands and self.share < SHARE_BAR:
+            found.append(f"SQNR {100 * self.share:.0f} %")
+        if self.whole < GLOBAL_BAR:
+            found.append(f"cosine {self.whole:.4f}")
+        if self.worst < WORST_BAR:
+            found.append(f"worst tensor {self.worst:.3f} {self.worst_name}")
+        if self.whole < self.amax - AMAX_BAR:
+            found.append(f"cosine {self.whole:.4f}, amax {self.amax:.4f}")
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One program's outcome under one recipe."""
+
+    name: str
+    depth: int
+    strict: list[str]
+    casts: int
+    looks: list[Look]
+    seconds: float
+
+    def faults(self) -> list[str]:
+        """Returns what fails, in words."""
+        found = [f"strict: {fault}" for fault in self.strict]
+        for look in self.looks:
+            found += [f"after {look.steps}: {fault}" for fault in look.faults()]
+        return found
+
+
+class Judge:
+    """One program compiled for every recipe that the bars compare, once."""
+
+    def __init__(self, program: Program, recipe: str) -> None:
+        self.program = program
+        args = (program.params, program.batch(0))
+        self.scales = scalify.measure(args)
+        self.names = [
+            jax.tree_util.keystr(path)
+            for path, _ in jax.tree_util.tree_leaves_with_path(program.params)
+        ]
+        self.probe = Probe(program.grads, recipe, args, self.scales)
+        self.plain = jax.jit(program.grads)
+        self.ours, self.amax = (
+            jax.jit(scalify.transform(program.grads, recipe=name, scales=self.scales))
+            for name in (recipe, AMAX_RECIPE)
+        )
+
+    def look(self, params: Any, steps: int) -> Look:
+        """Returns what both bars see at these weights."""
+        args = (params, self.program.batch(steps))
+        judged = [found for row in self.probe(*args) if (found := operand(row)) is not None]
+        loss, reference = self.plain(*args)
+        truth, ours, amax = (
+            [np.asarray(leaf).astype(np.float64) for leaf in jax.tree.leaves(tree)]
+            for tree in (reference, self.ours(*args)[1], self.amax(*args)[1])
+        )
+        largest = max(float(np.sqrt(np.mean(leaf**2))) for leaf in truth)
+        each = [
+            (cosine([a], [b]), name)
+            for a, b, name in zip(ours, truth, self.names, strict=True)
+            if float(np.sqrt(np.mean(b**2))) > NOISE * largest
+        ]
+        worst, where = min(each, default=(0.0, "no gradient"))
+        return Look(
+            steps=steps,
+            loss=float(loss),
+            operands=judged,
+            whole=cosine(ours, truth),
+            amax=cosine(amax, truth),
+            worst=worst,
+            worst_name=where,
+        )
+
+
+def train(program: Program, steps: int) -> Any:
+    """Returns the parameters after some steps of the program as it is written."""
+    step = jax.jit(program.step)
+    params, state = program.params, program.state
+    for index in range(steps):
+        params, state, _ = step(params, state, program.batch(index))
+    return params
+
+
+def judge(entry: Entry, recipe: str, steps: int, depth: int | None = None) -> Result:
+    """Puts one program to the bars; `steps` of 0 looks at initial weights only."""
+    started = time.monotonic()
+    chosen = entry.depth if depth is None else depth
+    program = make(entry.name, chosen)
+    outcome = propagate(program, recipe)
+    looks = []
+    casts = sum(row["op"] == "quantize" for row in outcome.rows)
+    if program.devices == 1 and program.platform == "cpu" and outcome.text:
+        judging = Judge(program, recipe)
+        looks.append(judging.look(program.params, 0))
+        if steps:
+            looks.append(judging.look(train(program, steps), steps))
+    jax.clear_caches()
+    return Result(entry.name, chosen, outcome.faults, casts, looks, time.monotonic() - started)
+
+
+HEADER = (
+    "program",
+    "depth",
+    "steps",
+    "loss",
+    "casts",
+    "forward",
+    "backward",
+    "SQNR",
+    "cosine",
+    "amax",
+    "worst",
+    "bars",
+)
+
+
+def _span(look: Look, phase: str) -> str:
+    span = look.range_of(phase)
+    return f"{span[0]:+.1f} .. {span[1]:+.1f}" if span else "-"
+
+
+def rows_of(result: Result) -> list[tuple[str, ...]]:
+    """Returns the table's rows of one program."""
+    if not result.looks:
+        verdict = "holds" if not result.strict else "strict FAILS"
+        blank = ["-"] * (len(HEADER) - 5)
+        return [
+            (result.name, str(result.depth), "-", "-", str(result.casts), *blank[:-1], "-", verdict)
+        ]
+    rows = []
+    for look in result.looks:
+        failing = (["strict"] if result.strict else []) + look.faults()
+        rows.append(
+            (
+                result.name,
+                str(result.depth),
+                str(look.steps),
+                f"{look.loss:.3f}",
+                str(result.casts),
+                _span(look, "forward"),
+                _span(look, "backward"),
+                f"{100 * look.share:.0f} %" if look.operands else "-",
+                f"{look.whole:.4f}",
+                f"{look.amax:.4f}",
+                f"{look.worst:.4f}",
+                "holds" if not failing else "FAILS",
+            )
+        )
+    return rows
+
+
+def table(rows: list[tuple[str, ...]], markdown: bool = False) -> str:
+    """Returns rows under the header, aligned, or as a table of Markdown."""
+    whole = [HEADER, *rows]
+    if markdown:
+        lines = [f"| {' | '.join(row)} |" for row in whole]
+        return "\n".join([lines[0], "|" + "---|" * len(HEADER), *lines[1:]])
+    widths = [max(len(row[i]) for row in whole) for i in range(len(HEADER))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in whole
+    )
+
+
+def _print_worst(result: Result, count: int) -> None:
+    for look in result.looks:
+        bad = sorted(look.operands, key=lambda item: -max(abs(item.drift) - 4, item.loss))
+        for item in bad[:count]:
+            print(
+                f"    {look.steps:>4} {item.drift:+6.2f} {item.sqnr:6.1f} dB, amax "
+                f"{item.amax_sqnr:5.1f}  {item.phase:<9}{item.format:<15}{item.name}"
+            )
+
+
+def select(names: list[str]) -> list[Entry]:
+    """Returns the programs of these names or groups; all without any.
+
+    Raises:
+        SystemExit: a name is neither.
+    """
+    known = {*REGISTRY, *(entry.group for entry in REGISTRY.values())}
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"error: no program or group '{unknown[0]}': {', '.join(sorted(known))}")
+    return [
+        entry
+        for entry in REGISTRY.values()
+        if not names or entry.name in names or entry.group in names
+    ]
+
+
+def main() -> int:
+    """Runs the command; returns 0 where every bar holds."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="programs or groups (all)")
+    parser.add_argument("--recipe", default="fp8")
+    parser.add_argument("--steps", type=int, default=100, help="F32 steps between the looks (100)")
+    parser.add_argument("--depth", type=int, help="layers, instead of each program's own")
+    parser.add_argument("--worst", type=int, default=0, help="worst operands to print, each look")
+    parser.add_argument("--markdown", help="a file for the table, as Markdown")
+    parser.add_argument("--list", action="store_true", help="print the programs and their groups")
+    options = parser.parse_args()
+    if options.list:
+        for entry in REGISTRY.values():
+            print(f"{entry.name:<28}{entry.group}, depth {entry.depth}")
+        return 0
+    rows, failed = [], []
+    for entry in select(options.names):
+        steps = min(options.steps, 20) if entry.group == "llama sizes" else options.steps
+        result = judge(entry, options.recipe, steps, options.depth)
+        rows += rows_of(result)
+        print(table(rows_of(result)).split("\n", 1)[1], f" {result.seconds:.0f} s", flush=True)
+        _print_worst(result, options.worst)
+        if faults := result.faults():
+            failed.append(result.name)
+            print("\n".join(f"    {fault}" for fault in faults), flush=True)
+    print(f"\n{table(rows)}")
+    if options.markdown:
+        with open(options.markdown, "w", encoding="utf-8") as file:
+            file.write(table(rows, markdown=True) + "\n")
+    print(f"\nzoo: {len(failed)} programs fail a bar: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
