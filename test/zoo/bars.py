@@ -200,10 +200,8 @@ def rows_of(result: Result) -> list[tuple[str, ...]]:
     """Returns the table's rows of one program."""
     if not result.looks:
         verdict = "holds" if not result.strict else "strict FAILS"
-        blank = ["-"] * (len(HEADER) - 5)
-        return [
-            (result.name, str(result.depth), "-", "-", str(result.casts), *blank[:-1], "-", verdict)
-        ]
+        middle = ["-"] * (len(HEADER) - 6)
+        return [(result.name, str(result.depth), "-", "-", str(result.casts), *middle, verdict)]
     rows = []
     for look in result.looks:
         failing = (["strict"] if result.strict else []) + look.faults()

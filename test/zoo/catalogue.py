@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 
-# Sharded programs are lowered for four devices.
-if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = (
-        os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
-    )
+# Sharded programs are lowered for four devices. What runs here is small, and compiled often:
+# XLA's optimizations would take more time than they save.
+_FLAGS = {
+    "xla_force_host_platform_device_count": "4",
+    "xla_backend_optimization_level": "0",
+    "xla_llvm_disable_expensive_passes": "true",
+}
+_given = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = " ".join(
+    [_given, *(f"--{name}={value}" for name, value in _FLAGS.items() if name not in _given)]
+)
 
-import fp8_inputs
-import gpt2
-import llama
-import moe
-import public
-import sharded
-import vision
+import fp8_inputs  # noqa: E402
+import gpt2  # noqa: E402
+import llama  # noqa: E402
+import moe  # noqa: E402
+import public  # noqa: E402
+import sharded  # noqa: E402
+import vision  # noqa: E402
 
 __all__ = ["fp8_inputs", "gpt2", "llama", "moe", "public", "sharded", "vision"]

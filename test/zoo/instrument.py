@@ -147,9 +147,7 @@ class Recorder:
             op.name,
             results=[result.type for result in op.results] + types,
             operands=list(op.operands) + (flat if is_while else []),
-            attributes={named.name: named.attr for named in op.attributes}
-            if not isinstance(op.attributes, dict)
-            else op.attributes,
+            attributes={name: op.attributes[name] for name in op.attributes},
             regions=len(op.regions),
             loc=op.location,
             ip=ir.InsertionPoint(op),
@@ -196,7 +194,7 @@ def _zeros(kind: Any) -> Any:
     element = kind.element_type
     zero = (
         ir.IntegerAttr.get(element, 0)
-        if isinstance(element, ir.IntegerType) or ir.IntegerType.isinstance(element)
+        if isinstance(element, ir.IntegerType)
         else ir.FloatAttr.get(element, 0.0)
     )
     return stablehlo.ConstantOp(ir.DenseElementsAttr.get_splat(kind, zero)).result
