@@ -172,6 +172,11 @@ Value Caster::castOperand(SetScaleOp hint) {
   return entry;
 }
 
+static bool isFP8Tensor(Type type) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  return element && element.getWidth() == 8;
+}
+
 namespace {
 struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
   using QuantizeDotsBase::QuantizeDotsBase;
@@ -242,6 +247,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     if (role == DotRole::Head && !recipe.getHead())
       return "head: the last linear layer before the loss (recipe: head = "
              "false)";
+    if (llvm::any_of(dot->getOperandTypes(), isFP8Tensor))
+      return "given: the program itself casts its operands to FP8";
     for (Value operand : dot->getOperands())
       if (!operand.getDefiningOp<SetScaleOp>())
         return "!scale: an operand has none (run scalify-propagate and "

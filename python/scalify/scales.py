@@ -20,6 +20,8 @@ __all__ = ["Scales", "ScalesLike", "measure"]
 _LARGEST = 120
 # The declared scale of an array that is all zero: it takes that of what is written into it.
 _ZERO = -127
+# A matrix of this gain already passes on what it reads: training turns it, and grows it little.
+_FULL_GAIN = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +68,11 @@ def measure(tree: Any, growth: int = 1) -> Scales:
 
     Args:
         tree: a pytree of arrays of any shapes.
-        growth: binades added for a zero-mean array. A scale stays while weights grow from their
-            initial values: by one to three binades in the first hundreds of steps of the example.
-            An array carried by its mean, as a norm's gains are, grows by none.
+        growth: binades added for a zero-mean array of small gain. A scale stays while weights
+            grow from their initial values: by one to three binades in the first hundreds of steps
+            of the example, which starts at 0.02. A matrix whose gain (rms times the square root
+            of its width) is near one, as Flax draws them, does not, and an array carried by its
+            mean, as a norm's gains are, grows by none.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     return Scales(
@@ -88,7 +92,9 @@ def _exponent(leaf: Any, growth: int) -> int | None:
         return None
     if square <= 0:
         return _ZERO
-    if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square):
+    # The width of an array of any rank: the geometric mean of a matrix's sides.
+    gain = math.sqrt(square) * wide.size**0.25
+    if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square) or gain >= _FULL_GAIN:
         growth = 0
     return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))
 

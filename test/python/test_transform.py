@@ -168,18 +168,20 @@ def test_an_fp8_dot_is_the_product_of_what_ml_dtypes_casts() -> None:
 
 def test_measure() -> None:
     tree = {
-        "a": np.float32([8, -8]),
+        "a": np.float32([2.0**-5, -(2.0**-5)]),
         "b": jnp.full((3,), 2.0**-7, jnp.bfloat16),
         "integer": np.arange(3),
+        "matrix": np.float32([[0.5, -0.5], [-0.5, 0.5]]),
         "nan": np.float32([np.nan]),
         "scalar": np.float32(3),
         "zero": np.zeros(5, np.float32),
     }
     scales = scalify.measure(tree, growth=0)
-    assert scales.exponents == (3, -7, None, None, None, -127)
+    assert scales.exponents == (-5, -7, None, -1, None, None, -127)
     assert scales.names[0] == "['a']"
-    # A zero-mean array is given room; one that its mean carries is not.
-    assert scalify.measure(tree, growth=2).exponents[:2] == (5, -7)
+    # A zero-mean array is given room; one that its mean carries is not, nor is a matrix that
+    # passes on what it reads: two columns of rms 1/2 have a gain of 0.7.
+    assert scalify.measure(tree, growth=2).exponents[:4] == (-3, -7, None, -1)
 
 
 def test_scales_are_kept_in_a_file(tmp_path: Any) -> None:

@@ -11,6 +11,8 @@ using namespace scalify;
 // E4M3FN ends at 448, so that a bound brought to 256 is below it, and the
 // value has all of the format's range beneath.
 static constexpr int64_t kBoundExponent = 8;
+// How far above 1 the second moment of bounded data may be brought by that.
+static constexpr int64_t kBodyExponent = 4;
 
 llvm::StringRef scalify::stringifyScaleFamily(ScaleFamily family) {
   switch (family) {
@@ -39,9 +41,16 @@ llvm::StringRef scalify::stringifyScaleFamily(ScaleFamily family) {
 int64_t ScaleFacts::scaleExponent() const {
   if (masked)
     return 0;
-  if (scaleByBound && std::isfinite(bound) && bound > 0)
-    return static_cast<int64_t>(std::ceil(std::log2(bound))) - kBoundExponent;
-  if (!std::isfinite(rms) || rms <= 0)
+  bool hasRms = std::isfinite(rms) && rms > 0;
+  if (scaleByBound && std::isfinite(bound) && bound > 0) {
+    auto top =
+        static_cast<int64_t>(std::ceil(std::log2(bound))) - kBoundExponent;
+    // Where the bound is close to the data, there is no tail to make room for.
+    return hasRms ? std::max<int64_t>(top, std::llround(std::log2(rms)) -
+                                               kBodyExponent)
+                  : top;
+  }
+  if (!hasRms)
     return 0;
   // Scales and their inverses stay normal f32 numbers.
   return std::clamp<int64_t>(std::llround(std::log2(rms)), -120, 120);

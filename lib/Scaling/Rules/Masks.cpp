@@ -137,15 +137,28 @@ static double densityOfOrder(const FactsQuery &query) {
   return normalBelow((b.mean - a.mean) / deviation);
 }
 
+/// The share of non-zeros of sparse data that is nowhere negative: of a value
+/// v in a share p of the places the mean is p * v, the mean square p * v * v.
+static std::optional<double> densityOfNonZeros(const FactsQuery &query) {
+  const ScaleFacts &x = query.operand(0), &zero = query.operand(1);
+  if (zero.constant != 0.0 || x.sign != Sign::NonNegative || x.rms <= 0 ||
+      !isa<FloatType>(getElement(query.op->getOperand(0))))
+    return std::nullopt;
+  double share = x.mean * x.mean / (x.rms * x.rms);
+  // A dense positive value has a share beyond that of a half-normal, 2 / pi.
+  return share < 0.25 ? std::optional<double>(share) : std::nullopt;
+}
+
 static void compareFacts(const FactsQuery &query, Results out) {
   using stablehlo::ComparisonDirection;
   double density = 0.5;
-  switch (cast<stablehlo::CompareOp>(query.op).getComparisonDirection()) {
+  auto compare = cast<stablehlo::CompareOp>(query.op);
+  switch (compare.getComparisonDirection()) {
   case ComparisonDirection::EQ:
     density = densityOfEquality(query);
     break;
   case ComparisonDirection::NE:
-    density = 1 - densityOfEquality(query);
+    density = densityOfNonZeros(query).value_or(1 - densityOfEquality(query));
     break;
   case ComparisonDirection::LT:
   case ComparisonDirection::LE:
@@ -156,6 +169,8 @@ static void compareFacts(const FactsQuery &query, Results out) {
     density = 1 - densityOfOrder(query);
     break;
   }
+  if (compare.getComparisonDirection() == ComparisonDirection::GT)
+    density = densityOfNonZeros(query).value_or(density);
   out[0] = booleanOf(density);
   out[0].rule = "comparison";
 }
