@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench numerics seeds docs clean
+.PHONY: help train test setup build lint format bench numerics seeds zoo docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /make \1|/' | column -t -s '|'
@@ -39,6 +39,9 @@ numerics: build ## print the drift bar and the gradient bar of the example (ARGS
 
 seeds: build ## train under each recipe with 8 seeds, 1,000 steps; table of paired gaps (hours; goes on where it stopped)
 	@$(PY) benchmarks/numerics/seeds.py $(ARGS)
+
+zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.md (ARGS= for options)
+	@$(PY) test/zoo/bars.py --keep build/zoo.jsonl --page docs/numerics.md $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

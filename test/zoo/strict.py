@@ -45,12 +45,13 @@ def lower(program: Program) -> str:
     return lowered.as_text(debug_info=True)
 
 
-def propagate(program: Program, recipe: str) -> Outcome:
+def propagate(program: Program, recipe: str, text: str | None = None) -> Outcome:
     """Rewrites the step strictly; parses the text with jaxlib.
 
     Every fault is found, also behind the first: the step is rewritten without strict as well.
+    `text` is the lowered step, where it is at hand.
     """
-    text = lower(program)
+    text = lower(program) if text is None else text
     arguments = (program.params, program.state, program.batch(0))
     options = {"recipe": recipe, "scales": scalify.measure(arguments).exponents}
     faults = []
