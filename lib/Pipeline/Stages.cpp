@@ -45,6 +45,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
   scaling.remarks = options.remarks;
   scaling.explain = options.explain;
   buildScalingPipeline(manager, scaling);
+  manager.addPass(createAnalyseRanges());
 }
 
 static void buildPrecision(const StageOptions &options,

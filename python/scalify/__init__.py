@@ -22,6 +22,7 @@ from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
+from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
 from scalify.report import Report  # noqa: E402
 from scalify.scales import Scales, measure  # noqa: E402
 
@@ -33,10 +34,12 @@ __all__ = [
     "Report",
     "Scales",
     "Transformed",
+    "check_assumptions",
     "compile",
     "jit",
     "load",
     "measure",
+    "measure_ranges",
     "opt",
     "probe",
     "recipes",

@@ -73,4 +73,54 @@ def ValidateScales : Pass<"scalify-validate-scales", "::mlir::ModuleOp"> {
   }];
 }
 
+def AnalyseRanges : Pass<"scalify-analyse-ranges", "::mlir::ModuleOp"> {
+  let summary = "prove casts safe, or name what spoils the proof";
+  let description = [{
+    Bounds every value by its largest magnitude and by norms along axes
+    (docs/stages/ranges.md), from the declared `scalify.range` of arguments.
+    The program is not changed. After: each `scalify.set_scale` has
+    `scalify.proved` where no element can saturate in the format that the
+    recipe casts it to, with the bound and the arguments whose ranges are
+    assumed; else `scalify.unproved`, with the bound and the op at which it was
+    lost. The module has `scalify.assumptions`, all that proofs rest on.
+
+    A norm's output has rows of 2-norm sqrt(n), whatever comes in:
+
+    ```mlir
+    func.func @main(%x: tensor<4x64xf32>,
+                    %g: tensor<64xf32> {scalify.range = {max = 2.0}}) -> tensor<4x64xf32> {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %n = stablehlo.constant dense<64.0> : tensor<4xf32>
+      %eps = stablehlo.constant dense<1.0e-5> : tensor<4xf32>
+      %one = stablehlo.constant dense<1.0> : tensor<f32>
+      %square = stablehlo.multiply %x, %x : tensor<4x64xf32>
+      %sum = stablehlo.reduce(%square init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x64xf32>, tensor<f32>) -> tensor<4xf32>
+      %mean = stablehlo.divide %sum, %n : tensor<4xf32>
+      %safe = stablehlo.add %mean, %eps : tensor<4xf32>
+      %inverse = stablehlo.rsqrt %safe : tensor<4xf32>
+      %rows = stablehlo.broadcast_in_dim %inverse, dims = [0] : (tensor<4xf32>) -> tensor<4x64xf32>
+      %normal = stablehlo.multiply %x, %rows : tensor<4x64xf32>
+      %gain = stablehlo.broadcast_in_dim %g, dims = [1] : (tensor<64xf32>) -> tensor<4x64xf32>
+      %y = stablehlo.multiply %normal, %gain : tensor<4x64xf32>
+      %z = scalify.set_scale %y, %one : tensor<4x64xf32>
+      // scalify.proved = {assumed = ["arg1"], bound = 16.0.., data = 16.0.., format = f8E4M3FN}
+      return %z : tensor<4x64xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"annotate", "annotate", "std::string", "\"casts\"",
+           "casts: proofs on casts; all: also the bounds of every op's results, "
+           "as scalify.ranges">,
+    Option<"remarks", "remarks", "bool", "false",
+           "report each cast, with a note where its bound is lost">
+  ];
+  let statistics = [
+    Statistic<"numProved", "proved", "casts that cannot saturate">,
+    Statistic<"numUnproved", "unproved", "casts without a proof">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 #endif // SCALIFY_SCALING_PASSES_TD

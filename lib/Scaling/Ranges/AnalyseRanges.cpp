@@ -1,0 +1,124 @@
+//===- AnalyseRanges.cpp - Prove casts safe, or say what spoils it --------===//
+
+#include "scalify/Scaling/Passes.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/RangeProofs.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_ANALYSERANGES
+#include "scalify/Scaling/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static std::optional<double> getConstant(Value scale) {
+  DenseFPElementsAttr attr;
+  if (!matchPattern(scale, m_Constant(&attr)) || !attr.isSplat())
+    return std::nullopt;
+  double value = attr.getSplatValue<APFloat>().convertToFloat();
+  return value > 0 ? std::optional<double>(value) : std::nullopt;
+}
+
+/// The value behind the moves that a cast is replayed through.
+static Value getRoot(Value value) {
+  while (isa_and_nonnull<stablehlo::ReshapeOp, stablehlo::TransposeOp>(
+      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// The format that the recipe casts the value to.
+static FloatType getFormat(RecipeAttr recipe, Value value) {
+  Operation *op = getRoot(value).getDefiningOp();
+  auto phase = op ? op->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
+  bool isGradient = phase && phase.getValue() == "backward";
+  return cast<FloatType>(isGradient ? recipe.getGradient()
+                                    : recipe.getForward());
+}
+
+namespace {
+struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
+  using AnalyseRangesBase::AnalyseRangesBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (annotate != "casts" && annotate != "all") {
+      module.emitError("unknown value '")
+          << annotate << "' of option 'annotate': expected casts or all";
+      return signalPassFailure();
+    }
+    FailureOr<ModuleRanges> ranges = ModuleRanges::compute(module);
+    if (failed(ranges)) {
+      module.emitError("the range analysis did not finish");
+      return signalPassFailure();
+    }
+    RecipeAttr recipe = RecipeAttr::of(module);
+    llvm::SetVector<Value> assumed;
+    module.walk([&](SetScaleOp hint) {
+      RangeProof proof =
+          proveCast(*ranges, hint.getValue(), getScale(recipe, hint),
+                    getFormat(recipe, hint.getValue()));
+      annotateCast(hint, proof);
+      assumed.insert(proof.assumed.begin(), proof.assumed.end());
+    });
+    setAssumptions(module, assumed.getArrayRef());
+    if (annotate == "all")
+      annotateAll(module, *ranges);
+  }
+
+  std::optional<double> getScale(RecipeAttr recipe, SetScaleOp hint) {
+    if (recipe.getScales() == ScaleSource::Unit)
+      return 1;
+    if (recipe.getScales() == ScaleSource::Current)
+      return std::nullopt;
+    return getConstant(hint.getScale());
+  }
+
+  void annotateCast(SetScaleOp hint, const RangeProof &proof) {
+    hint->setAttr(proof.isProved ? kProvedAttr : kUnprovedAttr,
+                  proof.toAttribute(&getContext()));
+    ++(proof.isProved ? numProved : numUnproved);
+    if (!remarks)
+      return;
+    InFlightDiagnostic remark = hint.emitRemark(describeProof(hint));
+    if (proof.spoiler)
+      remark.attachNote(proof.spoiler.getLoc()) << "the bound is lost here";
+  }
+
+  /// What proofs rest on goes with the module to the artefact.
+  void setAssumptions(ModuleOp module, ArrayRef<Value> assumed) {
+    Builder builder(&getContext());
+    SmallVector<Attribute> entries;
+    for (Value value : assumed) {
+      auto argument = cast<BlockArgument>(value);
+      NamedAttrList entry(getRangeAttr(argument));
+      entry.set("argument",
+                builder.getStringAttr(scalify::getArgumentName(argument)));
+      entry.set("index", builder.getI64IntegerAttr(argument.getArgNumber()));
+      entries.push_back(entry.getDictionary(&getContext()));
+    }
+    if (!entries.empty())
+      module->setAttr(kAssumptionsAttr, builder.getArrayAttr(entries));
+  }
+
+  void annotateAll(ModuleOp module, const ModuleRanges &ranges) {
+    Builder builder(&getContext());
+    module.walk([&](Operation *op) {
+      if (op->getNumResults() == 0)
+        return;
+      SmallVector<Attribute> entries;
+      for (Value result : op->getResults())
+        entries.push_back(toAttribute(&getContext(), ranges.lookup(result)));
+      op->setAttr(kRangesAttr, builder.getArrayAttr(entries));
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,266 @@
+//===- RangeProofs.cpp - What the range analysis proves of casts ----------===//
+//
+// A state says which operands its bounds rest on. Followed backwards from a
+// cast, that gives the declared arguments that a proof assumes, and, where
+// there is no proof, the op at which the bound was lost.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/RangeProofs.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Locations.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+namespace hlo = scalify::stablehlo;
+
+std::string scalify::getArgumentName(BlockArgument argument) {
+  auto func =
+      dyn_cast_or_null<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  unsigned index = argument.getArgNumber();
+  if (func)
+    if (auto name = func.getArgAttrOfType<StringAttr>(index, kNameAttr))
+      return name.str();
+  return "arg" + std::to_string(index);
+}
+
+/// The values whose bounds that of `value` rests on.
+static SmallVector<Value> getSources(const ModuleRanges &ranges, Value value) {
+  SmallVector<Value> sources;
+  unsigned number;
+  Operation *op;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    op = argument.getOwner()->getParentOp();
+    number = argument.getArgNumber();
+    if (!isa<hlo::WhileOp>(op))
+      return sources;
+  } else {
+    op = value.getDefiningOp();
+    number = cast<OpResult>(value).getResultNumber();
+  }
+  if (auto loop = dyn_cast<hlo::WhileOp>(op))
+    return {op->getOperand(number),
+            loop.getBody().front().getTerminator()->getOperand(number)};
+  if (isa<hlo::CaseOp, hlo::IfOp>(op)) {
+    for (Region &branch : op->getRegions())
+      sources.push_back(branch.front().getTerminator()->getOperand(number));
+    return sources;
+  }
+  uint64_t mask = ranges.lookup(value).sources;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    if (i >= 64 || (mask >> i & 1))
+      sources.push_back(operand);
+  return sources;
+}
+
+static SmallVector<BlockArgument> findAssumed(const ModuleRanges &ranges,
+                                              Value value) {
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  SmallVector<BlockArgument> assumed;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    auto argument = dyn_cast<BlockArgument>(seen[i]);
+    if (argument && getRangeAttr(argument))
+      assumed.push_back(argument);
+    for (Value source : getSources(ranges, seen[i]))
+      seen.insert(source);
+  }
+  llvm::sort(assumed, [](BlockArgument a, BlockArgument b) {
+    return a.getArgNumber() < b.getArgNumber();
+  });
+  return assumed;
+}
+
+/// Goes back from a value beyond the limit to the first one on its way.
+static Value findSpoiler(const ModuleRanges &ranges, Value value,
+                         double limit) {
+  llvm::SetVector<Value> seen;
+  while (seen.insert(value)) {
+    Value worst;
+    double most = limit;
+    for (Value source : getSources(ranges, value)) {
+      auto shaped = dyn_cast<ShapedType>(source.getType());
+      double bound = ranges.lookup(source).maxAbs();
+      if (!shaped || !isa<FloatType>(shaped.getElementType()) || bound <= most)
+        continue;
+      worst = source;
+      most = bound;
+    }
+    if (!worst)
+      return value;
+    value = worst;
+  }
+  return value;
+}
+
+static std::string describeNumber(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.4g", value);
+  return text;
+}
+
+static std::string describeValue(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (!isa<FunctionOpInterface>(argument.getOwner()->getParentOp()))
+      return "an argument of '" +
+             argument.getOwner()
+                 ->getParentOp()
+                 ->getName()
+                 .getStringRef()
+                 .str() +
+             "'";
+    std::string name = "argument '" + getArgumentName(argument) + "'";
+    return getRangeAttr(argument) ? name : name + " without a declared range";
+  }
+  Operation *op = value.getDefiningOp();
+  std::string text = "'" + op->getName().getStringRef().str() + "'";
+  std::string place = describeLocation(op->getLoc());
+  return place.empty() ? text : text + " at " + place;
+}
+
+static std::string describeFormat(FloatType format) {
+  std::string text;
+  llvm::raw_string_ostream(text) << format;
+  return text;
+}
+
+RangeProof scalify::proveCast(const ModuleRanges &ranges, Value value,
+                              std::optional<double> scale, FloatType format) {
+  RangeProof proof;
+  proof.format = format;
+  const RangeState &state = ranges.lookup(value);
+  if (state.initialized)
+    proof.bound = std::max(state.maxAbs(), 0.0);
+  if (!scale) {
+    proof.reason = "the scale is measured in the step";
+    return proof;
+  }
+  double limit = Rounding::of(format).largest * *scale;
+  proof.data = proof.bound / *scale;
+  proof.isProved = proof.bound <= limit;
+  if (proof.isProved) {
+    proof.assumed = findAssumed(ranges, value);
+    return proof;
+  }
+  proof.spoiler = findSpoiler(ranges, value, limit);
+  bool isUnbounded = std::isinf(proof.bound);
+  proof.reason = isUnbounded ? "no bound"
+                             : "|x| <= " + describeNumber(proof.bound) +
+                                   ", data up to " + describeNumber(proof.data);
+  proof.reason += ": " + describeValue(proof.spoiler);
+  return proof;
+}
+
+//===----------------------------------------------------------------------===//
+// As attributes
+//===----------------------------------------------------------------------===//
+
+DictionaryAttr RangeProof::toAttribute(MLIRContext *context) const {
+  Builder builder(context);
+  NamedAttrList entries;
+  entries.set("bound", builder.getF64FloatAttr(bound));
+  entries.set("data", builder.getF64FloatAttr(data));
+  entries.set("format", TypeAttr::get(format));
+  if (isProved) {
+    SmallVector<StringRef> names;
+    SmallVector<std::string> storage;
+    for (BlockArgument argument : assumed)
+      storage.push_back(getArgumentName(argument));
+    names.append(storage.begin(), storage.end());
+    entries.set("assumed", builder.getStrArrayAttr(names));
+  } else {
+    entries.set("reason", builder.getStringAttr(reason));
+  }
+  return entries.getDictionary(context);
+}
+
+DictionaryAttr scalify::toAttribute(MLIRContext *context,
+                                    const RangeState &state) {
+  Builder builder(context);
+  NamedAttrList entries;
+  entries.set("lo", builder.getF64FloatAttr(state.lo));
+  entries.set("hi", builder.getF64FloatAttr(state.hi));
+  entries.set("nan", builder.getBoolAttr(state.nan));
+  auto addNorms = [&](StringRef key, ArrayRef<NormBound> norms) {
+    SmallVector<int64_t> axes;
+    SmallVector<double> bounds;
+    for (const NormBound &norm : norms) {
+      axes.push_back(norm.axes);
+      bounds.push_back(norm.bound);
+    }
+    if (axes.empty())
+      return;
+    entries.set((key + "_axes").str(), builder.getDenseI64ArrayAttr(axes));
+    entries.set(key, builder.getDenseF64ArrayAttr(bounds));
+  };
+  addNorms("l2", state.l2);
+  addNorms("l1", state.l1);
+  if (state.peak) {
+    entries.set("peak", builder.getF64FloatAttr(state.peak->bound));
+    entries.set("peak_axes", builder.getI64IntegerAttr(state.peak->axes));
+  }
+  return entries.getDictionary(context);
+}
+
+void scalify::moveProof(Operation *from, Operation *to) {
+  for (StringRef name : {kProvedAttr, kUnprovedAttr})
+    if (Attribute proof = from->getAttr(name))
+      to->setAttr(name, proof);
+}
+
+static DictionaryAttr getProof(Operation *op) {
+  if (auto proved = op->getAttrOfType<DictionaryAttr>(kProvedAttr))
+    return proved;
+  return op->getAttrOfType<DictionaryAttr>(kUnprovedAttr);
+}
+
+/// The bound on data, infinite where nothing was analysed.
+static double getDataBound(DictionaryAttr proof) {
+  auto data = proof ? proof.getAs<FloatAttr>("data") : FloatAttr();
+  return data ? data.getValueAsDouble() : RangeState::infinity();
+}
+
+FloatType scalify::chooseFormat(Operation *hint, FloatType wanted) {
+  double data = getDataBound(getProof(hint));
+  auto wide = Float8E5M2Type::get(wanted.getContext());
+  bool onlyWideFits =
+      data > Rounding::of(wanted).largest && data <= Rounding::of(wide).largest;
+  return onlyWideFits && wanted.getWidth() == 8 ? FloatType(wide) : wanted;
+}
+
+std::string scalify::getReasonUnproved(Operation *hint, FloatType wanted) {
+  DictionaryAttr proof = getProof(hint);
+  FloatType format = chooseFormat(hint, wanted);
+  if (!proof || getDataBound(proof) <= Rounding::of(format).largest)
+    return "";
+  auto reason = proof.getAs<StringAttr>("reason");
+  return "range: not proved to fit " + describeFormat(format) +
+         (reason ? ": " + reason.str() : "");
+}
+
+std::string scalify::describeProof(Operation *op) {
+  DictionaryAttr proof = getProof(op);
+  if (!proof)
+    return "";
+  if (auto reason = proof.getAs<StringAttr>("reason"))
+    return "unproved: " + reason.str();
+  std::string text = "proved: |x| <= ";
+  text += describeNumber(proof.getAs<FloatAttr>("bound").getValueAsDouble());
+  text += ", data up to " + describeNumber(getDataBound(proof)) + " of ";
+  auto format = cast<FloatType>(proof.getAs<TypeAttr>("format").getValue());
+  text += describeNumber(Rounding::of(format).largest);
+  SmallVector<StringRef> names;
+  for (auto name : proof.getAs<ArrayAttr>("assumed").getAsRange<StringAttr>())
+    names.push_back(name);
+  return names.empty() ? text : text + ", assuming " + llvm::join(names, ", ");
+}

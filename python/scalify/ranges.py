@@ -1,0 +1,135 @@
+"""Ranges of arguments: what the range analysis may assume of state, and the check that it holds.
+
+Weights have no bound that a program proves. What `scalify.measure_ranges` gives are assumptions:
+an array stays within a factor, the headroom, of what it is now. Proofs of the report name the
+arguments they rest on; `check_assumptions` looks whether the arrays still keep to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Range", "RangesLike", "check_assumptions", "measure_ranges"]
+
+# `max` (largest magnitude; with `min` the largest element), `min`, `norms` (2-norm of rows along
+# each axis), `frobenius`.
+Range: TypeAlias = dict[str, Any]
+RangesLike: TypeAlias = Mapping[str, Range] | Sequence[Range | None] | None
+
+
+def measure_ranges(tree: Any, headroom: float = 8.0) -> list[Range | None]:
+    """Returns for each leaf of a tree the range that it is assumed to keep, None for no assumption.
+
+    An array may grow by `headroom` in its largest magnitude and in the 2-norms of its rows and
+    columns; one that is carried by its mean, as a norm's gains are, by half of that. Arrays that
+    are not floating point, of rank 0, all zero or not finite get no range.
+
+    Args:
+        tree: a pytree of arrays of any shapes, such as the tuple of a step's arguments.
+        headroom: the factor, at least 1.
+
+    Raises:
+        ValueError: the headroom is less than 1.
+    """
+    if headroom < 1:
+        raise ValueError(f"headroom must be at least 1, not {headroom}")
+    return [_range(leaf, headroom) for leaf in jax.tree.leaves(tree)]
+
+
+def _is_float(leaf: Any) -> bool:
+    if isinstance(leaf, (bool, int, float, complex)):
+        return False
+    return bool(jnp.issubdtype(leaf.dtype, jnp.floating))
+
+
+def _norms(wide: np.ndarray) -> list[float]:
+    """Returns the largest 2-norm of rows along each axis of an array [...] of float64."""
+    square = np.square(wide)
+    return [float(np.sqrt(square.sum(axis=axis).max())) for axis in range(wide.ndim)]
+
+
+def _range(leaf: Any, headroom: float) -> Range | None:
+    if not _is_float(leaf) or np.ndim(leaf) == 0:
+        return None
+    wide = np.asarray(leaf).astype(np.float64)
+    largest = float(np.abs(wide).max()) if wide.size else 0.0
+    if largest == 0 or not np.isfinite(largest):
+        return None
+    rms = float(np.sqrt(np.mean(np.square(wide))))
+    if abs(float(np.mean(wide))) >= 0.5 * rms:
+        headroom = max(1.0, headroom / 2)
+    return {
+        "max": headroom * largest,
+        "norms": [headroom * norm for norm in _norms(wide)],
+        "frobenius": headroom * float(np.sqrt(np.square(wide).sum())),
+    }
+
+
+def to_range_option(ranges: RangesLike, count: int) -> dict[str, Range] | list[Range | None] | None:
+    """Returns the compiler's `ranges` option for a main of `count` arguments.
+
+    Raises:
+        ValueError: there is not one entry per argument.
+    """
+    if ranges is None:
+        return None
+    if isinstance(ranges, Mapping):
+        return {str(name): dict(entry) for name, entry in ranges.items()}
+    if len(ranges) != count:
+        raise ValueError(
+            f"ranges of {len(ranges)} arrays for a function of {count}: measure the tuple of all "
+            "its arguments, static ones left out"
+        )
+    return list(ranges)
+
+
+def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> list[str]:
+    """Returns one line per assumption that the arrays of a tree no longer keep; empty if all do.
+
+    Args:
+        assumptions: of a compiled step, each with `argument`, `index` and what is assumed.
+        tree: the step's arguments, in their order, static ones left out.
+
+    Raises:
+        ValueError: the tree has fewer leaves than an assumption's index.
+    """
+    leaves = jax.tree.leaves(tree)
+    broken: list[str] = []
+    for entry in assumptions:
+        index = int(entry["index"])
+        if index >= len(leaves):
+            raise ValueError(
+                f"the assumption on '{entry['argument']}' is of argument {index}, and the tree "
+                f"has {len(leaves)} leaves: give the tuple of all arguments"
+            )
+        wide = np.asarray(leaves[index]).astype(np.float64)
+        broken += [f"{entry['argument']}: {line}" for line in _broken(entry, wide)]
+    return broken
+
+
+def _broken(entry: Mapping[str, Any], wide: np.ndarray) -> list[str]:
+    if not wide.size:
+        return []
+    if not np.isfinite(wide).all():
+        return ["is not finite"]
+    measured: list[tuple[str, float, float]] = []
+    if "max" in entry:
+        largest = wide.max() if "min" in entry else np.abs(wide).max()
+        measured.append(("largest value", float(largest), float(entry["max"])))
+    if "min" in entry:
+        measured.append(("negated smallest value", float(-wide.min()), -float(entry["min"])))
+    for axis, (norm, bound) in enumerate(zip(_norms(wide), entry.get("norms", ()), strict=False)):
+        measured.append((f"2-norm along axis {axis}", norm, float(bound)))
+    if "frobenius" in entry:
+        frobenius = float(np.sqrt(np.square(wide).sum()))
+        measured.append(("Frobenius norm", frobenius, float(entry["frobenius"])))
+    return [
+        f"{what} {value:.6g} exceeds the assumed {bound:.6g}"
+        for what, value, bound in measured
+        if not value <= bound
+    ]
