@@ -39,7 +39,10 @@ std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
     return scale.getInt() == kZeroScale
                ? "starts at zero: the scale of what is written into it"
                : "declared scale of the argument";
-  if (main.getArgAttr(index, "tf.aliasing_output"))
+  auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+  bool isState =
+      !role || role.getValue() == "moment" || role.getValue() == "state";
+  if (isState && main.getArgAttr(index, "tf.aliasing_output"))
     return "state: the scale of what is written into it";
   return "undeclared argument: 2^0";
 }

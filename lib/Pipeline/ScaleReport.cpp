@@ -166,6 +166,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
     row.mean = entry.mean;
     row.rms = entry.rms;
     row.bound = entry.bound;
+    row.rule = entry.rule;
   }
   row.cast = quantize.getCast().value_or("").str();
   // Numbers of the narrowed module would mix with names of the text.
@@ -180,7 +181,10 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
     row.phase = phase.str();
   row.format = getElement(quantize.getResult());
   row.scale = getScaleExponent(quantize.getScale());
-  row.rule = describeCastRule(main, quantize);
+  bool isPropagated = RecipeAttr::of(main->getParentOp()).getScales() ==
+                      ScaleSource::Propagated;
+  if (row.rule.empty() || !row.scale || !isPropagated)
+    row.rule = describeCastRule(main, quantize);
   row.isInBody = !isa<FunctionOpInterface>(quantize->getParentOp());
   if (row.scale)
     setHeadroom(row, getElementTypeOrSelf(quantize.getType()), *row.scale);

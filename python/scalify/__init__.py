@@ -17,9 +17,11 @@ _build = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "build")
 if (_extensions := _build / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
+from scalify._collect import collect  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
+from scalify._statistics import Statistics  # noqa: E402
 from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
@@ -33,8 +35,10 @@ __all__ = [
     "Jit",
     "Report",
     "Scales",
+    "Statistics",
     "Transformed",
     "check_assumptions",
+    "collect",
     "compile",
     "jit",
     "load",

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["to_numpy"]
+__all__ = ["limits", "to_numpy"]
 
 _TYPES: dict[str, Any] = {
     "i1": np.bool_,
@@ -38,3 +38,14 @@ def to_numpy(element: str) -> np.dtype[Any]:
         return np.dtype(_TYPES[element])
     except KeyError:
         raise ValueError(f"element type '{element}' has no numpy type") from None
+
+
+def limits(element: str) -> tuple[float, float]:
+    """Returns the smallest positive and the largest finite value of a floating-point type.
+
+    Raises:
+        ValueError: numpy has no such type.
+    """
+    finfo: Any = ml_dtypes.finfo
+    info = finfo(to_numpy(element))
+    return float(info.smallest_subnormal), float(info.max)

@@ -6,7 +6,8 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scalify import _compiler, _runtime
@@ -30,6 +31,7 @@ class Executable:
         artefact: bytes,
         threads: int = 0,
         diagnostics: Sequence[dict[str, Any]] = (),
+        explain: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         """Loads an artefact's bytes.
 
@@ -37,6 +39,7 @@ class Executable:
             artefact: what `save` writes.
             threads: 0 for one per core that the process may use. Results do not depend on it.
             diagnostics: see above.
+            explain: makes the full report, where the artefact holds none.
 
         Raises:
             RuntimeError: the artefact is damaged, or this machine cannot run it.
@@ -44,6 +47,7 @@ class Executable:
         self._artefact = artefact
         self._runtime = _runtime.Executable(artefact, threads)
         self.diagnostics = list(diagnostics)
+        self._explain = explain
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Runs one step on main's arguments and returns main's results, in order.
@@ -106,8 +110,15 @@ class Executable:
         self._runtime.threads = count
 
     def report(self) -> Report:
-        """Returns rows of value, op, location, phase, scale (log2), format and reason."""
-        return Report(self.manifest.get("report", []))
+        """Returns what got which scale and format, and why.
+
+        Casts and dots are in every artefact. All other values, facts and chains come from the
+        artefact if it was compiled with report="full", or else by compiling once more up to
+        Precision; a loaded artefact without them has the brief rows only.
+        """
+        section = self.manifest["sections"].get("report")
+        load = self._explain if section is None else lambda: _read_section(self._artefact, section)
+        return Report(self.manifest.get("report", []), load)
 
     def health(self) -> list[dict[str, Any]]:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
@@ -128,6 +139,15 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
+
+
+def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:
+    """Returns the JSON of a section, which is compressed unless it starts as an object does."""
+    content = artefact[section["offset"] : section["offset"] + section["size"]]
+    report: dict[str, Any] = json.loads(
+        content if content[:1] == b"{" else zlib.decompress(content)
+    )
+    return report
 
 
 def load(path: str | os.PathLike[str], threads: int = 0) -> Executable:
@@ -151,7 +171,12 @@ def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Execut
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
     given = {key: value for key, value in options.items() if value is not None}
     artefact, diagnostics = _compiler.compile(text, json.dumps(given))
-    return Executable(artefact, threads, diagnostics)
+
+    def explain() -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(_compiler.report(text, json.dumps(given)))
+        return report
+
+    return Executable(artefact, threads, diagnostics, explain)
 
 
 def compile(
@@ -164,6 +189,7 @@ def compile(
     mcpu: str | None = None,
     snapshots: str | os.PathLike[str] | None = None,
     threads: int = 0,
+    report: str = "brief",
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
 
@@ -178,6 +204,7 @@ def compile(
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         snapshots: a folder for the IR after each stage.
         threads: as for `Executable`.
+        report: "full" keeps every value, its facts and where they came from in the artefact.
 
     Raises:
         scalify.CompileError: the program or the options cannot be.
@@ -190,6 +217,7 @@ def compile(
         "target": target,
         "strict": strict,
         "mcpu": mcpu,
+        "report": report,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
     if isinstance(scales, Scales):

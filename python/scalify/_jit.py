@@ -183,6 +183,7 @@ def jit(
     scales: ScalesLike = None,
     mcpu: str | None = None,
     threads: int = 0,
+    report: str = "brief",
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -201,7 +202,8 @@ def jit(
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
+        report: "full" keeps every value, its facts and where they came from in the artefact.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu}
+    options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu, "report": report}
     return Jit(signature, options, scales, threads)

@@ -24,6 +24,7 @@ from scalify._lowering import (
     to_logical,
     to_physical,
 )
+from scalify._statistics import Statistics
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, to_option
 
@@ -47,6 +48,7 @@ def transform_lowered(
     scales: ScalesLike,
     probe_casts: bool = False,
     form: str = "wide",
+    statistics: bool = False,
 ) -> tuple[str, Report]:
     """Returns the StableHLO text of a lowered function by a recipe, and the report.
 
@@ -57,18 +59,25 @@ def transform_lowered(
         scales: as in `transform`.
         probe_casts: main also returns the wide value and the scale of every cast.
         form: how dots on FP8 data are written, "wide", "xla-gpu" or "plain".
+        statistics: main also returns the statistics of every cast, as one table.
     """
     options: dict[str, Any] = {
         "recipe": recipe,
         "strict": strict,
         "probeCasts": probe_casts,
         "fp8Form": form,
+        "collectStatistics": statistics,
     }
     option = to_option(scales, len(lowered.in_avals))
     if option is not None:
         options["scales"] = option
     text, report, _ = _compiler.transform(lowered.text, json.dumps(options))
-    return text, Report(json.loads(report))
+
+    def explain() -> dict[str, Any]:
+        full: dict[str, Any] = json.loads(_compiler.report(lowered.text, json.dumps(options)))
+        return full
+
+    return text, Report(json.loads(report), explain)
 
 
 def _input(leaf: Any) -> Any:
@@ -94,7 +103,15 @@ def _is_abstract(leaf: Any) -> bool:
 class Transformed:
     """A function of arrays that runs as the recipe says, inside or outside `jax.jit`."""
 
-    def __init__(self, signature: Signature, recipe: str, strict: bool, scales: ScalesLike) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        recipe: str,
+        strict: bool,
+        scales: ScalesLike,
+        statistics: bool = False,
+    ) -> None:
+        self._collected = Statistics() if statistics else None
         self._signature = signature
         self._recipe = recipe
         self._strict = strict
@@ -110,6 +127,9 @@ class Transformed:
         arguments = self._signature.bind(args, kwargs)
         entry = self._entry(arguments)
         outputs = entry.run(*map(_input, arguments.leaves))
+        if self._collected is not None:
+            *outputs, table = outputs
+            self._record(entry, table)
         results = map(to_logical, outputs, entry.lowered.out_keys)
         return jax.tree.unflatten(entry.lowered.out_tree, results)
 
@@ -151,6 +171,33 @@ class Transformed:
             raise RuntimeError(f"'{self._signature.name}' has not been called: nothing to report")
         return self._last.report
 
+    def statistics(self) -> Statistics:
+        """Returns what the calls so far made of every cast's values.
+
+        Raises:
+            RuntimeError: the function was not made with `statistics=True`.
+        """
+        if self._collected is None:
+            raise RuntimeError(
+                f"'{self._signature.name}' collects no statistics: make it with "
+                "scalify.transform(..., statistics=True)"
+            )
+        return self._collected
+
+    def collecting(self) -> Transformed:
+        """Returns the same function, with statistics of its own."""
+        twin = Transformed(self._signature, self._recipe, self._strict, self._given, True)
+        twin._measured = dict(self._measured)
+        return twin
+
+    def _record(self, entry: _Entry, table: Any) -> None:
+        assert self._collected is not None
+        record = self._collected.recorder([row["cast"] for row in entry.report.casts()])
+        if isinstance(table, jax.core.Tracer):
+            jax.debug.callback(record, table)
+        else:
+            record(table)
+
     def _entry(self, arguments: Arguments) -> _Entry:
         key = arguments.key()
         if key not in self._entries:
@@ -177,12 +224,15 @@ class Transformed:
     def _compile(self, arguments: Arguments) -> _Entry:
         lowered = self._signature.lower(arguments)
         scales = self._scales_for(arguments)
-        text, report = transform_lowered(lowered, self._recipe, self._strict, scales)
+        collects = self._collected is not None
+        text, report = transform_lowered(
+            lowered, self._recipe, self._strict, scales, statistics=collects
+        )
         arguments = dataclasses.replace(arguments, leaves=list(map(_type_of, arguments.leaves)))
         module = self._module(lowered, arguments, scales, (), {"wide": text})
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
         run = jax.jit(functools.partial(call, module), donate_argnums=donated, keep_unused=True)
-        return _Entry(lowered, module, report, run)
+        return _Entry(lowered, module, report.with_statistics(self._collected), run)
 
     def _module(
         self,
@@ -197,15 +247,24 @@ class Transformed:
         def text(form: str) -> str:
             if form in texts:
                 return texts[form]
-            strict = self._strict
-            return transform_lowered(lowered, self._recipe, strict, scales, form=form)[0]
+            return transform_lowered(
+                lowered,
+                self._recipe,
+                self._strict,
+                scales,
+                form=form,
+                statistics=self._collected is not None,
+            )[0]
 
         def batched(size: int, dims: tuple[int | None, ...]) -> Module:
             outer = (*batches, Batch(size, dims))
             wider = self._signature.lower(arguments, outer)
             return self._module(wider, arguments, scales, outer, {})
 
-        return Module(self._signature.name, lowered.out_avals, text, batched)
+        if self._collected is None:
+            return Module(self._signature.name, lowered.out_avals, text, batched)
+        # The table of statistics has no batch, so that jax.vmap is refused.
+        return Module(self._signature.name, out_avals(text("wide")), text, None)
 
 
 def transform(
@@ -218,6 +277,7 @@ def transform(
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Iterable[str] | None = None,
+    statistics: bool = False,
 ) -> Transformed:
     """Returns `fn` rewritten by a recipe: StableHLO to StableHLO, run by JAX.
 
@@ -235,12 +295,14 @@ def transform(
         donate_argnums: positions of arguments whose memory results may take. They also say
             what is state: its scale, where none is given, is that of what is written into it.
         donate_argnames: their names.
+        statistics: also measure every cast in every call (see `Transformed.statistics`); without,
+            the program is the same to the byte as if there were none. Not under `jax.vmap`.
 
     Raises:
         scalify.CompileError: at a call, where the program or the recipe cannot be.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Transformed(signature, recipe, strict, scales)
+    return Transformed(signature, recipe, strict, scales, statistics)
 
 
 def probe(

@@ -1,29 +1,70 @@
-"""The report: what got which scale and format, and why."""
+"""The report: what got which scale and format, why, and what the casts made of it."""
 
 from __future__ import annotations
 
 import collections
-import html
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
-__all__ = ["Report", "Row"]
+from scalify._page import page
+from scalify._predict import predict
+from scalify._statistics import Statistics
+from scalify._why import Row, Why, explain, find_row
 
-# value, op, location, phase, scale (log2, or None where measured in the step), format, reason;
-# a quantizing cast also has `cast`, its name in health().
-Row = dict[str, Any]
+__all__ = ["Report", "Row", "Why"]
 
 _COLUMNS = ("value", "op", "scale", "format", "phase", "reason", "location")
+_TEXTS = ("value", "op", "location", "phase", "format", "rule", "reason", "cast", "source")
+_NUMBERS = ("scale", "mean", "rms", "bound", "headroom")
+
+# Makes the full report (docs/stages/explain.md).
+Loader = Callable[[], dict[str, Any]]
 
 
 class Report(Sequence[Row]):
-    """The rows of one compiled step, in program order."""
+    """The rows of one step, in graph order: one a value, and one a quantizing cast.
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows = [_normal(row) for row in rows]
+    A row is a dictionary. `value` is its name in the text that was compiled ("%412", an argument
+    as "params['w']", a cast as "c12"), `op`, `location` and `phase` say where it comes from,
+    `scale` is log2 of its scale (None where the step measures it or there is none), `rule` set
+    it, `format` is that of its elements (of a dot "f8E4M3FN x f8E5M2 -> f32"), `reason` is the
+    rule, or why a dot stays wide; `mean`, `rms` and `bound` are the facts that the scale was
+    chosen by, `from` the `id`s of the rows that they came from, `headroom` the binades to the top
+    of the format, `cast` a cast's name in health().
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        load: Loader | None = None,
+        statistics: Statistics | None = None,
+    ) -> None:
+        """Makes a report.
+
+        Args:
+            rows: the brief ones: arguments, casts and dots.
+            load: makes the full report when it is asked for; without, the brief rows are all.
+            statistics: what a run collected.
+        """
+        self._brief = [_normal(row) for row in rows]
+        self._load = load
+        self._table: dict[str, Any] | None = None
+        self.statistics = statistics
+
+    def _full(self) -> dict[str, Any] | None:
+        if self._table is None and self._load is not None:
+            table = dict(self._load())
+            table["rows"] = [_normal(row) for row in table["rows"]]
+            self._table = table
+        return self._table
+
+    @property
+    def _rows(self) -> list[Row]:
+        table = self._full()
+        return self._brief if table is None else table["rows"]
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -40,11 +81,42 @@ class Report(Sequence[Row]):
 
     def casts(self) -> list[Row]:
         """Returns the rows of the quantizing casts."""
-        return [row for row in self._rows if row["op"] == "quantize"]
+        return [row for row in self._brief if row["op"] == "quantize"]
 
     def dots(self) -> list[Row]:
         """Returns the rows of all dots."""
-        return [row for row in self._rows if row["op"] == "dot_general"]
+        return [row for row in self._brief if row["op"] == "dot_general"]
+
+    def counts(self) -> dict[str, Any]:
+        """Returns how often rules, scales, formats and reasons occur, and ops after each pass.
+
+        Raises:
+            ValueError: only the brief report is known.
+        """
+        return dict(self._demand()["summary"])
+
+    def why(self, name: str, depth: int = 6) -> Why:
+        """Returns the chain of rules behind the scale of a value; print it.
+
+        Args:
+            name: a value ("%412"), an argument ("params['w']"), a cast ("c12"), a row ("#17"), or
+                a part of a location that only one value has.
+            depth: steps to go back; 0 for all.
+
+        Raises:
+            KeyError: no value or several have that name.
+            ValueError: only the brief report is known.
+        """
+        rows = self._demand()["rows"]
+        return explain(rows, find_row(rows, name), depth)
+
+    def _demand(self) -> dict[str, Any]:
+        table = self._full()
+        if table is None:
+            raise ValueError(
+                "this artefact holds the brief report only: compile it with report='full'"
+            )
+        return table
 
     def summary(self) -> str:
         """Returns a few lines: casts and dots by format, and every dot that stays wide."""
@@ -62,10 +134,20 @@ class Report(Sequence[Row]):
         return _table(self._rows)
 
     def __repr__(self) -> str:
-        return f"<scalify.Report of {len(self)} values>"
+        return f"<scalify.Report of {len(self.casts())} casts and {len(self.dots())} dots>"
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report: `.json` as rows, `.html` as one page that needs no other file.
+    def with_statistics(self, statistics: Statistics | None) -> Report:
+        """Returns the report with what a run collected, for `save`."""
+        report = Report(self._brief, self._load, statistics)
+        report._table = self._table
+        return report
+
+    def save(self, path: str | os.PathLike[str], statistics: Statistics | None = None) -> None:
+        """Writes the report: `.json` as data, `.html` as one page that needs no other file.
+
+        Args:
+            path: where to.
+            statistics: what a run collected; those of the report if not given.
 
         Raises:
             ValueError: the name ends in neither.
@@ -73,30 +155,48 @@ class Report(Sequence[Row]):
         """
         target = pathlib.Path(path)
         if target.suffix == ".json":
-            text = json.dumps(self._rows, indent=1) + "\n"
+            content = self._full() or {"schema": "scalify.report/1", "rows": self._brief}
+            text = json.dumps(content) + "\n"
         elif target.suffix in (".html", ".htm"):
-            text = _page(self)
+            text = self._page(self.statistics if statistics is None else statistics)
         else:
             raise ValueError(f"'{target.name}' ends in neither .html nor .json")
         target.write_text(text, encoding="utf-8")
 
+    def _page(self, statistics: Statistics | None) -> str:
+        table = self._full() or {}
+        rows = self._rows
+        if not table:
+            rows = [dict(row, id=i) for i, row in enumerate(rows)]
+        predictions = {row["id"]: known for row in rows if (known := predict(row)) is not None}
+        steps = [] if statistics is None else statistics.steps
+        return page(rows, table, self.summary(), predictions, steps)
+
 
 def _normal(row: Row) -> Row:
-    """Returns the row as Python has it: `location` in full, a scale also if there is none."""
+    """Returns the row as Python has it: `location` in full, every key there."""
     normal = dict(row)
     if "loc" in normal:
         normal["location"] = normal.pop("loc")
-    normal.setdefault("scale", None)
-    for key in _COLUMNS:
+    for key in _TEXTS:
         normal.setdefault(key, "")
+    for key in _NUMBERS:
+        normal.setdefault(key, None)
+    normal.setdefault("id", None)
+    normal.setdefault("from", [])
+    # A brief row has one text for both.
+    if not normal["rule"] and not normal["reason"].startswith("stays wide"):
+        normal["rule"] = normal["reason"]
+    normal["reason"] = normal["reason"] or normal["rule"]
     return normal
 
 
 def _cell(row: Row, column: str) -> str:
-    value = row[column]
     if column == "scale":
-        return "" if value is None else f"2^{value}"
-    return str(value)
+        return "" if row["scale"] is None else f"2^{row['scale']}"
+    if column == "reason":
+        return str(row["reason"])
+    return str(row[column])
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -109,41 +209,4 @@ def _table(rows: Sequence[Row]) -> str:
             for i, cell in enumerate(line)
         ).rstrip()
         for line in cells
-    )
-
-
-_STYLE = """
-body{font:14px/1.4 system-ui,sans-serif;margin:2em;color:#222}
-table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.2em .6em;border-bottom:1px solid #ddd;vertical-align:top}
-th{position:sticky;top:0;background:#fff;cursor:pointer}
-tr.cast{background:#eef6ff}tr.wide{background:#fff6e5}
-pre{background:#f6f6f6;padding:1em}input{width:24em;padding:.3em;margin:1em 0}
-""".strip()
-
-_SCRIPT = """
-const box=document.querySelector('input'),rows=[...document.querySelectorAll('tbody tr')];
-box.oninput=()=>rows.forEach(r=>r.hidden=!r.textContent.includes(box.value));
-document.querySelectorAll('th').forEach((th,i)=>th.onclick=()=>{
- const key=r=>{const t=r.cells[i].textContent;return t.startsWith('2^')?+t.slice(2):t};
- rows.sort((a,b)=>key(a)>key(b)?1:-1).forEach(r=>r.parentNode.append(r))});
-""".strip()
-
-
-def _page(report: Report) -> str:
-    body = []
-    for row in report:
-        kind = "cast" if row["op"] == "quantize" else ""
-        if row["reason"].startswith("stays wide"):
-            kind = "wide"
-        cells = "".join(f"<td>{html.escape(_cell(row, column))}</td>" for column in _COLUMNS)
-        body.append(f'<tr class="{kind}">{cells}</tr>')
-    head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
-    return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Scales and formats</title>"
-        f"<style>{_STYLE}</style><h1>Scales and formats</h1>"
-        f"<pre>{html.escape(report.summary())}</pre>"
-        "<label>Show rows that contain <input></label>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-        f"<script>{_SCRIPT}</script></html>\n"
     )
