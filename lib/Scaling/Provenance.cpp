@@ -178,7 +178,7 @@ void ProvenanceWriter::setFacts(Value value, NamedAttrList &entry) {
   bool carries = cast<ShapedType>(value.getType()).getRank() > 0;
   entry.set("scale",
             builder.getI64IntegerAttr(carries ? facts.scaleExponent() : 0));
-  entry.set("mean", builder.getF64FloatAttr(facts.mean));
+  entry.set("mean", builder.getF64FloatAttr(facts.mean + 0.0));
   entry.set("rms", builder.getF64FloatAttr(facts.rms));
   entry.set("bound", builder.getF64FloatAttr(facts.bound));
 }

@@ -218,7 +218,7 @@ def test_report_is_saved_as_a_page_and_as_rows(tmp_path: Any) -> None:
     assert "stays wide: head" in report.summary() and "2^" in str(report)
     report.save(tmp_path / "scales.html")
     page = (tmp_path / "scales.html").read_text()
-    assert page.count("<tr") == len(report) + 1 and "http" not in page
+    assert "http" not in page and all(row["cast"] in page for row in report.casts())
     report.save(tmp_path / "scales.json")
     assert "f8E5M2" in (tmp_path / "scales.json").read_text()
     with pytest.raises(ValueError, match="neither"):
