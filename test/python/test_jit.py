@@ -195,7 +195,7 @@ def test_health_counts_what_saturates_and_what_is_flushed() -> None:
 
 
 def test_report_comes_with_the_artefact(tmp_path: Any) -> None:
-    run = scalify.jit(step, recipe="fp8")
+    run = scalify.jit(step, recipe="fp8", report="full")
     with pytest.raises(RuntimeError, match="has not been called"):
         run.report()
     x, y = batches(1)[0]
