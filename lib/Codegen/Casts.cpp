@@ -140,11 +140,6 @@ Value scalify::codegen::encodeFloat8(OpBuilder &b, Location loc, Value value,
   return encode(b, loc, value, type, saturate).code;
 }
 
-QuantizeResult scalify::codegen::quantizeFloat8(OpBuilder &b, Location loc,
-                                                Value scaled, Type type) {
-  return encode(b, loc, scaled, type, /*saturate=*/true);
-}
-
 Value scalify::codegen::decodeFloat8(OpBuilder &b, Location loc, Value code,
                                      Type type) {
   Type f32 = like(code, b.getF32Type());
@@ -223,4 +218,41 @@ Value scalify::codegen::toStorage(OpBuilder &b, Location loc, Value value,
   Bits bits{b, loc, value};
   return arith::TruncIOp::create(b, loc, like(value, b.getI16Type()),
                                  bits.shr(bits.of(value), 16));
+}
+
+// F16 and BF16 live in registers as the F32 values that they hold. Rounding
+// first finds what overflows: it gives an infinity.
+static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
+                                 Type type) {
+  Bits bits{b, loc, value};
+  Value word = bits.of(value);
+  Value magnitude = bits.band(word, 0x7fffffff);
+  Value rounded = bits.of(roundTo(b, loc, value, type));
+  Value size = bits.band(rounded, 0x7fffffff);
+  auto compare = [&](arith::CmpIPredicate predicate, Value x, int64_t y) {
+    return arith::CmpIOp::create(b, loc, predicate, x, bits.c(y));
+  };
+  QuantizeResult result;
+  result.saturated = compare(arith::CmpIPredicate::eq, size, kInfinity);
+  result.flushed = arith::AndIOp::create(
+      b, loc, compare(arith::CmpIPredicate::eq, size, 0),
+      compare(arith::CmpIPredicate::ne, magnitude, 0));
+  int64_t largest = type.isF16() ? 0x477fe000 : 0x7f7f0000;
+  Value sign = bits.band(word, 0x80000000);
+  result.code = bits.toFloat(bits.select(
+      result.saturated, bits.bor(bits.c(largest), sign), rounded));
+  return result;
+}
+
+QuantizeResult scalify::codegen::quantizeNarrow(OpBuilder &b, Location loc,
+                                                Value scaled, Type type) {
+  if (type.getIntOrFloatBitWidth() == 16)
+    return quantize16(b, loc, scaled, type);
+  return encode(b, loc, scaled, type, /*saturate=*/true);
+}
+
+Value scalify::codegen::decodeNarrow(OpBuilder &b, Location loc, Value code,
+                                     Type type) {
+  return type.getIntOrFloatBitWidth() == 16 ? code
+                                            : decodeFloat8(b, loc, code, type);
 }

@@ -375,7 +375,7 @@ FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
       return failure();
     unsigned level = std::max(code->level, scale->level);
     OpBuilder &b = at(level);
-    Value wide = decodeFloat8(b, op->getLoc(), code->value,
+    Value wide = decodeNarrow(b, op->getLoc(), code->value,
                               cast.getData().getType().getElementType());
     Value factor = scale->value;
     if (isa<VectorType>(wide.getType()))
@@ -442,7 +442,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   else
     scaled = arith::DivFOp::create(b, loc, x->value, factor);
   QuantizeResult q =
-      quantizeFloat8(b, loc, scaled, op.getResult().getType().getElementType());
+      quantizeNarrow(b, loc, scaled, op.getResult().getType().getElementType());
   if (log)
     return Element{q.code, level};
   CastCounters &counters =

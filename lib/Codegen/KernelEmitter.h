@@ -200,8 +200,11 @@ mlir::Value decodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
 struct QuantizeResult {
   mlir::Value code, saturated, flushed; // the last two are i1
 };
-QuantizeResult quantizeFloat8(mlir::OpBuilder &b, mlir::Location loc,
+/// A saturating cast to FP8, F16 or BF16; the code is what a register holds.
+QuantizeResult quantizeNarrow(mlir::OpBuilder &b, mlir::Location loc,
                               mlir::Value scaled, mlir::Type type);
+mlir::Value decodeNarrow(mlir::OpBuilder &b, mlir::Location loc,
+                         mlir::Value code, mlir::Type type);
 
 /// Kinds of reduction whose lanes can be combined in any order.
 enum class ReduceKind { Add, Mul, Max, Min, And, Or, Xor, General };

@@ -4,32 +4,28 @@
 // two activations under batch dimensions. The head is the linear layer from
 // whose result the loss is reached without another dot. Its gradients are the
 // dots on its weight, and those that meet its input with the same gradient.
+// Among attention's dots, the scores come first; what follows them without a
+// dot between mixes the values; and the gradient of the scores is what follows
+// the gradient of that mix.
 //
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Precision/DotRoles.h"
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace scalify;
 using stablehlo::DotGeneralOp;
 
-StringRef scalify::stringifyDotRole(DotRole role) {
-  switch (role) {
-  case DotRole::Linear:
-    return "linear";
-  case DotRole::Attention:
-    return "attention";
-  case DotRole::Head:
-    return "head";
-  }
-  return "";
+bool scalify::isContraction(Operation *op) {
+  return isa<DotGeneralOp, stablehlo::DotOp, stablehlo::ConvolutionOp>(op);
 }
 
 Value scalify::getDotOperandRoot(Value operand) {
   while (Operation *op = operand.getDefiningOp()) {
-    if (isa<SetScaleOp, stablehlo::ReshapeOp, stablehlo::TransposeOp>(op))
+    if (isa<SetScaleOp, stablehlo::ReshapeOp, stablehlo::TransposeOp,
+            stablehlo::ReverseOp>(op))
       operand = op->getOperand(0);
     else if (isa<stablehlo::OptimizationBarrierOp>(op))
       operand = op->getOperand(cast<OpResult>(operand).getResultNumber());
@@ -109,9 +105,73 @@ bool DotRoles::isHeadGradient(DotGeneralOp dot) const {
          (headInputs.contains(rhs) && headGradients.contains(lhs));
 }
 
-DotRoles::DotRoles(FunctionOpInterface func) {
-  findHeads(func);
+/// Whether the root compares integers with a range: rows of an identity.
+static bool isOneHot(Value root) {
+  while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
+    root = getDotOperandRoot(convert.getOperand());
+  auto compare = root.getDefiningOp<stablehlo::CompareOp>();
+  return compare &&
+         compare.getComparisonDirection() ==
+             stablehlo::ComparisonDirection::EQ &&
+         isa<IntegerType>(getElementTypeOrSelf(compare.getLhs().getType()));
+}
+
+/// A one-hot times a table, and what meets the same one-hot in the backward.
+void DotRoles::findEmbeddings(FunctionOpInterface func) {
+  DenseSet<Value> oneHots;
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
+    Value lhs = getDotOperandRoot(dot.getLhs());
+    Value rhs = getDotOperandRoot(dot.getRhs());
+    Value oneHot = isOneHot(lhs) ? lhs : isOneHot(rhs) ? rhs : Value();
+    if (!oneHot)
+      return;
+    if (isForward(dot) && isWeight(oneHot == lhs ? rhs : lhs))
+      oneHots.insert(oneHot);
+    if (oneHots.contains(oneHot))
+      roles[dot] = DotRole::Embedding;
+  });
+}
+
+/// One walk in order: which values follow a dot of attention without another
+/// dot between.
+void DotRoles::findAttention(FunctionOpInterface func) {
+  DenseSet<Value> following;
+  func.getFunctionBody().walk([&](Operation *op) {
+    auto follows = [&](Value value) { return following.contains(value); };
+    if (!isContraction(op)) {
+      if (llvm::any_of(op->getOperands(), follows))
+        following.insert(op->result_begin(), op->result_end());
+      return;
+    }
+    auto role = roles.find(op);
+    if (role == roles.end() || role->second != DotRole::AttentionQK)
+      return;
+    bool hasGradient = llvm::any_of(op->getOperands(), [](Value operand) {
+      return isGradient(getDotOperandRoot(operand));
+    });
+    bool isLate = llvm::any_of(op->getOperands(), [&](Value operand) {
+      return follows(operand) &&
+             (!hasGradient || isGradient(getDotOperandRoot(operand)));
+    });
+    if (hasGradient)
+      role->second = isLate ? DotRole::AttentionDS : DotRole::AttentionPV;
+    else if (isLate)
+      role->second = DotRole::AttentionPV;
+    following.insert(op->getResult(0));
+  });
+}
+
+DotRoles::DotRoles(FunctionOpInterface func) {
+  findEmbeddings(func);
+  findHeads(func);
+  func.getFunctionBody().walk([&](Operation *op) {
+    auto dot = dyn_cast<DotGeneralOp>(op);
+    if (!dot) {
+      if (isContraction(op))
+        roles[op] = isa<stablehlo::ConvolutionOp>(op) ? DotRole::Convolution
+                                                      : DotRole::Linear;
+      return;
+    }
     if (roles.contains(dot))
       return;
     bool hasWeight = isWeight(getDotOperandRoot(dot.getLhs())) ||
@@ -122,6 +182,7 @@ DotRoles::DotRoles(FunctionOpInterface func) {
       roles[dot] = DotRole::Head;
     else
       roles[dot] =
-          isBatched && !hasWeight ? DotRole::Attention : DotRole::Linear;
+          isBatched && !hasWeight ? DotRole::AttentionQK : DotRole::Linear;
   });
+  findAttention(func);
 }

@@ -3,8 +3,9 @@
 #include "scalify/Precision/Passes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/DotRoles.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -16,13 +17,23 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static LogicalResult checkDot(stablehlo::DotGeneralOp dot, bool casts) {
-  bool lhs = static_cast<bool>(dot.getLhs().getDefiningOp<DequantizeOp>());
-  bool rhs = static_cast<bool>(dot.getRhs().getDefiningOp<DequantizeOp>());
-  if (lhs != rhs)
-    return dot.emitOpError("has one FP8 operand and one wide operand");
+static Type getNarrowFormat(Value operand) {
+  auto dequantize = operand.getDefiningOp<DequantizeOp>();
+  return dequantize ? getElementTypeOrSelf(dequantize.getData().getType())
+                    : Type();
+}
+
+static LogicalResult checkDot(Operation *dot, bool casts) {
+  Type lhs = getNarrowFormat(dot->getOperand(0));
+  Type rhs = getNarrowFormat(dot->getOperand(1));
+  if (!lhs != !rhs)
+    return dot->emitOpError("has one narrow operand and one wide operand");
+  if (lhs && lhs != rhs &&
+      lhs.getIntOrFloatBitWidth() + rhs.getIntOrFloatBitWidth() > 16)
+    return dot->emitOpError("has operands in ")
+           << lhs << " and " << rhs << ", which cannot meet in one dot";
   if (casts && !lhs && !dot->hasAttr(kWideAttr))
-    return dot.emitOpError("is neither on FP8 operands nor marked ")
+    return dot->emitOpError("is neither on narrow operands nor marked ")
            << kWideAttr << " with a reason";
   return success();
 }
@@ -38,8 +49,9 @@ struct ValidatePrecisionPass
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
       if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp>(op))
         return op->emitOpError("is left after quantisation");
-      if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
-        return checkDot(dot, casts);
+      if (isContraction(op) &&
+          isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
+        return checkDot(op, casts);
       if (auto quantize = dyn_cast<QuantizeOp>(op)) {
         auto [it, isNew] = casted.try_emplace(
             {quantize.getValue(), quantize.getType()}, quantize);

@@ -3,6 +3,7 @@
 #ifndef SCALIFY_PRECISION_DOTROLES_H
 #define SCALIFY_PRECISION_DOTROLES_H
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -11,27 +12,18 @@
 
 namespace scalify {
 
-enum class DotRole {
-  /// A weight, its input or its gradient: a linear layer.
-  Linear,
-  /// Two activations under batch dimensions.
-  Attention,
-  /// The last linear layer before the loss, or its gradients.
-  Head,
-};
-
-llvm::StringRef stringifyDotRole(DotRole role);
-
 /// Classifies the dots of a function from its structure: no names are needed.
+/// A linear layer multiplies an argument of the step, its input or its
+/// gradient; attention two activations under batch dimensions.
 class DotRoles {
 public:
   explicit DotRoles(mlir::FunctionOpInterface func);
-  DotRole lookup(stablehlo::DotGeneralOp dot) const {
-    return roles.lookup(dot.getOperation());
-  }
+  DotRole lookup(mlir::Operation *dot) const { return roles.lookup(dot); }
 
 private:
   void findHeads(mlir::FunctionOpInterface func);
+  void findEmbeddings(mlir::FunctionOpInterface func);
+  void findAttention(mlir::FunctionOpInterface func);
   bool isHeadGradient(stablehlo::DotGeneralOp dot) const;
 
   llvm::DenseMap<mlir::Operation *, DotRole> roles;
@@ -39,6 +31,9 @@ private:
   llvm::DenseSet<mlir::Value> headInputs;
   llvm::DenseSet<mlir::Value> headGradients;
 };
+
+/// Whether the op multiplies and sums: a dot or a convolution.
+bool isContraction(mlir::Operation *op);
 
 /// The value behind ops that only move data or mark its scale.
 mlir::Value getDotOperandRoot(mlir::Value operand);

@@ -1,18 +1,21 @@
-//===- Recipe.cpp - Presets, parsing and printing of recipes --------------===//
+//===- Recipe.cpp - Presets and meaning of recipes ------------------------===//
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/DialectImplementation.h"
+#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace scalify;
 
 namespace {
+enum class Width { Float8, F16, BF16 };
+
 struct Preset {
   llvm::StringLiteral name;
   ScaleSource scales;
+  Width width;
   int64_t gradientExponent;
 };
 } // namespace
@@ -20,11 +23,13 @@ struct Preset {
 // `fp8-plain-scaled` is the strong control: plain casts under one constant
 // loss scale of 2^16, which on an easy model ties with propagation.
 static constexpr Preset kPresets[] = {
-    {"none", ScaleSource::None, 0},
-    {"fp8", ScaleSource::Propagated, 0},
-    {"fp8-current", ScaleSource::Current, 0},
-    {"fp8-plain", ScaleSource::Unit, 0},
-    {"fp8-plain-scaled", ScaleSource::Unit, -16},
+    {"none", ScaleSource::None, Width::Float8, 0},
+    {"fp16", ScaleSource::Propagated, Width::F16, 0},
+    {"bf16", ScaleSource::Propagated, Width::BF16, 0},
+    {"fp8", ScaleSource::Propagated, Width::Float8, 0},
+    {"fp8-current", ScaleSource::Current, Width::Float8, 0},
+    {"fp8-plain", ScaleSource::Unit, Width::Float8, 0},
+    {"fp8-plain-scaled", ScaleSource::Unit, Width::Float8, -16},
 };
 
 ArrayRef<StringRef> RecipeAttr::getPresetNames() {
@@ -33,12 +38,36 @@ ArrayRef<StringRef> RecipeAttr::getPresetNames() {
   return names;
 }
 
+static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
+  Type f16 = Float16Type::get(context), bf16 = BFloat16Type::get(context);
+  Type wide = Float32Type::get(context);
+  Type forward = Float8E4M3FNType::get(context);
+  Type gradient = Float8E5M2Type::get(context);
+  RoleFormats roles;
+  StorageFormats storage;
+  if (preset.width == Width::Float8) {
+    // FP8 costs accuracy in these, and they are a small part of the work.
+    for (DotRole role :
+         {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS,
+          DotRole::Head, DotRole::Embedding, DotRole::Convolution})
+      roles[static_cast<unsigned>(role)] = {wide, wide};
+  } else {
+    forward = gradient = preset.width == Width::F16 ? f16 : bf16;
+    storage.saved = forward;
+    // BF16 keeps 8 bits: updates below 2^-9 of a weight would be lost.
+    if (preset.width == Width::F16)
+      storage.masters = storage.moments = f16;
+  }
+  return RecipeAttr::get(context, StringAttr::get(context, preset.name),
+                         preset.scales, forward, gradient, roles,
+                         ArrayRef<FormatOverride>(), storage,
+                         preset.gradientExponent);
+}
+
 RecipeAttr RecipeAttr::getPreset(MLIRContext *context, StringRef name) {
   for (const Preset &preset : kPresets)
     if (preset.name == name)
-      return get(context, StringAttr::get(context, name), preset.scales,
-                 Float8E4M3FNType::get(context), Float8E5M2Type::get(context),
-                 /*attention=*/false, /*head=*/false, preset.gradientExponent);
+      return makePreset(context, preset);
   return {};
 }
 
@@ -48,78 +77,87 @@ RecipeAttr RecipeAttr::of(Operation *module) {
   return getPreset(module->getContext(), "none");
 }
 
-static ParseResult parseBool(AsmParser &parser, bool &value) {
-  StringRef keyword;
-  llvm::SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&keyword))
-    return failure();
-  if (keyword != "true" && keyword != "false")
-    return parser.emitError(loc, "expected 'true' or 'false'");
-  value = keyword == "true";
+static bool isFloat8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+bool RecipeAttr::castsToFloat8() const {
+  auto casts = [&](DotFormats formats) {
+    formats = resolve(formats);
+    return isFloat8(formats.forward) || isFloat8(formats.gradient);
+  };
+  return castsDots() &&
+         (llvm::any_of(getRoles(), casts) ||
+          llvm::any_of(getOverrides(), [&](const FormatOverride &entry) {
+            return casts(entry.formats);
+          }));
+}
+
+/// Two operands of one dot are both FP8 or of one 16-bit format.
+static bool canMeet(Type a, Type b) {
+  return a == b || a.isF32() || b.isF32() || (isFloat8(a) && isFloat8(b));
+}
+
+static LogicalResult
+checkFormats(llvm::function_ref<InFlightDiagnostic()> emitError,
+             const Twine &part, DotFormats formats) {
+  for (Type type : {formats.forward, formats.gradient})
+    if (!isFloat8(type) && !type.isF16() && !type.isBF16() && !type.isF32())
+      return emitError() << "part '" << part << "' of a recipe has the format "
+                         << type
+                         << ": expected f8E4M3FN, f8E5M2, f16, bf16, or f32 "
+                            "for wide";
+  if (!canMeet(formats.forward, formats.gradient))
+    return emitError() << "part '" << part << "' of a recipe has the formats "
+                       << formats.forward << " and " << formats.gradient
+                       << ", which cannot meet in one dot: give two of FP8, or "
+                          "one 16-bit format for both";
   return success();
 }
 
-Attribute RecipeAttr::parse(AsmParser &parser, Type) {
-  std::string name;
-  if (parser.parseLess() || parser.parseString(&name))
-    return {};
-  RecipeAttr base = getPreset(parser.getContext(), name);
-  // A name of the user's own starts from `fp8`.
-  if (!base)
-    base = getPreset(parser.getContext(), "fp8");
-  ScaleSource scales = base.getScales();
-  Type forward = base.getForward(), gradient = base.getGradient();
-  bool attention = base.getAttention(), head = base.getHead();
-  int64_t exponent = base.getGradientExponent();
-  while (succeeded(parser.parseOptionalComma())) {
-    StringRef key, value;
-    llvm::SMLoc loc = parser.getCurrentLocation();
-    if (parser.parseKeyword(&key) || parser.parseEqual())
-      return {};
-    ParseResult parsed = success();
-    if (key == "scales") {
-      parsed = parser.parseKeyword(&value);
-      std::optional<ScaleSource> source = symbolizeScaleSource(value);
-      if (!source)
-        return parser.emitError(loc, "unknown source of scales '")
-                   << value << "': expected none, propagated, current or unit",
-               Attribute();
-      scales = *source;
-    } else if (key == "forward" || key == "gradient") {
-      parsed = parser.parseType(key == "forward" ? forward : gradient);
-    } else if (key == "attention" || key == "head") {
-      parsed = parseBool(parser, key == "head" ? head : attention);
-    } else if (key == "gradient_exponent") {
-      parsed = parser.parseInteger(exponent);
-    } else {
-      return parser.emitError(loc, "unknown part '") << key << "' of a recipe",
-             Attribute();
-    }
-    if (parsed)
-      return {};
-  }
-  if (parser.parseGreater())
-    return {};
-  return get(parser.getContext(), StringAttr::get(parser.getContext(), name),
-             scales, forward, gradient, attention, head, exponent);
+static LogicalResult
+checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError,
+             StringRef part, Type type) {
+  if (!type || isFloat8(type) || type.isF16() || type.isBF16())
+    return success();
+  return emitError() << "part '" << part << "' of a recipe has the format "
+                     << type
+                     << ": expected f8E4M3FN, f8E5M2, f16, bf16 or given";
 }
 
-void RecipeAttr::print(AsmPrinter &printer) const {
-  RecipeAttr base = getPreset(getContext(), getName());
-  if (!base)
-    base = getPreset(getContext(), "fp8");
-  printer << '<' << getName();
-  if (getScales() != base.getScales())
-    printer << ", scales = " << stringifyScaleSource(getScales());
-  if (getForward() != base.getForward())
-    printer << ", forward = " << getForward();
-  if (getGradient() != base.getGradient())
-    printer << ", gradient = " << getGradient();
-  if (getAttention() != base.getAttention())
-    printer << ", attention = " << (getAttention() ? "true" : "false");
-  if (getHead() != base.getHead())
-    printer << ", head = " << (getHead() ? "true" : "false");
-  if (getGradientExponent() != base.getGradientExponent())
-    printer << ", gradient_exponent = " << getGradientExponent();
-  printer << '>';
+LogicalResult
+RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                   StringAttr, ScaleSource, Type forward, Type gradient,
+                   ArrayRef<DotFormats> roles,
+                   ArrayRef<FormatOverride> overrides, StorageFormats storage,
+                   int64_t) {
+  if (roles.size() != std::tuple_size_v<RoleFormats>)
+    return emitError() << "a recipe has " << std::tuple_size_v<RoleFormats>
+                       << " roles, got " << roles.size();
+  if (failed(checkFormats(emitError, "forward, gradient", {forward, gradient})))
+    return failure();
+  auto resolve = [&](DotFormats formats) -> DotFormats {
+    return {formats.forward ? formats.forward : forward,
+            formats.gradient ? formats.gradient : gradient};
+  };
+  for (auto [index, formats] : llvm::enumerate(roles))
+    if (failed(checkFormats(emitError,
+                            stringifyDotRole(static_cast<DotRole>(index)),
+                            resolve(formats))))
+      return failure();
+  for (const FormatOverride &entry : overrides) {
+    std::string error;
+    if (!llvm::Regex(entry.pattern.getValue()).isValid(error))
+      return emitError() << "part 'where' of a recipe has the pattern '"
+                         << entry.pattern.getValue()
+                         << "', which is no regular expression: " << error;
+    if (failed(checkFormats(emitError,
+                            "where \"" + entry.pattern.getValue() + "\"",
+                            resolve(entry.formats))))
+      return failure();
+  }
+  return success(
+      succeeded(checkStorage(emitError, "masters", storage.masters)) &&
+      succeeded(checkStorage(emitError, "moments", storage.moments)) &&
+      succeeded(checkStorage(emitError, "saved", storage.saved)));
 }

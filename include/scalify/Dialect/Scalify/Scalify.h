@@ -3,6 +3,7 @@
 #ifndef SCALIFY_DIALECT_SCALIFY_SCALIFY_H
 #define SCALIFY_DIALECT_SCALIFY_SCALIFY_H
 
+#include "scalify/Dialect/Scalify/RecipeFormats.h"
 #include "scalify/Dialect/Scalify/ScaleFacts.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -27,26 +27,56 @@ def Scalify_StatisticAttr
   let assemblyFormat = "$value";
 }
 
+def Scalify_DotRole : I32EnumAttr<"DotRole",
+    "the part of a model that a dot or convolution belongs to", [
+      I32EnumAttrCase<"Linear", 0, "linear">,
+      I32EnumAttrCase<"AttentionQK", 1, "attention_qk">,
+      I32EnumAttrCase<"AttentionPV", 2, "attention_pv">,
+      I32EnumAttrCase<"AttentionDS", 3, "attention_ds">,
+      I32EnumAttrCase<"Head", 4, "head">,
+      I32EnumAttrCase<"Embedding", 5, "embedding">,
+      I32EnumAttrCase<"Convolution", 6, "convolution">]> {
+  let cppNamespace = "::scalify";
+}
+
 def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
   let mnemonic = "recipe";
   let summary = "what is cast to which format, and where its scale comes from";
   let description = [{
     A recipe is an attribute of the module, so that a test can show it and a
     user can write one. A preset's name stands for all its parts; parts that
-    follow override it:
+    follow override it, and only they are printed:
 
     ```mlir
     module attributes {scalify.recipe = #scalify.recipe<"fp8">} {}
     module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {}
+    module attributes {scalify.recipe = #scalify.recipe<"fp8",
+        attention_qk = f8E4M3FN, attention_pv = bf16, moments = f16,
+        where = {"layer0/" = wide, "params\\['router'\\]" = bf16}>} {}
     ```
+
+    A name that is no preset starts from `fp8`.
 
     - `scales`: `none` (nothing is cast), `propagated` (the scale that the
       rules gave), `current` (power of two from the operand's amax, measured in
       the step), `unit` (a plain cast).
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
-      made the operand.
-    - `attention`, `head`: whether dots between two activations, and the last
-      linear layer before the loss, are cast as well.
+      made the operand: f8E4M3FN, f8E5M2, f16, bf16.
+    - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
+      and its two gradients), `attention_ds` (the two dots on the gradient of
+      the scores), `attention` (all three), `head` (the last linear layer
+      before the loss), `embedding` (a one-hot times a table), `convolution`:
+      the formats of these. `true`: the recipe's own; `false` or `wide`: not
+      cast; a type: for all operands; `[a, b]`: forward and gradient. An f32
+      operand keeps its dots wide.
+    - `where`: exceptions, the first match counts. A key is a regular
+      expression that is searched in the name of the dot's weight and in the
+      dot's location.
+    - `masters`, `moments` (`state`: both): parameters and the optimizer's
+      moments are stored in this format, with their scale; `given`: as the
+      program has them.
+    - `saved`: the format of what the backward keeps of the forward beside the
+      operands of dots; `given`: as computed.
     - `gradient_exponent`: the log2 of the scale of every gradient operand
       under `unit`: -16 plays the part of one constant loss scale 2^16.
   }];
@@ -55,10 +85,12 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     EnumParameter<Scalify_ScaleSource>:$scales,
     "::mlir::Type":$forward,
     "::mlir::Type":$gradient,
-    "bool":$attention,
-    "bool":$head,
+    ArrayRefParameter<"::scalify::DotFormats">:$roles,
+    ArrayRefParameter<"::scalify::FormatOverride">:$overrides,
+    "::scalify::StorageFormats":$storage,
     "int64_t":$gradientExponent);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// The preset of that name, or null if there is none.
     static RecipeAttr getPreset(::mlir::MLIRContext *context,
@@ -68,6 +100,16 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     /// The recipe of a module; `none` where it carries none.
     static RecipeAttr of(::mlir::Operation *module);
     bool castsDots() const { return getScales() != ScaleSource::None; }
+    /// Whether any dot is cast to FP8.
+    bool castsToFloat8() const;
+    /// The formats of a role, with nothing left to the recipe's own.
+    DotFormats getFormats(DotRole role) const {
+      return resolve(getRoles()[static_cast<unsigned>(role)]);
+    }
+    DotFormats resolve(DotFormats formats) const {
+      return {formats.forward ? formats.forward : getForward(),
+              formats.gradient ? formats.gradient : getGradient()};
+    }
   }];
 }
 

@@ -13,7 +13,7 @@ class Scalify_Op<string mnemonic, list<Trait> traits = []>
 
 def Scalify_FloatTensor : RankedTensorOf<[AnyFloat]>;
 def Scalify_WideTensor : RankedTensorOf<[F32, F16, BF16]>;
-def Scalify_Float8Tensor : RankedTensorOf<[F8E4M3FN, F8E5M2]>;
+def Scalify_NarrowTensor : RankedTensorOf<[F8E4M3FN, F8E5M2, F16, BF16]>;
 def Scalify_Scale : RankedTensorOf<[F32]>;
 def Scalify_ScalarScale
     : Type<0DTensorOf<[F32]>.predicate, "rank-0 tensor of f32",
@@ -115,7 +115,7 @@ def DynamicRescaleOp : Scalify_Op<"dynamic_rescale",
 }
 
 def QuantizeOp : Scalify_Op<"quantize"> {
-  let summary = "casts value / scale to FP8: nearest even, saturating, counted";
+  let summary = "casts value / scale to a narrow format: nearest even, saturating, counted";
   let description = [{
     The result stands for `result * scale`. Rounding is to nearest, ties to
     even; magnitudes beyond the format's largest finite value saturate, also
@@ -130,7 +130,7 @@ def QuantizeOp : Scalify_Op<"quantize"> {
   }];
   let arguments = (ins Scalify_WideTensor:$value, Scalify_ScalarScale:$scale,
                        OptionalAttr<StrAttr>:$cast);
-  let results = (outs Scalify_Float8Tensor:$result);
+  let results = (outs Scalify_NarrowTensor:$result);
   let assemblyFormat = [{
     $value `,` $scale attr-dict `:` type($value) `->` type($result)
   }];
@@ -138,7 +138,7 @@ def QuantizeOp : Scalify_Op<"quantize"> {
 }
 
 def DequantizeOp : Scalify_Op<"dequantize"> {
-  let summary = "the wide value data * scale of FP8 data";
+  let summary = "the wide value data * scale of narrow data";
   let description = [{
     Exact for powers of two.
 
@@ -146,7 +146,7 @@ def DequantizeOp : Scalify_Op<"dequantize"> {
     %y = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Scalify_Float8Tensor:$data, Scalify_ScalarScale:$scale);
+  let arguments = (ins Scalify_NarrowTensor:$data, Scalify_ScalarScale:$scale);
   let results = (outs Scalify_WideTensor:$result);
   let assemblyFormat = [{
     $data `,` $scale attr-dict `:` type($data) `->` type($result)

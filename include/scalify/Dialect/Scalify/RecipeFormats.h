@@ -1,0 +1,68 @@
+//===- RecipeFormats.h - The parts of a recipe ------------------*- C++ -*-===//
+//
+// What the recipe attribute is made of: formats of operands by the part of a
+// model that a dot belongs to, exceptions by name, and formats of state.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_DIALECT_SCALIFY_RECIPEFORMATS_H
+#define SCALIFY_DIALECT_SCALIFY_RECIPEFORMATS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/Hashing.h"
+
+#include <array>
+
+namespace scalify {
+
+/// The formats of a dot's operands, by the phase that made the operand. Null
+/// stands for the recipe's own `forward` and `gradient`; f32 keeps an operand,
+/// and with it the dot, wide.
+struct DotFormats {
+  mlir::Type forward, gradient;
+
+  bool operator==(const DotFormats &other) const {
+    return forward == other.forward && gradient == other.gradient;
+  }
+  bool operator!=(const DotFormats &other) const { return !(*this == other); }
+};
+
+inline llvm::hash_code hash_value(const DotFormats &formats) {
+  return llvm::hash_combine(formats.forward, formats.gradient);
+}
+
+/// One part per role of a dot, in the order of DotRole.
+using RoleFormats = std::array<DotFormats, 7>;
+
+/// An exception for the dots whose name matches a regular expression.
+struct FormatOverride {
+  mlir::StringAttr pattern;
+  DotFormats formats;
+
+  bool operator==(const FormatOverride &other) const {
+    return pattern == other.pattern && formats == other.formats;
+  }
+};
+
+inline llvm::hash_code hash_value(const FormatOverride &entry) {
+  return llvm::hash_combine(entry.pattern, entry.formats);
+}
+
+/// Formats of what outlives a step or a phase; null: as the program has it.
+struct StorageFormats {
+  mlir::Type masters, moments, saved;
+
+  bool operator==(const StorageFormats &other) const {
+    return masters == other.masters && moments == other.moments &&
+           saved == other.saved;
+  }
+};
+
+inline llvm::hash_code hash_value(const StorageFormats &formats) {
+  return llvm::hash_combine(formats.masters, formats.moments, formats.saved);
+}
+
+} // namespace scalify
+
+#endif // SCALIFY_DIALECT_SCALIFY_RECIPEFORMATS_H

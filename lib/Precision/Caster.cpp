@@ -1,0 +1,124 @@
+//===- Caster.cpp - Casts of values, once each ----------------------------===//
+
+#include "Caster.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/MeasuredScale.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+Value Caster::makeConstant(float value) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&block);
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  return stablehlo::ConstantOp::create(
+      builder, builder.getUnknownLoc(),
+      mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+}
+
+Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
+  switch (recipe.getScales()) {
+  case ScaleSource::Propagated:
+    return hint.scale;
+  case ScaleSource::Current:
+    return buildAmaxScale(builder, root.getLoc(), root, format);
+  case ScaleSource::Unit:
+  case ScaleSource::None:
+    break;
+  }
+  int exponent =
+      isGradient(root) ? static_cast<int>(recipe.getGradientExponent()) : 0;
+  return makeConstant(std::ldexp(1.0f, exponent));
+}
+
+static std::string describe(Value root, unsigned number) {
+  std::string text = "c" + std::to_string(number) + ": ";
+  if (auto arg = dyn_cast<BlockArgument>(root)) {
+    auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
+    auto name =
+        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
+    return text +
+           (name ? name.str() : "arg" + std::to_string(arg.getArgNumber()));
+  }
+  return text + root.getDefiningOp()->getName().stripDialect().str();
+}
+
+Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
+  Cast &cast = casts[{root, format}];
+  if (cast.data)
+    return cast;
+  builder.setInsertionPointAfterValue(root);
+  Value scale = makeScale(root, hint, format);
+  // A scale that is made before the value, as constants are, needs no move;
+  // one made after it sets the place of the cast.
+  if (Operation *def = scale.getDefiningOp())
+    if (def->getBlock() == root.getParentBlock() &&
+        !def->isBeforeInBlock(&*builder.getInsertionPoint()))
+      builder.setInsertionPointAfter(def);
+  auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
+  auto quantize =
+      QuantizeOp::create(builder, root.getLoc(), type, root, scale,
+                         builder.getStringAttr(describe(root, numCasts++)));
+  quantize->setAttr(kRuleAttr, hint.rule ? hint.rule
+                                         : builder.getStringAttr("argument"));
+  if (Operation *def = root.getDefiningOp())
+    if (Attribute phase = def->getAttr(kPhaseAttr))
+      quantize->setAttr(kPhaseAttr, phase);
+  if (!quantize->hasAttr(kPhaseAttr))
+    quantize->setAttr(kPhaseAttr, builder.getStringAttr("forward"));
+  cast = {quantize, scale};
+  return cast;
+}
+
+/// Replays the moves from `root` to `operand` on `data`.
+Value Caster::move(Value operand, Value root, Value data) {
+  if (operand == root)
+    return data;
+  Operation *op = operand.getDefiningOp();
+  if (auto hint = dyn_cast<SetScaleOp>(op))
+    return move(hint.getValue(), root, data);
+  if (isa<stablehlo::OptimizationBarrierOp>(op))
+    return move(op->getOperand(mlir::cast<OpResult>(operand).getResultNumber()),
+                root, data);
+  Value &entry = moved[{operand, data}];
+  if (entry)
+    return entry;
+  Value source = move(op->getOperand(0), root, data);
+  builder.setInsertionPointAfter(op);
+  if (Operation *def = source.getDefiningOp())
+    if (def->getBlock() == op->getBlock() && op->isBeforeInBlock(def))
+      builder.setInsertionPointAfter(def);
+  IRMapping mapping;
+  mapping.map(op->getOperand(0), source);
+  Operation *clone = builder.clone(*op, mapping);
+  auto element = mlir::cast<ShapedType>(data.getType()).getElementType();
+  Value result = clone->getResult(0);
+  result.setType(mlir::cast<RankedTensorType>(result.getType()).clone(element));
+  clone->removeAttr(kScaleAttr);
+  clone->removeAttr(kRuleAttr);
+  // The recursion may have moved the entry.
+  return moved[{operand, data}] = result;
+}
+
+Value Caster::cast(Value operand, ScaleHint hint, Type format) {
+  Value root = getDotOperandRoot(operand);
+  Cast cast = castRoot(root, hint, mlir::cast<FloatType>(format));
+  Value data = move(operand, root, cast.data);
+  Value &entry = wide[{data, operand.getType()}];
+  if (!entry) {
+    builder.setInsertionPointAfterValue(data);
+    auto dequantize = DequantizeOp::create(
+        builder, operand.getLoc(), operand.getType(), data, cast.scale);
+    if (Operation *def = data.getDefiningOp())
+      if (Attribute phase = def->getAttr(kPhaseAttr))
+        dequantize->setAttr(kPhaseAttr, phase);
+    entry = dequantize;
+  }
+  return entry;
+}

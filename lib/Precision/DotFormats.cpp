@@ -1,0 +1,146 @@
+//===- DotFormats.cpp - The formats that a recipe gives a dot -------------===//
+//
+// A dot takes the formats of its role, unless an exception matches the name of
+// its weight or its location. The gradient of a weight has no such operand:
+// it is the dot of the weight's input with what multiplies the weight in the
+// backward.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DotFormats.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static Value getArgument(Value root) {
+  while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
+    root = getDotOperandRoot(convert.getOperand());
+  return isa<BlockArgument>(root) ? root : Value();
+}
+
+void DotFormatChooser::findWeights(FunctionOpInterface func) {
+  DenseMap<Value, SmallVector<Value>> inputs, gradients;
+  SmallVector<Operation *> rest;
+  func.getFunctionBody().walk([&](Operation *op) {
+    if (!isContraction(op))
+      return;
+    Value lhs = getDotOperandRoot(op->getOperand(0));
+    Value rhs = getDotOperandRoot(op->getOperand(1));
+    Value left = getArgument(lhs), right = getArgument(rhs);
+    if (!left == !right) {
+      rest.push_back(op);
+      return;
+    }
+    Value weight = left ? left : right, other = left ? rhs : lhs;
+    weights[op] = weight;
+    (isGradient(other) ? gradients[other] : inputs[weight]).push_back(
+        isGradient(other) ? weight : other);
+  });
+  for (Operation *op : rest) {
+    Value lhs = getDotOperandRoot(op->getOperand(0));
+    Value rhs = getDotOperandRoot(op->getOperand(1));
+    for (auto [gradient, input] : {std::pair(lhs, rhs), std::pair(rhs, lhs)}) {
+      auto it = gradients.find(gradient);
+      if (it == gradients.end())
+        continue;
+      for (Value weight : it->second)
+        if (llvm::is_contained(inputs.lookup(weight), input))
+          weights[op] = weight;
+    }
+  }
+}
+
+/// The names in a location, as JAX nests them.
+static void appendNames(Location loc, std::string &text) {
+  loc->walk([&](Location part) {
+    if (auto name = dyn_cast<NameLoc>(part))
+      text += name.getName().str() + "\n";
+    return WalkResult::advance();
+  });
+}
+
+static std::string getArgumentName(Value value) {
+  auto arg = cast<BlockArgument>(value);
+  auto func = dyn_cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
+  if (!func)
+    return "";
+  auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
+  return name ? name.str() : "arg" + std::to_string(arg.getArgNumber());
+}
+
+static StringRef describeRole(DotRole role) {
+  switch (role) {
+  case DotRole::Linear:
+    return "a linear layer";
+  case DotRole::AttentionQK:
+    return "two activations";
+  case DotRole::AttentionPV:
+    return "two activations that mix values, or a gradient of it";
+  case DotRole::AttentionDS:
+    return "the gradient of scores";
+  case DotRole::Head:
+    return "the last linear layer before the loss";
+  case DotRole::Embedding:
+    return "a one-hot times a table";
+  case DotRole::Convolution:
+    return "a convolution";
+  }
+  return "";
+}
+
+DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
+  DotRole role = roles.lookup(dot);
+  std::string names;
+  if (!recipe.getOverrides().empty()) {
+    appendNames(dot->getLoc(), names);
+    if (Value weight = weights.lookup(dot))
+      names += getArgumentName(weight);
+  }
+  for (const FormatOverride &entry : recipe.getOverrides())
+    if (llvm::Regex(entry.pattern.getValue(), llvm::Regex::Newline)
+            .match(names))
+      return {recipe.resolve(entry.formats),
+              "where \"" + entry.pattern.str() + "\"", role};
+  return {recipe.getFormats(role), stringifyDotRole(role).str(), role};
+}
+
+DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func)
+    : recipe(recipe), roles(func) {
+  if (!recipe.getOverrides().empty())
+    findWeights(func);
+  func.getFunctionBody().walk([&](Operation *op) {
+    if (isContraction(op))
+      choices[op] = choose(op);
+  });
+}
+
+Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
+  DotFormats formats = choices.find(dot)->second.formats;
+  return isGradient(getDotOperandRoot(operand)) ? formats.gradient
+                                                : formats.forward;
+}
+
+std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
+  const Choice &choice = choices.find(dot)->second;
+  bool isByName = !recipe.getOverrides().empty() &&
+                  StringRef(choice.part).starts_with("where");
+  std::string prefix =
+      (isByName ? "name" : stringifyDotRole(choice.role)).str() + ": ";
+  for (Value operand : dot->getOperands()) {
+    Type type = getElementTypeOrSelf(operand.getType());
+    if (!type.isF32() && !type.isF16() && !type.isBF16()) {
+      std::string text;
+      llvm::raw_string_ostream(text) << "type: an operand is " << type;
+      return text;
+    }
+    if (!getOperandFormat(dot, operand).isF32())
+      continue;
+    bool isWide = choice.formats.forward == choice.formats.gradient;
+    return prefix + describeRole(choice.role).str() + " (recipe: " +
+           choice.part + (isWide ? " = false)" : " has an f32 operand)");
+  }
+  return "";
+}

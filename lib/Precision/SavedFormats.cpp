@@ -1,0 +1,115 @@
+//===- SavedFormats.cpp - What the backward keeps of the forward ----------===//
+//
+// Operands of dots are narrow by then. Of the rest, values of the forward that
+// ops of the backward read are cast once, and the backward reads them back.
+// Statistics (what a reduction leaves, and what follows from it alone) stay,
+// and so do values that are compared: a maximum must equal itself.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StorageFormats.h"
+
+#include "scalify/Precision/DotRoles.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+static StringRef getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : StringRef("forward");
+}
+
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+namespace {
+class SavedValues {
+public:
+  SavedValues(func::FuncOp func, Caster &caster, Type format)
+      : block(func.getBody().front()), caster(caster), format(format) {}
+  void run();
+
+private:
+  bool isStatistic(Operation &op) const;
+  bool mayCast(Value value) const;
+  void castUses(Value value);
+
+  Block &block;
+  Caster &caster;
+  Type format;
+  DenseSet<Value> statistics;
+};
+} // namespace
+
+/// Also what has no floating-point operand: tables, masks, one-hots.
+bool SavedValues::isStatistic(Operation &op) const {
+  if (isa<stablehlo::ReduceOp>(op))
+    return true;
+  return llvm::all_of(op.getOperands(), [&](Value operand) {
+    return !isFloat(operand) || statistics.contains(operand) ||
+           cast<ShapedType>(operand.getType()).getRank() == 0;
+  });
+}
+
+bool SavedValues::mayCast(Value value) const {
+  Operation *root = getDotOperandRoot(value).getDefiningOp();
+  if (!root || !root->hasAttr(kScaleAttr) || statistics.contains(value) ||
+      isa<DequantizeOp>(root) || root->getNumResults() != 1 ||
+      getPhase(root) != "forward" ||
+      !getElementTypeOrSelf(value.getType()).isF32())
+    return false;
+  return llvm::none_of(value.getUsers(), [](Operation *user) {
+    return isa<stablehlo::CompareOp>(user);
+  });
+}
+
+void SavedValues::castUses(Value value) {
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = block.findAncestorOpInBlock(*use.getOwner());
+    if (user == use.getOwner() && getPhase(user) != "forward" &&
+        !isa<QuantizeOp, stablehlo::OptimizationBarrierOp>(user) &&
+        !user->hasTrait<OpTrait::IsTerminator>())
+      uses.push_back(&use);
+  }
+  if (uses.empty() || !mayCast(value))
+    return;
+  Operation *root = getDotOperandRoot(value).getDefiningOp();
+  int64_t exponent = root->getAttrOfType<IntegerAttr>(kScaleAttr).getInt();
+  ScaleHint hint{
+      caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
+      root->getAttrOfType<StringAttr>(kRuleAttr)};
+  Value wide = caster.cast(value, hint, format);
+  for (OpOperand *use : uses)
+    use->set(wide);
+}
+
+void SavedValues::run() {
+  SmallVector<Value> values;
+  for (Operation &op : block.without_terminator()) {
+    if (getPhase(&op) != "forward")
+      continue;
+    bool isStatistics = isStatistic(op);
+    for (Value result : op.getResults()) {
+      if (!isFloat(result))
+        continue;
+      if (isStatistics)
+        statistics.insert(result);
+      else
+        values.push_back(result);
+    }
+  }
+  for (Value value : values)
+    castUses(value);
+}
+
+void scalify::castSavedValues(func::FuncOp func, RecipeAttr recipe,
+                              Caster &caster) {
+  if (Type format = recipe.getStorage().saved)
+    SavedValues(func, caster, format).run();
+}

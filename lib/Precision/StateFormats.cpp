@@ -1,0 +1,177 @@
+//===- StateFormats.cpp - Parameters and moments in narrow formats --------===//
+//
+// What the step writes into a donated parameter or moment goes through the
+// recipe's format on its way out, rounded to nearest; the argument's type
+// stays. What comes in is then a value of that format already.
+//
+// A second moment is stored as its square root, which halves its range in
+// binades, and zero is kept for zero: a flushed second moment under a first
+// moment that is not flushed would divide by eps alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StorageFormats.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/APFloat.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+static int64_t getSmallestExponent(FloatType format) {
+  return llvm::ilogb(APFloat::getSmallest(format.getFloatSemantics()));
+}
+
+/// One number for the whole tensor.
+static bool isScalar(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<stablehlo::ConstantOp>(op)) {
+      auto splat = dyn_cast<SplatElementsAttr>(
+          cast<stablehlo::ConstantOp>(op).getValue());
+      return static_cast<bool>(splat);
+    }
+    if (!isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
+             stablehlo::ConvertOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return cast<ShapedType>(value.getType()).getRank() == 0;
+}
+
+/// Whether the step takes the value's root, perhaps corrected by a scalar and
+/// kept from zero by one.
+static bool reachesRoot(Value value, int depth = 8) {
+  return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(user))
+      return true;
+    if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user))
+      return reachesRoot(user->getResult(0), depth - 1);
+    if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::MaxOp,
+             stablehlo::DivOp>(user))
+      return false;
+    Value other = user->getOperand(user->getOperand(0) == value ? 1 : 0);
+    if (isa<stablehlo::DivOp>(user) && user->getOperand(0) != value)
+      return false;
+    return other != value && isScalar(other) &&
+           reachesRoot(user->getResult(0), depth - 1);
+  });
+}
+
+namespace {
+class StateCaster {
+public:
+  StateCaster(func::FuncOp func, RecipeAttr recipe, Caster &caster)
+      : func(func), recipe(recipe), caster(caster),
+        terminator(func.getBody().front().getTerminator()),
+        builder(terminator) {}
+  void run();
+
+private:
+  Type getFormat(unsigned index);
+  std::optional<int64_t> getExponent(unsigned index, Value written);
+  Value castSecondMoment(Value written, int64_t exponent, FloatType format);
+  Value spread(float value, Value like);
+  template <typename Op> Value create(ValueRange operands);
+
+  func::FuncOp func;
+  RecipeAttr recipe;
+  Caster &caster;
+  Operation *terminator;
+  OpBuilder builder;
+};
+} // namespace
+
+/// Null where the state stays as the program has it.
+Type StateCaster::getFormat(unsigned index) {
+  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+  auto type = cast<ShapedType>(func.getArgument(index).getType());
+  if (!role || !type.getElementType().isF32() || type.getRank() == 0)
+    return {};
+  if (role.getValue() == "param" || role.getValue() == "master")
+    return recipe.getStorage().masters;
+  return role.getValue() == "moment" ? recipe.getStorage().moments : Type();
+}
+
+/// A parameter keeps the scale that it was declared with; a moment takes that
+/// of what is written.
+std::optional<int64_t> StateCaster::getExponent(unsigned index,
+                                                Value written) {
+  auto declared = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
+  if (declared && declared.getInt() != kZeroScale)
+    return declared.getInt();
+  Operation *def = written.getDefiningOp();
+  auto found = def ? def->getAttrOfType<IntegerAttr>(kScaleAttr) : nullptr;
+  return found ? std::optional(found.getInt()) : std::nullopt;
+}
+
+template <typename Op>
+Value StateCaster::create(ValueRange operands) {
+  auto op = Op::create(builder, terminator->getLoc(),
+                       operands.front().getType(), operands);
+  op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+  return op->getResult(0);
+}
+
+Value StateCaster::spread(float value, Value like) {
+  return stablehlo::BroadcastInDimOp::create(
+      builder, terminator->getLoc(), like.getType(),
+      caster.makeConstant(value), ArrayRef<int64_t>{});
+}
+
+Value StateCaster::castSecondMoment(Value written, int64_t exponent,
+                                    FloatType format) {
+  // Rounded down, so that the root's scale is an integer power of two.
+  auto half = static_cast<int>(exponent >= 0 ? exponent / 2
+                                             : -((1 - exponent) / 2));
+  Value root = create<stablehlo::SqrtOp>({written});
+  Value smallest = spread(
+      std::ldexp(1.0f, half + static_cast<int>(getSmallestExponent(format))),
+      written);
+  Value sign = create<stablehlo::SignOp>({written});
+  Value least = create<stablehlo::MulOp>({sign, smallest});
+  root = create<stablehlo::MaxOp>({root, least});
+  Value stored = caster.cast(
+      root,
+      {caster.makeConstant(std::ldexp(1.0f, half)),
+       builder.getStringAttr("state: the root of the second moment")},
+      format);
+  return create<stablehlo::MulOp>({stored, stored});
+}
+
+void StateCaster::run() {
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
+    Type format = getFormat(i);
+    if (!alias || !format ||
+        alias.getInt() >= terminator->getNumOperands())
+      continue;
+    OpOperand &result = terminator->getOpOperand(alias.getInt());
+    Value written = result.get();
+    if (isa<BlockArgument>(written))
+      continue;
+    std::optional<int64_t> exponent = getExponent(i, written);
+    if (!exponent)
+      continue;
+    builder.setInsertionPoint(terminator);
+    auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
+    if (role.getValue() == "moment" && reachesRoot(written)) {
+      result.set(
+          castSecondMoment(written, *exponent, cast<FloatType>(format)));
+      continue;
+    }
+    Value scale =
+        caster.makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
+    result.set(caster.cast(
+        written, {scale, builder.getStringAttr("state: written by the step")},
+        format));
+  }
+}
+
+void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster) {
+  if (recipe.getStorage().masters || recipe.getStorage().moments)
+    StateCaster(func, recipe, caster).run();
+}

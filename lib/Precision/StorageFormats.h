@@ -1,0 +1,22 @@
+//===- StorageFormats.h - Formats of saved values and of state --*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_PRECISION_STORAGEFORMATS_H
+#define SCALIFY_LIB_PRECISION_STORAGEFORMATS_H
+
+#include "Caster.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace scalify {
+
+/// What the backward reads of the forward, other than operands of dots and
+/// statistics, it reads from the recipe's `saved` format.
+void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
+                     Caster &caster);
+
+/// New parameters and moments leave the step through the recipe's formats.
+void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_STORAGEFORMATS_H
