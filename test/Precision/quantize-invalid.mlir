@@ -1,7 +1,7 @@
 // RUN: not scalify-opt %s --scalify-quantize=recipe=fp9 2>&1 | FileCheck %s --check-prefix=RECIPE
 // RUN: not scalify-opt %s --scalify-quantize="recipe=fp8 strict" 2>&1 | FileCheck %s --check-prefix=STRICT
 
-// RECIPE: error: unknown recipe 'fp9': expected one of none, fp8, fp8-current
+// RECIPE: error: unknown recipe 'fp9': expected one of none, fp16, bf16, fp8, fp8-current
 // STRICT: quantize-invalid.mlir:[[#@LINE+2]]:{{.*}} error: 'stablehlo.dot_general' op stays wide under a strict recipe: scale: an operand has none (run scalify-propagate and scalify-fold first)
 func.func @unscaled(%x: tensor<4x64xf32>, %w: tensor<64x8xf32>, %v: tensor<8x2xf32>) -> tensor<4x2xf32> {
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>

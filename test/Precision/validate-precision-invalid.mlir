@@ -10,7 +10,7 @@ func.func @hint(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
 
 func.func @half(%q: tensor<4x8xf8E4M3FN>, %w: tensor<8x2xf32>, %s: tensor<f32>) -> tensor<4x2xf32> {
   %a = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
-  // expected-error @+1 {{has one FP8 operand and one wide operand}}
+  // expected-error @+1 {{has one narrow operand and one wide operand}}
   %y = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   return %y : tensor<4x2xf32>
 }
@@ -19,7 +19,7 @@ func.func @half(%q: tensor<4x8xf8E4M3FN>, %w: tensor<8x2xf32>, %s: tensor<f32>) 
 
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @unmarked(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> tensor<4x2xf32> {
-    // expected-error @+1 {{is neither on FP8 operands nor marked scalify.wide with a reason}}
+    // expected-error @+1 {{is neither on narrow operands nor marked scalify.wide with a reason}}
     %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
     return %y : tensor<4x2xf32>
   }

@@ -24,10 +24,9 @@ func.func @casts(%x: tensor<8xf32>, %s: tensor<f32>, %t: tensor<f32>) -> tensor<
   %3 = scalify.quantize %2, %u {cast = "c0"} : tensor<8xf32> -> tensor<8xf8E5M2>
   // CHECK: scalify.dequantize %{{.*}}, %{{.*}} : tensor<8xf8E5M2> -> tensor<8xf32>
   %4 = scalify.dequantize %3, %u : tensor<8xf8E5M2> -> tensor<8xf32>
-  return %4 : tensor<8xf32>
+  // CHECK: scalify.quantize %{{.*}}, %{{.*}} : tensor<8xf32> -> tensor<8xf16>
+  %5 = scalify.quantize %4, %u : tensor<8xf32> -> tensor<8xf16>
+  // CHECK: scalify.dequantize %{{.*}}, %{{.*}} : tensor<8xf16> -> tensor<8xf32>
+  %6 = scalify.dequantize %5, %u : tensor<8xf16> -> tensor<8xf32>
+  return %6 : tensor<8xf32>
 }
-
-// CHECK: module @overridden attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>}
-module @overridden attributes {scalify.recipe = #scalify.recipe<"fp8", scales = propagated, head = true>} {}
-// CHECK: module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = current, forward = f8E5M2>}
-module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = current, forward = f8E5M2>} {}

@@ -1,0 +1,44 @@
+// RUN: scalify-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{unknown source of scales 'sometimes': expected none, propagated, current or unit}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", scales = sometimes>} {}
+
+// -----
+
+// expected-error @+1 {{unknown part 'colour' of a recipe}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", colour = true>} {}
+
+// -----
+
+// expected-error @+1 {{part 'head' of a recipe has the format 'i8': expected f8E4M3FN, f8E5M2, f16, bf16, or f32 for wide}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", head = i8>} {}
+
+// -----
+
+// expected-error @+1 {{part 'attention_qk' of a recipe has the formats 'f8E4M3FN' and 'bf16', which cannot meet in one dot: give two of FP8, or one 16-bit format for both}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = [f8E4M3FN, bf16]>} {}
+
+// -----
+
+// expected-error @+1 {{part 'forward, gradient' of a recipe has the formats 'f16' and 'f8E5M2', which cannot meet}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", forward = f16>} {}
+
+// -----
+
+// expected-error @+1 {{part 'where' of a recipe has the pattern 'layer[', which is no regular expression}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer[" = wide}>} {}
+
+// -----
+
+// expected-error @+1 {{part 'where "x"' of a recipe has the formats 'f16' and 'bf16', which cannot meet}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"x" = [f16, bf16]}>} {}
+
+// -----
+
+// expected-error @+1 {{part 'moments' of a recipe has the format 'i32': expected f8E4M3FN, f8E5M2, f16, bf16 or given}}
+module attributes {scalify.recipe = #scalify.recipe<"fp16", moments = i32>} {}
+
+// -----
+
+// expected-error @+1 {{expected 'true', 'false', 'wide', a type or '[forward, gradient]'}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", head = 3>} {}

@@ -1,0 +1,19 @@
+// RUN: scalify-opt %s | scalify-opt | FileCheck %s
+
+// Only what differs from the preset is printed.
+// CHECK: module @preset attributes {scalify.recipe = #scalify.recipe<"fp16">}
+module @preset attributes {scalify.recipe = #scalify.recipe<"fp16", head = true, state = f16>} {}
+// CHECK: module @overridden attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>}
+module @overridden attributes {scalify.recipe = #scalify.recipe<"fp8", scales = propagated, head = true>} {}
+// CHECK: module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = current, forward = f8E5M2>}
+module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = current, forward = f8E5M2>} {}
+// CHECK: module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention = bf16>}
+module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = bf16, attention_pv = bf16, attention_ds = bf16>} {}
+// CHECK: module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", linear = [f8E4M3FN, f32], attention_qk = true, attention_pv = f16, convolution = f8E5M2>}
+module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", convolution = [f8E5M2, f8E5M2], linear = [f8E4M3FN, f32], attention_pv = f16, attention_qk = true>} {}
+// CHECK: module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = false, "params\\['w'\\]" = f8E5M2}>}
+module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = wide, "params\\['w'\\]" = [f8E5M2, f8E5M2]}>} {}
+// CHECK: module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", masters = given, moments = bf16, saved = given>}
+module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", moments = bf16, masters = given, saved = given>} {}
+// CHECK: module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>}
+module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>} {}

@@ -1,0 +1,67 @@
+// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
+
+// The scores, the mix of values with its two gradients, and the two dots on
+// the gradient of the scores have formats of their own; k is cast to both of
+// the formats that it is used in.
+// CHECK-LABEL: func.func @attention
+module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, attention_pv = f16>} {
+  func.func @attention(%x: tensor<2x4x8xf32>, %g: tensor<2x4x8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>) {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %q = stablehlo.tanh %x : tensor<2x4x8xf32>
+    %k = stablehlo.cosine %x : tensor<2x4x8xf32>
+    %v = stablehlo.sine %x : tensor<2x4x8xf32>
+    %qs = scalify.set_scale %q, %s : tensor<2x4x8xf32>
+    %ks = scalify.set_scale %k, %s : tensor<2x4x8xf32>
+    // CHECK-DAG: %[[Q:.*]] = stablehlo.tanh
+    // CHECK-DAG: scalify.quantize %[[Q]], {{.*}} -> tensor<2x4x8xf8E4M3FN>
+    // CHECK-DAG: %[[K:.*]] = stablehlo.cosine
+    // CHECK-DAG: scalify.quantize %[[K]], {{.*}} -> tensor<2x4x8xf8E4M3FN>
+    // CHECK-DAG: %[[V:.*]] = stablehlo.sine
+    // CHECK-DAG: scalify.quantize %[[V]], {{.*}} -> tensor<2x4x8xf16>
+    %scores = stablehlo.dot_general %qs, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
+    // CHECK: %[[P:.*]] = stablehlo.exponential
+    // CHECK: scalify.quantize %[[P]], {{.*}} -> tensor<2x4x4xf16>
+    %p = stablehlo.exponential %scores : tensor<2x4x4xf32>
+    %ps = scalify.set_scale %p, %s : tensor<2x4x4xf32>
+    %vs = scalify.set_scale %v, %s : tensor<2x4x8xf32>
+    %o = stablehlo.dot_general %ps, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    %do = stablehlo.negate %g {scalify.phase = "backward"} : tensor<2x4x8xf32>
+    // CHECK: %[[DO:.*]] = stablehlo.negate
+    // CHECK: scalify.quantize %[[DO]], {{.*}} -> tensor<2x4x8xf16>
+    %dos = scalify.set_scale %do, %s : tensor<2x4x8xf32>
+    %dp = stablehlo.dot_general %dos, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [2] {scalify.phase = "backward"} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
+    %dv = stablehlo.dot_general %ps, %dos, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    %ds = stablehlo.abs %dp {scalify.phase = "backward"} : tensor<2x4x4xf32>
+    %dss = scalify.set_scale %ds, %s : tensor<2x4x4xf32>
+    // CHECK: scalify.wide = "attention_ds: the gradient of scores (recipe: attention_ds = false)"
+    %dq = stablehlo.dot_general %dss, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = "backward"} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    return %o, %dv, %dq : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>
+  }
+}
+
+// -----
+
+// An exception by the name of the weight holds for the gradient of the weight,
+// which has no operand of that name.
+// CHECK-LABEL: func.func @by_name
+module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = {"params\\['b'\\]" = wide}>} {
+  func.func @by_name(%x: tensor<4x8xf32>, %a: tensor<8x8xf32> {scalify.name = "params['a']"}, %b: tensor<8x8xf32> {scalify.name = "params['b']"}, %g: tensor<4x8xf32>)
+      -> (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
+    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
+    %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %h = stablehlo.tanh %y : tensor<4x8xf32>
+    %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
+    %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name: the last linear layer before the loss (recipe: where \22params
+    %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %dz = stablehlo.negate %g {scalify.phase = "backward"} : tensor<4x8xf32>
+    %dzs = scalify.set_scale %dz, %s : tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name:
+    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name:
+    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    return %z, %db, %dh : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
+  }
+}

@@ -1,0 +1,68 @@
+// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
+
+// What the backward reads of the forward is cast once; statistics and what is
+// compared are not.
+// CHECK-LABEL: func.func @saved
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  func.func @saved(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    // CHECK: %[[Y:.*]] = stablehlo.tanh
+    // CHECK: %[[Q:.*]] = scalify.quantize %[[Y]], {{.*}} -> tensor<4x8xf16>
+    // CHECK: %[[D:.*]] = scalify.dequantize %[[Q]]
+    %y = stablehlo.tanh %x {scalify.phase = "forward", scalify.scale = -1 : i32} : tensor<4x8xf32>
+    // CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[Y]]
+    %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1] {scalify.phase = "forward", scalify.scale = 1 : i32} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+    // CHECK: %[[WIDE:.*]] = stablehlo.broadcast_in_dim %[[SUM]]
+    %wide = stablehlo.broadcast_in_dim %sum, dims = [0] {scalify.phase = "forward", scalify.scale = 1 : i32} : (tensor<4xf32>) -> tensor<4x8xf32>
+    // CHECK: %[[C:.*]] = stablehlo.cosine
+    // CHECK-NOT: scalify.quantize
+    %c = stablehlo.cosine %x {scalify.phase = "forward", scalify.scale = -1 : i32} : tensor<4x8xf32>
+    %mask = stablehlo.compare EQ, %c, %wide {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xi1>
+    // CHECK: stablehlo.multiply %[[D]], %[[WIDE]]
+    %g = stablehlo.multiply %y, %wide {scalify.phase = "backward"} : tensor<4x8xf32>
+    // CHECK: stablehlo.multiply %{{.*}}, %[[C]]
+    %h = stablehlo.multiply %g, %c {scalify.phase = "backward"} : tensor<4x8xf32>
+    return %h, %mask : tensor<4x8xf32>, tensor<4x8xi1>
+  }
+}
+
+// -----
+
+// A parameter at its declared scale, the first moment at the scale of what is
+// written, the second as its root with half the exponent.
+// CHECK-LABEL: func.func @state
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  func.func @state(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = -5 : i32},
+                   %m: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
+                   %v: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment"},
+                   %count: tensor<f32> {tf.aliasing_output = 3 : i32, scalify.role = "state"},
+                   %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) {
+    // CHECK-DAG: %[[SW:.*]] = stablehlo.constant dense<3.125000e-02> : tensor<f32>
+    // CHECK-DAG: %[[SM:.*]] = stablehlo.constant dense<9.765625E-4> : tensor<f32>
+    // CHECK-DAG: %[[SV:.*]] = stablehlo.constant dense<4.8828125E-4> : tensor<f32>
+    %m1 = stablehlo.add %m, %g {scalify.scale = -10 : i32} : tensor<4xf32>
+    %gg = stablehlo.multiply %g, %g {scalify.scale = -21 : i32} : tensor<4xf32>
+    %v1 = stablehlo.add %v, %gg {scalify.scale = -21 : i32} : tensor<4xf32>
+    %r = stablehlo.sqrt %v1 {scalify.scale = -10 : i32} : tensor<4xf32>
+    %u = stablehlo.divide %m1, %r {scalify.scale = 0 : i32} : tensor<4xf32>
+    %w1 = stablehlo.subtract %w, %u {scalify.scale = -3 : i32} : tensor<4xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %count1 = stablehlo.add %count, %one : tensor<f32>
+    // CHECK: %[[M1:.*]] = stablehlo.add
+    // CHECK: %[[QM:.*]] = scalify.quantize %[[M1]], %[[SM]] {{.*}} -> tensor<4xf16>
+    // CHECK: %[[DM:.*]] = scalify.dequantize %[[QM]], %[[SM]]
+    // CHECK: %[[V1:.*]] = stablehlo.add %arg2
+    // CHECK: %[[W1:.*]] = stablehlo.subtract
+    // CHECK: %[[QW:.*]] = scalify.quantize %[[W1]], %[[SW]] {{.*}} -> tensor<4xf16>
+    // CHECK: %[[DW:.*]] = scalify.dequantize %[[QW]], %[[SW]]
+    // CHECK: %[[COUNT:.*]] = stablehlo.add %arg3
+    // CHECK: %[[ROOT:.*]] = stablehlo.sqrt %[[V1]] {scalify.phase = "optimizer"}
+    // CHECK: %[[LEAST:.*]] = stablehlo.multiply
+    // CHECK: %[[MAX:.*]] = stablehlo.maximum %[[ROOT]], %[[LEAST]]
+    // CHECK: %[[QV:.*]] = scalify.quantize %[[MAX]], %[[SV]] {{.*}} -> tensor<4xf16>
+    // CHECK: %[[DV:.*]] = scalify.dequantize %[[QV]], %[[SV]]
+    // CHECK: %[[SQUARE:.*]] = stablehlo.multiply %[[DV]], %[[DV]]
+    // CHECK: return %[[DW]], %[[DM]], %[[SQUARE]], %[[COUNT]]
+    return %w1, %m1, %v1, %count1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>
+  }
+}
