@@ -234,13 +234,13 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
   };
   QuantizeResult result;
   result.saturated = compare(arith::CmpIPredicate::eq, size, kInfinity);
-  result.flushed = arith::AndIOp::create(
-      b, loc, compare(arith::CmpIPredicate::eq, size, 0),
-      compare(arith::CmpIPredicate::ne, magnitude, 0));
+  result.flushed =
+      arith::AndIOp::create(b, loc, compare(arith::CmpIPredicate::eq, size, 0),
+                            compare(arith::CmpIPredicate::ne, magnitude, 0));
   int64_t largest = type.isF16() ? 0x477fe000 : 0x7f7f0000;
   Value sign = bits.band(word, 0x80000000);
-  result.code = bits.toFloat(bits.select(
-      result.saturated, bits.bor(bits.c(largest), sign), rounded));
+  result.code = bits.toFloat(
+      bits.select(result.saturated, bits.bor(bits.c(largest), sign), rounded));
   return result;
 }
 

@@ -65,8 +65,8 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   auto quantize =
       QuantizeOp::create(builder, root.getLoc(), type, root, scale,
                          builder.getStringAttr(describe(root, numCasts++)));
-  quantize->setAttr(kRuleAttr, hint.rule ? hint.rule
-                                         : builder.getStringAttr("argument"));
+  quantize->setAttr(kRuleAttr,
+                    hint.rule ? hint.rule : builder.getStringAttr("argument"));
   if (Operation *def = root.getDefiningOp())
     if (Attribute phase = def->getAttr(kPhaseAttr))
       quantize->setAttr(kPhaseAttr, phase);
@@ -113,8 +113,8 @@ Value Caster::cast(Value operand, ScaleHint hint, Type format) {
   Value &entry = wide[{data, operand.getType()}];
   if (!entry) {
     builder.setInsertionPointAfterValue(data);
-    auto dequantize = DequantizeOp::create(
-        builder, operand.getLoc(), operand.getType(), data, cast.scale);
+    auto dequantize = DequantizeOp::create(builder, operand.getLoc(),
+                                           operand.getType(), data, cast.scale);
     if (Operation *def = data.getDefiningOp())
       if (Attribute phase = def->getAttr(kPhaseAttr))
         dequantize->setAttr(kPhaseAttr, phase);

@@ -36,8 +36,8 @@ void DotFormatChooser::findWeights(FunctionOpInterface func) {
     }
     Value weight = left ? left : right, other = left ? rhs : lhs;
     weights[op] = weight;
-    (isGradient(other) ? gradients[other] : inputs[weight]).push_back(
-        isGradient(other) ? weight : other);
+    (isGradient(other) ? gradients[other] : inputs[weight])
+        .push_back(isGradient(other) ? weight : other);
   });
   for (Operation *op : rest) {
     Value lhs = getDotOperandRoot(op->getOperand(0));
@@ -139,8 +139,9 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
     if (!getOperandFormat(dot, operand).isF32())
       continue;
     bool isWide = choice.formats.forward == choice.formats.gradient;
-    return prefix + describeRole(choice.role).str() + " (recipe: " +
-           choice.part + (isWide ? " = false)" : " has an f32 operand)");
+    return prefix + describeRole(choice.role).str() +
+           " (recipe: " + choice.part +
+           (isWide ? " = false)" : " has an f32 operand)");
   }
   return "";
 }

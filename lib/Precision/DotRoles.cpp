@@ -18,10 +18,6 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::DotGeneralOp;
 
-bool scalify::isContraction(Operation *op) {
-  return isa<DotGeneralOp, stablehlo::DotOp, stablehlo::ConvolutionOp>(op);
-}
-
 Value scalify::getDotOperandRoot(Value operand) {
   while (Operation *op = operand.getDefiningOp()) {
     if (isa<SetScaleOp, stablehlo::ReshapeOp, stablehlo::TransposeOp,

@@ -58,9 +58,9 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       std::string reason = getReasonToStayWide(dot, formats, recipe);
       if (reason.empty()) {
         for (OpOperand &operand : dot->getOpOperands())
-          operand.set(caster.castOperand(
-              operand.get().getDefiningOp<SetScaleOp>(),
-              formats.getOperandFormat(dot, operand.get())));
+          operand.set(
+              caster.castOperand(operand.get().getDefiningOp<SetScaleOp>(),
+                                 formats.getOperandFormat(dot, operand.get())));
         ++numNarrowDots;
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));
@@ -111,8 +111,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     return "";
   }
 
-  LogicalResult keepWide(Operation *dot, StringRef reason,
-                         RecipeAttr recipe) {
+  LogicalResult keepWide(Operation *dot, StringRef reason, RecipeAttr recipe) {
     ++numWideDots;
     bool isChoice = !reason.consume_front("!");
     if (!recipe.castsDots())

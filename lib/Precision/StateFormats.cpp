@@ -46,19 +46,19 @@ static bool isScalar(Value value) {
 /// kept from zero by one.
 static bool reachesRoot(Value value, int depth = 8) {
   return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
-    if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(user))
-      return true;
-    if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user))
-      return reachesRoot(user->getResult(0), depth - 1);
-    if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::MaxOp,
-             stablehlo::DivOp>(user))
-      return false;
-    Value other = user->getOperand(user->getOperand(0) == value ? 1 : 0);
-    if (isa<stablehlo::DivOp>(user) && user->getOperand(0) != value)
-      return false;
-    return other != value && isScalar(other) &&
-           reachesRoot(user->getResult(0), depth - 1);
-  });
+           if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(user))
+             return true;
+           if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user))
+             return reachesRoot(user->getResult(0), depth - 1);
+           if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::MaxOp,
+                    stablehlo::DivOp>(user))
+             return false;
+           Value other = user->getOperand(user->getOperand(0) == value ? 1 : 0);
+           if (isa<stablehlo::DivOp>(user) && user->getOperand(0) != value)
+             return false;
+           return other != value && isScalar(other) &&
+                  reachesRoot(user->getResult(0), depth - 1);
+         });
 }
 
 namespace {
@@ -98,8 +98,7 @@ Type StateCaster::getFormat(unsigned index) {
 
 /// A parameter keeps the scale that it was declared with; a moment takes that
 /// of what is written.
-std::optional<int64_t> StateCaster::getExponent(unsigned index,
-                                                Value written) {
+std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written) {
   auto declared = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (declared && declared.getInt() != kZeroScale)
     return declared.getInt();
@@ -108,8 +107,7 @@ std::optional<int64_t> StateCaster::getExponent(unsigned index,
   return found ? std::optional(found.getInt()) : std::nullopt;
 }
 
-template <typename Op>
-Value StateCaster::create(ValueRange operands) {
+template <typename Op> Value StateCaster::create(ValueRange operands) {
   auto op = Op::create(builder, terminator->getLoc(),
                        operands.front().getType(), operands);
   op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
@@ -118,15 +116,15 @@ Value StateCaster::create(ValueRange operands) {
 
 Value StateCaster::spread(float value, Value like) {
   return stablehlo::BroadcastInDimOp::create(
-      builder, terminator->getLoc(), like.getType(),
-      caster.makeConstant(value), ArrayRef<int64_t>{});
+      builder, terminator->getLoc(), like.getType(), caster.makeConstant(value),
+      ArrayRef<int64_t>{});
 }
 
 Value StateCaster::castSecondMoment(Value written, int64_t exponent,
                                     FloatType format) {
   // Rounded down, so that the root's scale is an integer power of two.
-  auto half = static_cast<int>(exponent >= 0 ? exponent / 2
-                                             : -((1 - exponent) / 2));
+  auto half =
+      static_cast<int>(exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2));
   Value root = create<stablehlo::SqrtOp>({written});
   Value smallest = spread(
       std::ldexp(1.0f, half + static_cast<int>(getSmallestExponent(format))),
@@ -146,8 +144,7 @@ void StateCaster::run() {
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
     Type format = getFormat(i);
-    if (!alias || !format ||
-        alias.getInt() >= terminator->getNumOperands())
+    if (!alias || !format || alias.getInt() >= terminator->getNumOperands())
       continue;
     OpOperand &result = terminator->getOpOperand(alias.getInt());
     Value written = result.get();
@@ -159,8 +156,7 @@ void StateCaster::run() {
     builder.setInsertionPoint(terminator);
     auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
     if (role.getValue() == "moment" && reachesRoot(written)) {
-      result.set(
-          castSecondMoment(written, *exponent, cast<FloatType>(format)));
+      result.set(castSecondMoment(written, *exponent, cast<FloatType>(format)));
       continue;
     }
     Value scale =

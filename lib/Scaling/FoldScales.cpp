@@ -11,7 +11,7 @@
 
 #include "scalify/Scaling/Passes.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
@@ -132,7 +132,7 @@ void ScaleFolder::sinkProduct(Operation *op, bool quotient) {
     from[i] = rescale ? rescale.getFrom() : scales.one();
     to[i] = rescale ? rescale.getTo() : scales.one();
   }
-  if (isa<stablehlo::DotGeneralOp>(op))
+  if (stablehlo::isContraction(op))
     markDotOperands(op);
   builder.setInsertionPoint(op);
   auto combine = [&](Value *x) {

@@ -12,6 +12,16 @@ from cpu_run import compile_text
 FORMATS = {
     "f8E4M3FN": (ml_dtypes.float8_e4m3fn, 448.0),
     "f8E5M2": (ml_dtypes.float8_e5m2, 57344.0),
+    "f16": (np.float16, 65504.0),
+    "bf16": (ml_dtypes.bfloat16, float(ml_dtypes.finfo(ml_dtypes.bfloat16).max)),
+}
+# Where rounding leaves the format: past the tie with the next value that a wider exponent would
+# hold; the tie itself goes to the even one of the two.
+OVERFLOWS = {
+    "f8E4M3FN": lambda x: np.abs(x) > 464,
+    "f8E5M2": lambda x: np.abs(x) >= 61440,
+    "f16": lambda x: np.abs(x) >= 65520,
+    "bf16": lambda x: np.abs(x) >= 2.0**128 * (1 - 2.0**-9),
 }
 RANDOM_WORDS = 10_000_000
 
@@ -27,7 +37,8 @@ def assert_same_bits(actual: Any, expected: np.ndarray) -> None:
     words = np.asarray(actual)
     is_nan = np.isnan(expected.astype(np.float32))
     np.testing.assert_array_equal(np.isnan(words.astype(np.float32)), is_nan)
-    np.testing.assert_array_equal(words.view(np.uint8)[~is_nan], expected.view(np.uint8)[~is_nan])
+    word = np.uint8 if expected.itemsize == 1 else np.uint16
+    np.testing.assert_array_equal(words.view(word)[~is_nan], expected.view(word)[~is_nan])
 
 
 def quantise(x: np.ndarray, name: str, element: str, exponent: int = 0) -> Any:
@@ -47,7 +58,7 @@ def quantise(x: np.ndarray, name: str, element: str, exponent: int = 0) -> Any:
 @pytest.mark.parametrize("element, dtype", [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_narrow_value(name: str, element: str, dtype: Any) -> None:
-    """All 65,536 words of F16 and BF16."""
+    """All 65,536 words of F16 and BF16, to each other too."""
     x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
     assert_same_bits(quantise(x, name, element)[0], reference(x, name))
 
@@ -60,11 +71,8 @@ def test_random_f32_words(name: str) -> None:
     result, health = quantise(x, name, "f32")
     expected = reference(x, name)
     assert_same_bits(result, expected)
-    # What rounds beyond the largest finite value: past the tie with the next value that a wider
-    # exponent would hold, 480 and 65536; the tie itself goes to the even one of the two.
     with np.errstate(invalid="ignore"):
-        saturates = np.abs(x) > 464 if name == "f8E4M3FN" else np.abs(x) >= 61440
-    assert health["saturated"] == int(saturates.sum())
+        assert health["saturated"] == int(OVERFLOWS[name](x.astype(np.float64)).sum())
     assert health["flushed"] == int(((x != 0) & (expected.astype(np.float32) == 0)).sum())
 
 
@@ -72,7 +80,8 @@ def test_random_f32_words(name: str) -> None:
 def test_ties(name: str) -> None:
     """Halfway between every two neighbours of the format, and one F32 step to either side."""
     dtype, largest = FORMATS[name]
-    finite = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64)
+    word = np.uint8 if np.dtype(dtype).itemsize == 1 else np.uint16
+    finite = np.arange(np.iinfo(word).max + 1, dtype=word).view(dtype).astype(np.float64)
     finite = np.unique(finite[np.abs(finite) <= largest])
     ties = ((finite[1:] + finite[:-1]) / 2).astype(np.float32)
     x = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)])
@@ -90,13 +99,15 @@ def test_scale_divides(exponent: int) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_dequantize_every_word(name: str) -> None:
-    """All 256 words back to F32, times the scale, exactly."""
-    x = np.arange(256, dtype=np.uint8).view(FORMATS[name][0])
+    """Every word back to F32, times the scale, exactly."""
+    dtype = np.dtype(FORMATS[name][0])
+    word = np.uint8 if dtype.itemsize == 1 else np.uint16
+    x = np.arange(np.iinfo(word).max + 1, dtype=word).view(dtype)
     text = f"""
-      func.func public @main(%x: tensor<256x{name}>) -> tensor<256xf32> {{
+      func.func public @main(%x: tensor<{x.size}x{name}>) -> tensor<{x.size}xf32> {{
         %s = stablehlo.constant dense<0.125> : tensor<f32>
-        %y = scalify.dequantize %x, %s : tensor<256x{name}> -> tensor<256xf32>
-        return %y : tensor<256xf32>
+        %y = scalify.dequantize %x, %s : tensor<{x.size}x{name}> -> tensor<{x.size}xf32>
+        return %y : tensor<{x.size}xf32>
       }}"""
     (result,) = compile_text(text, compileFrom="precision").run([x])
     np.testing.assert_array_equal(np.asarray(result), x.astype(np.float32) * np.float32(0.125))

@@ -4,7 +4,7 @@
 #define SCALIFY_PRECISION_DOTROLES_H
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
@@ -32,8 +32,7 @@ private:
   llvm::DenseSet<mlir::Value> headGradients;
 };
 
-/// Whether the op multiplies and sums: a dot or a convolution.
-bool isContraction(mlir::Operation *op);
+using stablehlo::isContraction;
 
 /// The value behind ops that only move data or mark its scale.
 mlir::Value getDotOperandRoot(mlir::Value operand);

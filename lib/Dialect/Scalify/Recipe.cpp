@@ -116,8 +116,8 @@ checkFormats(llvm::function_ref<InFlightDiagnostic()> emitError,
 }
 
 static LogicalResult
-checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError,
-             StringRef part, Type type) {
+checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
+             Type type) {
   if (!type || isFloat8(type) || type.isF16() || type.isBF16())
     return success();
   return emitError() << "part '" << part << "' of a recipe has the format "
@@ -125,15 +125,14 @@ checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError,
                      << ": expected f8E4M3FN, f8E5M2, f16, bf16 or given";
 }
 
-LogicalResult
-RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                   StringAttr, ScaleSource, Type forward, Type gradient,
-                   ArrayRef<DotFormats> roles,
-                   ArrayRef<FormatOverride> overrides, StorageFormats storage,
-                   int64_t) {
+LogicalResult RecipeAttr::verify(
+    llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, ScaleSource,
+    Type forward, Type gradient, ArrayRef<DotFormats> roles,
+    ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t) {
   if (roles.size() != std::tuple_size_v<RoleFormats>)
-    return emitError() << "a recipe has " << std::tuple_size_v<RoleFormats>
-                       << " roles, got " << roles.size();
+    return emitError() << "a recipe has "
+                       << std::tuple_size_v<RoleFormats> << " roles, got "
+                       << roles.size();
   if (failed(checkFormats(emitError, "forward, gradient", {forward, gradient})))
     return failure();
   auto resolve = [&](DotFormats formats) -> DotFormats {

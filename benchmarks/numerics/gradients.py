@@ -1,0 +1,87 @@
+"""Gradients of a recipe beside F32's: what the tables of this folder have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "llama"))
+
+import jax
+import numpy as np
+from numerics import cosine
+
+__all__ = ["Agreement", "Program", "compare", "leaves", "names", "table", "write"]
+
+# The tables take many compilations and few runs of each.
+FAST = {"xla_backend_optimization_level": 0}
+
+Tree = Any
+Program = Callable[..., Tree]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """The cosine of a tree of gradients to another one.
+
+    Attributes:
+        whole: of all leaves as one vector.
+        worst: of the worst single leaf.
+        where: that leaf's key path.
+    """
+
+    whole: float
+    worst: float
+    where: str
+
+    def text(self) -> str:
+        """Returns both figures for a table."""
+        return f"{self.whole:.4f} / {self.worst:.4f}"
+
+
+def leaves(tree: Tree) -> list[np.ndarray]:
+    """Returns the leaves as numpy arrays."""
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def names(tree: Tree) -> list[str]:
+    """Returns the key paths of the leaves."""
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    return [jax.tree_util.keystr(path) for path, _ in paths]
+
+
+def compare(found: Tree, reference: Tree) -> Agreement:
+    """Returns how well `found` agrees with `reference`, a tree of the same structure.
+
+    A leaf that is not finite agrees by 0.
+    """
+    pairs = list(zip(leaves(found), leaves(reference), strict=True))
+    if not all(np.isfinite(a).all() for a, _ in pairs):
+        pairs = [(np.where(np.isfinite(a), a, 0), b) for a, b in pairs]
+    each = [cosine([a], [b]) for a, b in pairs]
+    index = int(np.argmin(each))
+    whole = cosine([a for a, _ in pairs], [b for _, b in pairs])
+    return Agreement(whole, each[index], names(reference)[index])
+
+
+def compiled(fn: Program, *args: Any) -> Program:
+    """Returns `fn` compiled fast for arguments like these."""
+    return jax.jit(fn).lower(*args).compile(compiler_options=FAST)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def write(path: str, title: str, text: str, command: str) -> None:
+    """Writes a page of the docs, with the command that made it and the day."""
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    page = f"# {title}\n\nMeasured on {day} by `{command}`.\n\n{text}\n"
+    (ROOT / path).write_text(page, encoding="utf-8")

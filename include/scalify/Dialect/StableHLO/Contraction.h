@@ -1,0 +1,19 @@
+//===- Contraction.h - Ops that multiply and sum ----------------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_CONTRACTION_H
+#define SCALIFY_DIALECT_STABLEHLO_CONTRACTION_H
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+namespace scalify::stablehlo {
+
+/// Whether the op multiplies its two operands and sums: a dot or a convolution.
+/// These are the ops that compute on narrow formats, and so take the hints of
+/// scales on their operands.
+inline bool isContraction(mlir::Operation *op) {
+  return mlir::isa<DotGeneralOp, DotOp, ConvolutionOp>(op);
+}
+
+} // namespace scalify::stablehlo
+
+#endif // SCALIFY_DIALECT_STABLEHLO_CONTRACTION_H
