@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench numerics seeds zoo docs clean
+.PHONY: help train test setup build lint format bench numerics seeds zoo adversaries attention docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /make \1|/' | column -t -s '|'
@@ -42,6 +42,12 @@ seeds: build ## train under each recipe with 8 seeds, 1,000 steps; table of pair
 
 zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.md (ARGS= for options)
 	@$(PY) test/zoo/bars.py --keep build/zoo.jsonl --page docs/numerics.md $(ARGS)
+
+adversaries: build ## table of cases where one loss scale cannot win, 12 layers (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/numerics/adversaries.py $(ARGS)
+
+attention: build ## table of formats of attention's dots, six kinds of attention (goes on where it stopped; ARGS=--write)
+	@$(PY) benchmarks/numerics/attention.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

@@ -97,9 +97,7 @@ def small_init(cfg: ModelConfig, plan: TrainConfig) -> list[Row]:
     # The two that write into the residual stream have that deviation already.
     params = jax.tree_util.tree_map_with_path(
         lambda path, leaf: (
-            leaf
-            if leaf.ndim < 2 or path[-1].key in ("wo", "w_down")  # type: ignore[union-attr]
-            else leaf * factor
+            leaf if leaf.ndim < 2 or path[-1].key in ("wo", "w_down") else leaf * factor
         ),
         params,
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
@@ -32,6 +33,7 @@ from numerics import cosine
 import data
 import model
 import scalify
+from config import ModelConfig
 
 __all__ = ["main"]
 
@@ -133,7 +135,7 @@ def attention(x: jax.Array, memory: jax.Array | None, layer: Any, cfg: Config) -
 
 def rope_config(cfg: Config) -> Any:
     """Returns what the example's RoPE reads of a configuration."""
-    return model.ModelConfig(dim=cfg.dim, heads=cfg.heads, kv_heads=cfg.heads)
+    return ModelConfig(dim=cfg.dim, heads=cfg.heads, kv_heads=cfg.heads)
 
 
 def loss(params: Any, tokens: jax.Array, cfg: Config) -> jax.Array:
@@ -207,8 +209,9 @@ class Bench:
         start = (self.params, self.optimizer.init(self.params))
         return jax.jit(lambda c, b: jax.lax.scan(body, c, b)[0][0])(start, self.batches[:-1])
 
-    def validate(self, params: Any) -> float:
-        """Returns the validation loss of weights, in F32."""
+    def validate_after(self, recipe: str) -> float:
+        """Returns the validation loss, in F32, of weights trained by a recipe."""
+        params = self.train(recipe)
         run = jax.jit(lambda p, b: loss(p, b, self.cfg))
         return float(np.mean([run(params, batch) for batch in self.validation]))
 
@@ -247,7 +250,7 @@ def gradient_table(benches: list[Bench], dot: str) -> str:
             cells = [bench.cfg.kind, when]
             for name in FORMATS:
                 recipe = recipe_of((dot,), name)
-                both = bench.once(f"{dot} {name}", lambda b=bench, r=recipe: b.cosines(r))
+                both = bench.once(f"{dot} {name}", functools.partial(bench.cosines, recipe))
                 cells.append(f"{both[index][0]:.5f} / {both[index][1]:.5f}")
             rows.append(cells)
     return common.table(["attention", "weights", *FORMATS], rows)
@@ -257,11 +260,11 @@ def loss_table(benches: list[Bench]) -> str:
     """Returns the validation losses of training with all dots of attention narrow."""
     rows = []
     for bench in benches:
-        base = bench.once("loss F32", lambda b=bench: b.validate(b.train("none")))
+        base = bench.once("loss F32", functools.partial(bench.validate_after, "none"))
         cells = [bench.cfg.kind, f"{base:.3f}"]
         for name in FORMATS:
             recipe = recipe_of(tuple(DOTS), name)
-            found = bench.once(f"loss {name}", lambda b=bench, r=recipe: b.validate(b.train(r)))
+            found = bench.once(f"loss {name}", functools.partial(bench.validate_after, recipe))
             cells.append(percent(found, base))
         rows.append(cells)
     return common.table(["attention", "F32", *FORMATS], rows)

@@ -40,6 +40,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
   // The scales would only be computed to be thrown away.
   if (!options.casts)
     return;
+  manager.addPass(createWidenValues());
   ScalingOptions scaling;
   scaling.strict = options.strict;
   scaling.remarks = options.remarks;

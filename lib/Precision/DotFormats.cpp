@@ -131,6 +131,8 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
       (isByName ? "name" : stringifyDotRole(choice.role)).str() + ": ";
   for (Value operand : dot->getOperands()) {
     Type type = getElementTypeOrSelf(operand.getType());
+    if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)
+      return "given: the program itself casts its operands to FP8";
     if (!type.isF32() && !type.isF16() && !type.isBF16()) {
       std::string text;
       llvm::raw_string_ostream(text) << "type: an operand is " << type;

@@ -5,6 +5,31 @@
 
 include "mlir/Pass/PassBase.td"
 
+def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
+  let summary = "compute in F32 what the user wrote in 16 bits";
+  let description = [{
+    Before: the normal form. After: under a recipe that stores what the
+    backward keeps in a format of its own (`fp16`, `bf16`), every F16 and BF16
+    value is F32; arguments and results keep their types, converted at the
+    border. A step traced in 16 bits narrows without scales, so that gradients
+    underflow before a recipe can give them one. Under other recipes nothing
+    changes.
+
+    ```mlir
+    %y = stablehlo.add %x, %x : tensor<4xf16>
+    // becomes
+    %w = stablehlo.convert %x : (tensor<4xf16>) -> tensor<4xf32>
+    %y = stablehlo.add %w, %w : tensor<4xf32>
+    %r = stablehlo.convert %y : (tensor<4xf32>) -> tensor<4xf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numWidened", "widened", "values that became F32">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
   let summary = "give every floating-point tensor a scale, op by op";
   let description = [{
