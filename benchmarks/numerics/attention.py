@@ -285,6 +285,10 @@ def main() -> int:
         if not options.kind or cfg.kind in options.kind
     ]
     cfg = benches[0].cfg
+    # Gradients first: they are cheaper than training, and say more.
+    tables = [
+        f"### {dot} (`{part}`)\n\n{gradient_table(benches, dot)}" for dot, part in DOTS.items()
+    ]
     parts = [
         f"A pre-norm decoder of {cfg.layers} layers, width {cfg.dim}, {cfg.heads} heads of "
         f"{cfg.head_dim} channels, {cfg.batch} sequences of {cfg.seq} bytes. Grouped-query: 2 "
@@ -297,9 +301,7 @@ def main() -> int:
         "## Gradients\n\nCosine to F32's gradients at equal weights: of all parameters / of the "
         "worst query, key or value weight.",
     ]
-    for dot, part in DOTS.items():
-        parts.append(f"### {dot} (`{part}`)\n\n{gradient_table(benches, dot)}")
-    text = "\n\n".join(parts)
+    text = "\n\n".join([*parts, *tables])
     print(text)
     if options.write:
         common.write("docs/numerics-attention.md", "Formats of attention", text, "make attention")

@@ -129,7 +129,7 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
                   StringRef(choice.part).starts_with("where");
   std::string prefix =
       (isByName ? "name" : stringifyDotRole(choice.role)).str() + ": ";
-  for (Value operand : dot->getOperands()) {
+  for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)
       return "given: the program itself casts its operands to FP8";

@@ -57,7 +57,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     for (Operation *dot : dots) {
       std::string reason = getReasonToStayWide(dot, formats, recipe);
       if (reason.empty()) {
-        for (OpOperand &operand : dot->getOpOperands())
+        for (OpOperand &operand : dot->getOpOperands().take_front(2))
           operand.set(
               caster.castOperand(operand.get().getDefiningOp<SetScaleOp>(),
                                  formats.getOperandFormat(dot, operand.get())));
@@ -104,7 +104,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     std::string reason = formats.getReasonToStayWide(dot);
     if (!reason.empty())
       return reason;
-    for (Value operand : dot->getOperands())
+    for (Value operand : dot->getOperands().take_front(2))
       if (!operand.getDefiningOp<SetScaleOp>())
         return "!scale: an operand has none (run scalify-propagate and "
                "scalify-fold first)";

@@ -106,11 +106,13 @@ void ScaleFolder::sinkEach(Operation *op) {
 
 void ScaleFolder::markDotOperands(Operation *op) {
   // A dot on FP8 data of the program's own is as its author wants it.
-  if (!llvm::all_of(op->getOperandTypes(), isScalableTensor))
+  auto operands = op->getOpOperands().take_front(2);
+  if (!llvm::all_of(ValueRange(op->getOperands().take_front(2)).getTypes(),
+                    isScalableTensor))
     return;
   builder.setInsertionPoint(op);
   auto growth = op->getAttrOfType<DenseI64ArrayAttr>(kOperandGrowthAttr);
-  for (OpOperand &operand : op->getOpOperands()) {
+  for (OpOperand &operand : operands) {
     auto rescale = operand.get().getDefiningOp<RescaleOp>();
     Value data = rescale ? rescale.getData() : operand.get();
     Value scale = rescale ? rescale.getTo() : scales.one();

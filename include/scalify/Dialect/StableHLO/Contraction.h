@@ -7,11 +7,13 @@
 
 namespace scalify::stablehlo {
 
-/// Whether the op multiplies its two operands and sums: a dot or a convolution.
-/// These are the ops that compute on narrow formats, and so take the hints of
-/// scales on their operands.
+/// Whether the op multiplies its first two operands and sums: a dot or a
+/// convolution. These are the ops that compute on narrow formats, and so take
+/// the hints of scales on those operands.
 inline bool isContraction(mlir::Operation *op) {
-  return mlir::isa<DotGeneralOp, DotOp, ConvolutionOp>(op);
+  // By name: CHLO builds on this dialect.
+  return mlir::isa<DotGeneralOp, DotOp, ConvolutionOp>(op) ||
+         op->getName().getStringRef() == "chlo.ragged_dot";
 }
 
 } // namespace scalify::stablehlo
