@@ -235,3 +235,46 @@ def test_steps_given_in_16_bits(dtype: Any) -> None:
             left, right = (np.asarray(t[name], np.float32) for t in (got, want))
             # One place of the last of the type's bits, where a sum rounds the other way.
             assert np.max(np.abs(left - right)) <= 2.0**-8 * np.max(np.abs(right))
+
+
+def cnn(params: Any, x: Any) -> Any:
+    """Two convolutions and a linear layer; `x` [B, 8, 8, 4]."""
+    for name in ("a", "b"):
+        x = jax.lax.conv_general_dilated(
+            x, params[name], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        x = jax.nn.relu(x)
+    return jnp.mean(jnp.square(jnp.mean(x, axis=(1, 2)) @ params["c"]))
+
+
+def cnn_arguments() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    shapes = {"a": (3, 3, 4, 8), "b": (3, 3, 8, 8), "c": (8, 4)}
+    params = {name: rng.normal(0, 0.05, shape).astype(np.float32) for name, shape in shapes.items()}
+    return params, rng.normal(size=(4, 8, 8, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wide"),
+    [("fp8", True), ('#scalify.recipe<"fp8", convolution = true>', False), ("fp16", False)],
+)
+def test_convolutions_are_cast_where_asked(recipe: str, wide: bool) -> None:
+    args = cnn_arguments()
+    grads = jax.grad(cnn)
+    text = jax.jit(grads).lower(*args).as_text(debug_info=True)
+    passes = "scalify-import,scalify-propagate{remarks=0 strict},scalify-fold,scalify-quantize{%s}"
+    attribute = recipe if recipe.startswith("#") else f'#scalify.recipe<"{recipe}">'
+    text = re.sub(
+        r"module @\w+ attributes \{", rf"\g<0>scalify.recipe = {attribute}, ", text, count=1
+    )
+    lines = [
+        line
+        for line in scalify.opt(text, passes % "remarks=0 strict").splitlines()
+        if "stablehlo.convolution" in line
+    ]
+    # Two in the forward, two gradients of kernels, one of an input.
+    assert len(lines) == 5
+    assert all(('scalify.wide = "convolution: ' in line) == wide for line in lines)
+    step = scalify.transform(grads, recipe=recipe, strict=True)
+    # E5M2 rounds a gradient by 2^-3 at most, and errors are independent.
+    assert cosine(step(*args), jax.jit(grads)(*args)) > (0.98 if "fp8" in recipe else 0.99999)
