@@ -207,14 +207,20 @@ CASES = {
 def section(title: str, rows: list[Row]) -> str:
     """Returns one case's table."""
     towers = [key for key in ("main", "aux") if key in rows[0].groups]
-    header = ["", "cosine to F32", "worst tensor", "which", *(f"{key} tower" for key in towers)]
+    header = [
+        "1 - cosine to F32",
+        "all",
+        "worst tensor",
+        "which",
+        *(f"{key} tower" for key in towers),
+    ]
     cells = [
         [
             row.name,
-            f"{row.found.whole:.4f}",
-            f"{row.found.worst:.4f}",
+            f"{1 - row.found.whole:.1e}",
+            f"{1 - row.found.worst:.1e}",
             f"`{row.found.where}`",
-            *(f"{row.groups[key]:.4f}" for key in towers),
+            *(f"{1 - row.groups[key]:.1e}" for key in towers),
         ]
         for row in rows
     ]

@@ -80,24 +80,6 @@ def test_a_cast_operand_adds_three_ops_at_most(normal_form: str, recipe: str) ->
     assert ops(cast).total() - ops(normal_form).total() <= 3 * casts
 
 
-def test_fp16_needs_no_loss_scaling(llama: dict[str, ModuleType]) -> None:
-    # Every matrix is small and the loss is scaled down by 2^24: plain F16 gradients flush to zero.
-    cfg = llama["config"].ModelConfig(layers=2, seq=16, dim=32, ffn=64)
-    params = llama["model"].init(jax.random.key(0), cfg)
-    batch = np.random.default_rng(0).integers(0, 256, (2, 17)).astype(np.int32)
-
-    def grads(params: Any, batch: Any) -> Any:
-        return jax.grad(lambda p: 2.0**-24 * llama["model"].loss(p, batch, cfg))(params)
-
-    args = (params, batch)
-    want = jax.jit(grads)(*args)
-    assert all(np.max(np.abs(x)) < 2.0**-25 for x in jax.tree.leaves(want))
-    transformed = scalify.transform(grads, recipe="fp16", strict=True)
-    # F16 rounds by 2^-12 at most; 0.999 is the bar that a step of 12 layers must hold.
-    assert cosine(transformed(*args), want) >= 0.9999
-    assert all("f16 x f16 -> f32" in row["format"] for row in transformed.report().dots())
-
-
 def adam(params: Any, m: Any, v: Any, g: Any) -> Any:
     """Adam as written by hand; leaves [n]."""
     m = 0.9 * m + 0.1 * g
@@ -126,25 +108,25 @@ STATE_ONLY = '#scalify.recipe<"fp16", linear = false, head = false, saved = give
 
 
 def test_state_is_f16_with_a_power_of_two() -> None:
-    args = jax.tree.map(jnp.asarray, state_arguments(0.0))
-    w, moments = state_step(STATE_ONLY)(*args)
+    args = state_arguments(0.0)
+    w, moments = state_step(STATE_ONLY)(*jax.tree.map(jnp.asarray, args))
     for leaf in (w, moments["mu"], np.sqrt(np.asarray(moments["nu"], np.float64))):
         # 11 significant bits: the mantissa is a multiple of 2^-11 but for F32's root.
         mantissa = np.frexp(np.asarray(leaf, np.float64))[0] * 2**11
         np.testing.assert_allclose(mantissa, np.round(mantissa), atol=2.0**-8)
-    plain, _ = state_step("none")(*jax.tree.map(jnp.asarray, state_arguments(0.0)))
+    plain, _ = state_step("none")(*jax.tree.map(jnp.asarray, args))
     assert cosine(np.asarray(w) - args[0], np.asarray(plain) - args[0]) > 0.99
 
 
 def test_a_second_moment_is_not_flushed() -> None:
     # Gradients of rows that are 2^-31 of the largest: their squares are far below F16's range.
-    args = jax.tree.map(jnp.asarray, state_arguments(-1.0))
-    w, moments = state_step(STATE_ONLY)(*jax.tree.map(jnp.array, args))
-    nu = np.asarray(moments["nu"])
-    assert np.all(nu > 0)
+    args = state_arguments(-1.0)
+    state = state_step(STATE_ONLY)(*jax.tree.map(jnp.asarray, args))
+    w, moments = jax.tree.map(np.asarray, state)
+    assert np.all(moments["nu"] > 0)
     # Nothing explodes when the state is read again: Adam's step is at most about its rate.
-    again, _ = state_step("none")(w, moments, args[2])
-    assert np.max(np.abs(np.asarray(again) - np.asarray(w))) < 1e-2
+    again, _ = state_step("none")(*jax.tree.map(jnp.asarray, (w, moments, args[2])))
+    assert np.max(np.abs(np.asarray(again) - w)) < 1e-2
 
 
 def attention(params: Any, x: Any, kv_heads: int) -> Any:
@@ -180,6 +162,20 @@ def test_dots_of_attention_have_their_parts(kv_heads: int) -> None:
     # dQ and dK; gradients of wq, wk, wv, wo, and of the input of wo.
     assert mixed == 2 + 5
     assert formats["f8E4M3FN x f8E4M3FN"] == 4
+
+
+def test_fp16_needs_no_loss_scaling() -> None:
+    # The loss is scaled down by 2^24: plain F16 gradients flush to zero.
+    def grads(params: Any, x: Any) -> Any:
+        return jax.grad(lambda p: 2.0**-24 * attention(p, x, 2))(params)
+
+    args = attention_arguments(2)
+    want = jax.jit(grads)(*args)
+    assert all(np.max(np.abs(leaf)) < 2.0**-25 for leaf in jax.tree.leaves(want))
+    transformed = scalify.transform(grads, recipe="fp16", strict=True)
+    # F16 rounds by 2^-12 at most; 0.999 is the bar that a step of 12 layers must hold.
+    assert cosine(transformed(*args), want) >= 0.9999
+    assert all("f16 x f16 -> f32" in row["format"] for row in transformed.report().dots())
 
 
 def test_exceptions_by_name_hold_for_all_three_dots() -> None:
