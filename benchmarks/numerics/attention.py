@@ -163,8 +163,9 @@ def recipe_of(dots: tuple[str, ...], name: str) -> str:
 class Bench:
     """One kind of attention: its weights at init and after F32 training, its data."""
 
-    def __init__(self, cfg: Config, store: pathlib.Path) -> None:
+    def __init__(self, cfg: Config, store: pathlib.Path, kept_only: bool) -> None:
         self.cfg = cfg
+        self.kept_only = kept_only
         digest = hashlib.sha256(json.dumps(dataclasses.asdict(cfg)).encode()).hexdigest()[:12]
         self.path = store / f"attention-{cfg.kind}-{digest}.json"
         self.found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
@@ -180,12 +181,12 @@ class Bench:
         )
 
     def once(self, key: str, measure: Callable[[], Any]) -> Any:
-        """Returns a figure, measured if it is not kept."""
-        if key not in self.found:
+        """Returns a figure, measured if it is not kept; None if it may not be measured."""
+        if key not in self.found and not self.kept_only:
             self.found[key] = measure()
             self.path.write_text(json.dumps(self.found, indent=1))
             print(f"  {self.cfg.kind} {key}: {self.found[key]}", flush=True)
-        return self.found[key]
+        return self.found.get(key)
 
     def grads(self, params: Any, batch: Any) -> Any:
         """The gradients of the loss."""
@@ -237,8 +238,10 @@ class Bench:
         return rows
 
 
-def percent(loss_: float, base: float) -> str:
-    """Returns a loss with its gap to F32."""
+def percent(loss_: float | None, base: float | None) -> str:
+    """Returns a loss with its gap to F32; a dash where it is not measured."""
+    if loss_ is None or base is None:
+        return "-"
     return f"{loss_:.3f} ({100 * (loss_ / base - 1):+.1f} %)"
 
 
@@ -251,7 +254,8 @@ def gradient_table(benches: list[Bench], dot: str) -> str:
             for name in FORMATS:
                 recipe = recipe_of((dot,), name)
                 both = bench.once(f"{dot} {name}", functools.partial(bench.cosines, recipe))
-                cells.append(f"{both[index][0]:.5f} / {both[index][1]:.5f}")
+                errors = [1 - cosine_ for cosine_ in both[index]] if both else []
+                cells.append(" / ".join(f"{error:.0e}" for error in errors) or "-")
             rows.append(cells)
     return common.table(["attention", "weights", *FORMATS], rows)
 
@@ -261,7 +265,7 @@ def loss_table(benches: list[Bench]) -> str:
     rows = []
     for bench in benches:
         base = bench.once("loss F32", functools.partial(bench.validate_after, "none"))
-        cells = [bench.cfg.kind, f"{base:.3f}"]
+        cells = [bench.cfg.kind, "-" if base is None else f"{base:.3f}"]
         for name in FORMATS:
             recipe = recipe_of(tuple(DOTS), name)
             found = bench.once(f"loss {name}", functools.partial(bench.validate_after, recipe))
@@ -276,11 +280,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=200, help="training steps (200)")
     parser.add_argument("--kind", action="append", choices=[cfg.kind for cfg in KINDS])
     parser.add_argument("--store", type=pathlib.Path, default=common.ROOT / "build" / "numerics")
+    parser.add_argument("--kept", action="store_true", help="print what is kept, measure nothing")
     parser.add_argument("--write", action="store_true", help="to docs/numerics-attention.md")
     options = parser.parse_args()
     options.store.mkdir(parents=True, exist_ok=True)
     benches = [
-        Bench(dataclasses.replace(cfg, steps=options.steps), options.store)
+        Bench(dataclasses.replace(cfg, steps=options.steps), options.store, options.kept)
         for cfg in KINDS
         if not options.kind or cfg.kind in options.kind
     ]
@@ -298,8 +303,8 @@ def main() -> int:
         "## Loss\n\nValidation loss in nats with all of attention's dots in a format, after "
         f"{cfg.steps} steps of one seed. The gap to F32 is noise below about 1 %.",
         loss_table(benches),
-        "## Gradients\n\nCosine to F32's gradients at equal weights: of all parameters / of the "
-        "worst query, key or value weight.",
+        "## Gradients\n\n1 - the cosine to F32's gradients at equal weights: of all parameters / "
+        "of the worst query, key or value weight.",
     ]
     text = "\n\n".join([*parts, *tables])
     print(text)
