@@ -231,7 +231,7 @@ def main() -> int:
     """Runs the command; returns 0 where propagation beats the best plain cast in every case."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--seq", type=int, default=64)
+    parser.add_argument("--seq", type=int, default=32)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=40, help="F32 steps before the state (40)")
     parser.add_argument("--case", choices=list(CASES), action="append", help="all by default")

@@ -57,7 +57,7 @@ class Config:
     seq: int = 64
     batch: int = 8
     vocab: int = 256
-    steps: int = 200
+    steps: int = 150
     learning_rate: float = 3e-3
 
     @property
@@ -277,7 +277,7 @@ def loss_table(benches: list[Bench]) -> str:
 def main() -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=200, help="training steps (200)")
+    parser.add_argument("--steps", type=int, default=150, help="training steps (150)")
     parser.add_argument("--kind", action="append", choices=[cfg.kind for cfg in KINDS])
     parser.add_argument("--store", type=pathlib.Path, default=common.ROOT / "build" / "numerics")
     parser.add_argument("--kept", action="store_true", help="print what is kept, measure nothing")
