@@ -2,6 +2,7 @@
 
 #include "scalify/Pipeline/Compiler.h"
 
+#include "ArgumentRanges.h"
 #include "ArgumentScales.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
@@ -185,10 +186,12 @@ LogicalResult Compilation::writeSnapshot(Stage stage) {
 LogicalResult Compilation::runStage(Stage stage) {
   // The names of arguments are known after Import.
   if (stage == Stage::Scaling &&
-      failed(applyArgumentScales(*module, options.scales)))
+      (failed(applyArgumentScales(*module, options.scales)) ||
+       failed(applyArgumentRanges(*module, options.ranges))))
     return failure();
   StageOptions stageOptions;
   stageOptions.strict = options.strict;
+  stageOptions.rangeUse = options.rangeUse;
   stageOptions.casts = RecipeAttr::of(*module).castsDots();
   stageOptions.fp8Form = *symbolizeFP8Form(options.fp8Form);
   stageOptions.probeCasts = options.probeCasts;

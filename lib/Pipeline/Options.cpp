@@ -2,6 +2,8 @@
 
 #include "scalify/Pipeline/Compiler.h"
 
+#include "ArgumentRanges.h"
+
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "llvm/Support/JSON.h"
@@ -82,6 +84,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.snapshots;
   if (key == "inputName")
     return &options.inputName;
+  if (key == "rangeUse")
+    return &options.rangeUse;
   if (key == "report")
     return &options.report;
   return nullptr;
@@ -106,6 +110,14 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     if (!scales)
       return scales.takeError();
     options.scales = std::move(*scales);
+    return llvm::Error::success();
+  }
+  if (key == "ranges") {
+    llvm::Expected<std::vector<ArgumentRange>> ranges =
+        readArgumentRanges(value);
+    if (!ranges)
+      return ranges.takeError();
+    options.ranges = std::move(*ranges);
     return llvm::Error::success();
   }
   if (bool *flag = findBool(options, key)) {

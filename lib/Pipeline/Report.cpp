@@ -4,6 +4,7 @@
 
 #include "ReportValues.h"
 #include "scalify/Pipeline/Diagnostics.h"
+#include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -79,6 +80,7 @@ void ReportBuilder::addCast(QuantizeOp quantize) {
   row.scale = getScaleExponent(quantize.getScale());
   row.cast = quantize.getCast().value_or("").str();
   row.reason = describeCastRule(main, quantize);
+  row.range = describeProof(quantize);
   rows.push_back(std::move(row));
 }
 
@@ -128,6 +130,8 @@ void scalify::attachReport(ModuleOp module,
       entry.set("scale", builder.getI64IntegerAttr(*row.scale));
     if (!row.cast.empty())
       entry.set("cast", builder.getStringAttr(row.cast));
+    if (!row.range.empty())
+      entry.set("range", builder.getStringAttr(row.range));
     entries.push_back(entry.getDictionary(module.getContext()));
   }
   module->setAttr(kReportAttr, builder.getArrayAttr(entries));
@@ -143,6 +147,8 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
         row.scale ? llvm::json::Value(*row.scale) : llvm::json::Value(nullptr);
     if (!row.cast.empty())
       object["cast"] = row.cast;
+    if (!row.range.empty())
+      object["range"] = row.range;
     array.push_back(std::move(object));
   }
   std::string text;

@@ -54,6 +54,7 @@ static void buildPrecision(const StageOptions &options,
   PrecisionOptions precision;
   precision.strict = options.strict;
   precision.remarks = options.remarks;
+  precision.rangeUse = options.rangeUse;
   buildPrecisionPipeline(manager, precision);
 }
 
@@ -116,6 +117,10 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<bool> remarks{*this, "remarks",
                        llvm::cl::desc("report what falls back"),
                        llvm::cl::init(true)};
+  Option<std::string> rangeUse{
+      *this, "range-use",
+      llvm::cl::desc("what the range analysis is for: report or choose"),
+      llvm::cl::init("report")};
   Option<std::string> recipe{*this, "recipe",
                              llvm::cl::desc("a preset's name; the module's "
                                             "scalify.recipe if empty"),
@@ -163,6 +168,7 @@ static void buildPrecisionWithRecipe(OpPassManager &manager,
   precision.recipe = options.recipe;
   precision.strict = options.strict;
   precision.remarks = options.remarks;
+  precision.rangeUse = options.rangeUse;
   buildPrecisionPipeline(manager, precision);
 }
 

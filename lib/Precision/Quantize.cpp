@@ -7,6 +7,7 @@
 #include "StorageFormats.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Precision/DotRoles.h"
+#include "scalify/Scaling/RangeProofs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -28,6 +29,11 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (rangeUse != "report" && rangeUse != "choose") {
+      module.emitError("unknown use of ranges '")
+          << rangeUse << "': expected report or choose";
+      return signalPassFailure();
+    }
     if (!recipe.empty()) {
       RecipeAttr preset = RecipeAttr::getPreset(&getContext(), recipe);
       if (!preset) {
@@ -53,14 +59,22 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     });
     DotFormatChooser formats(recipe, func);
     Caster caster(recipe, func.getBody().front());
+    bool usesRanges =
+        rangeUse == "choose" && recipe.getScales() == ScaleSource::Propagated;
     bool failedStrict = false;
     for (Operation *dot : dots) {
       std::string reason = getReasonToStayWide(dot, formats, recipe);
+      if (reason.empty() && strict && usesRanges)
+        reason = getReasonUnproved(dot);
       if (reason.empty()) {
-        for (OpOperand &operand : dot->getOpOperands().take_front(2))
-          operand.set(
-              caster.castOperand(operand.get().getDefiningOp<SetScaleOp>(),
-                                 formats.getOperandFormat(dot, operand.get())));
+        for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
+          auto hint = operand.get().getDefiningOp<SetScaleOp>();
+          Type format = formats.getOperandFormat(dot, operand.get());
+          if (usesRanges)
+            format = chooseFormat(hint, cast<FloatType>(format));
+          operand.set(caster.castOperand(hint, format));
+          moveProof(hint, operand.get());
+        }
         ++numNarrowDots;
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));
@@ -87,6 +101,18 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();
+  }
+
+  /// Why an operand that the forward made is not proved to fit; empty if all
+  /// are. Of gradients nothing is asked.
+  static std::string getReasonUnproved(Operation *dot) {
+    for (Value operand : dot->getOperands().take_front(2))
+      if (!isGradient(getDotOperandRoot(operand)))
+        if (std::string reason =
+                scalify::getReasonUnproved(operand.getDefiningOp<SetScaleOp>());
+            !reason.empty())
+          return reason;
+    return "";
   }
 
   /// Empty if the dot is cast. Reasons that start with `!` are not the

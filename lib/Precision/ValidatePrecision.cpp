@@ -76,6 +76,7 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.recipe = options.recipe;
   quantize.strict = options.strict;
   quantize.remarks = options.remarks;
+  quantize.rangeUse = options.rangeUse;
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createValidatePrecision());
 }

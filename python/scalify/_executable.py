@@ -13,7 +13,7 @@ from typing import Any
 from scalify import _compiler, _runtime
 from scalify.portable import to_text
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike
+from scalify.scales import Scales, ScalesLike, range_option
 
 __all__ = ["Executable", "compile", "compile_text", "load"]
 
@@ -96,9 +96,20 @@ class Executable:
     def scales(self) -> Scales:
         """The scales of arguments that the step was compiled with."""
         args = self.manifest["args"]
+        ranges: list[dict[str, Any] | None] = [None] * len(args)
+        for entry in self.assumptions:
+            known = {"max", "min", "norms", "frobenius"}
+            ranges[entry["index"]] = {key: entry[key] for key in entry.keys() & known}
         return Scales(
-            tuple(arg.get("scale_exp") for arg in args), tuple(arg["name"] for arg in args)
+            tuple(arg.get("scale_exp") for arg in args),
+            tuple(arg["name"] for arg in args),
+            tuple(ranges),
         )
+
+    @property
+    def assumptions(self) -> list[dict[str, Any]]:
+        """What proofs of the report rest on, per argument, for `scalify.check_assumptions`."""
+        return list(self.manifest["assumptions"])
 
     @property
     def threads(self) -> int:
@@ -220,6 +231,8 @@ def compile(
         "report": report,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
+    if (ranges := range_option(scales)) is not None:
+        options["ranges"] = ranges
     if isinstance(scales, Scales):
         scales = scales.exponents
     if scales is not None:

@@ -14,7 +14,7 @@ from scalify import _runtime
 from scalify._executable import Executable, compile_text
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, to_option
+from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
 __all__ = ["Jit", "LoweredStep", "jit"]
 
@@ -167,6 +167,8 @@ class Jit:
 
     def _compile(self, lowered: Lowered, scales: ScalesLike) -> Executable:
         options = dict(self._options, scales=to_option(scales, len(lowered.in_avals)))
+        if (ranges := range_option(scales)) is not None:
+            options["ranges"] = ranges
         return compile_text(lowered.text, options, self._threads)
 
 

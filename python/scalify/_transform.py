@@ -26,7 +26,7 @@ from scalify._lowering import (
 )
 from scalify._statistics import Statistics
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, to_option
+from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
 __all__ = ["Transformed", "opt", "probe", "recipes", "transform"]
 
@@ -71,6 +71,8 @@ def transform_lowered(
     option = to_option(scales, len(lowered.in_avals))
     if option is not None:
         options["scales"] = option
+    if (ranges := range_option(scales)) is not None:
+        options["ranges"] = ranges
     text, report, _ = _compiler.transform(lowered.text, json.dumps(options))
 
     def explain() -> dict[str, Any]:

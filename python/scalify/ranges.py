@@ -7,19 +7,18 @@ arguments they rest on; `check_assumptions` looks whether the arrays still keep 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Range", "RangesLike", "check_assumptions", "measure_ranges"]
+__all__ = ["Range", "check_assumptions", "measure_ranges"]
 
 # `max` (largest magnitude; with `min` the largest element), `min`, `norms` (2-norm of rows along
 # each axis), `frobenius`.
 Range: TypeAlias = dict[str, Any]
-RangesLike: TypeAlias = Mapping[str, Range] | Sequence[Range | None] | None
 
 
 def measure_ranges(tree: Any, headroom: float = 8.0) -> list[Range | None]:
@@ -68,24 +67,6 @@ def _range(leaf: Any, headroom: float) -> Range | None:
         "norms": [headroom * norm for norm in _norms(wide)],
         "frobenius": headroom * float(np.sqrt(np.square(wide).sum())),
     }
-
-
-def to_range_option(ranges: RangesLike, count: int) -> dict[str, Range] | list[Range | None] | None:
-    """Returns the compiler's `ranges` option for a main of `count` arguments.
-
-    Raises:
-        ValueError: there is not one entry per argument.
-    """
-    if ranges is None:
-        return None
-    if isinstance(ranges, Mapping):
-        return {str(name): dict(entry) for name, entry in ranges.items()}
-    if len(ranges) != count:
-        raise ValueError(
-            f"ranges of {len(ranges)} arrays for a function of {count}: measure the tuple of all "
-            "its arguments, static ones left out"
-        )
-    return list(ranges)
 
 
 def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> list[str]:

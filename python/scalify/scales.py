@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from scalify.ranges import Range, measure_ranges
+
 __all__ = ["Scales", "ScalesLike", "measure"]
 
 # Scales and their inverses stay normal F32 numbers.
@@ -31,14 +33,17 @@ class Scales:
     Attributes:
         exponents: one entry per leaf, in the tree's order.
         names: the leaves' key paths, for reading only.
+        ranges: what proofs of the compiler may assume of each leaf; None for nothing.
     """
 
     exponents: tuple[int | None, ...]
     names: tuple[str, ...]
+    ranges: tuple[Range | None, ...] | None = dataclasses.field(default=None, compare=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the scales as JSON."""
-        text = json.dumps({"exponents": self.exponents, "names": self.names}, indent=1)
+        content = {"exponents": self.exponents, "names": self.names, "ranges": self.ranges}
+        text = json.dumps(content, indent=1)
         pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
@@ -52,14 +57,19 @@ class Scales:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         if not isinstance(content, dict) or {"exponents", "names"} - content.keys():
             raise ValueError(f"'{os.fspath(path)}' does not hold scales")
-        return Scales(tuple(content["exponents"]), tuple(content["names"]))
+        ranges = content.get("ranges")
+        return Scales(
+            tuple(content["exponents"]),
+            tuple(content["names"]),
+            None if ranges is None else tuple(ranges),
+        )
 
 
 # Scales, a mapping from argument names ("params['w']") or a list in main's order.
 ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | None
 
 
-def measure(tree: Any, growth: int = 1) -> Scales:
+def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
     """Returns the scale of each array of a tree: the power of two nearest to its rms, with growth.
 
     Give it the tuple of a step's arguments (static ones left out), in their order. An array that
@@ -73,11 +83,14 @@ def measure(tree: Any, growth: int = 1) -> Scales:
             of the example, which starts at 0.02. A matrix whose gain (rms times the square root
             of its width) is near one, as Flax draws them, does not, and an array carried by its
             mean, as a norm's gains are, grows by none.
+        headroom: the factor by which proofs assume that an array may grow, as
+            `scalify.measure_ranges` has it.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     return Scales(
         tuple(_exponent(leaf, growth) for _, leaf in paths),
         tuple(jax.tree_util.keystr(path) for path, _ in paths),
+        tuple(measure_ranges([leaf for _, leaf in paths], headroom)),
     )
 
 
@@ -121,3 +134,10 @@ def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[int | Non
             "of all its arguments, static ones left out"
         )
     return exponents
+
+
+def range_option(scales: ScalesLike) -> list[Range | None] | None:
+    """Returns the compiler's `ranges` option: what was measured together with the scales."""
+    if not isinstance(scales, Scales) or scales.ranges is None:
+        return None
+    return list(scales.ranges)

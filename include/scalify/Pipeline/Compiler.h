@@ -23,6 +23,14 @@ struct ArgumentScale {
   int32_t exponent = 0;
 };
 
+/// What one argument of main is assumed to keep to; the key of each member is
+/// that of `scalify.range`.
+struct ArgumentRange {
+  std::string argument;
+  std::optional<double> max, min, frobenius;
+  std::vector<double> norms;
+};
+
 struct CompileOptions {
   /// A preset's name or the text of a `#scalify.recipe<...>`; empty for the
   /// recipe that the module carries, or `none`.
@@ -34,6 +42,9 @@ struct CompileOptions {
   /// programs shall give equal artefacts everywhere.
   std::string mcpu = "x86-64-v3";
   std::vector<ArgumentScale> scales;
+  std::vector<ArgumentRange> ranges;
+  /// What proofs of the range analysis are for: "report", or "choose" formats.
+  std::string rangeUse = "report";
   /// The input is the output of this stage.
   Stage compileFrom = Stage::Input;
   /// The last stage to run; before Target the output is IR text.

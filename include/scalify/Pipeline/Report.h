@@ -26,6 +26,8 @@ struct ReportRow {
   std::string reason;
   /// Of a quantizing cast its name, else empty.
   std::string cast;
+  /// Of a quantizing cast what the range analysis proves, or what spoils it.
+  std::string range;
 };
 
 /// The rows of main after Precision, in program order: arguments that carry

@@ -22,6 +22,8 @@ struct PrecisionOptions {
   std::string recipe;
   bool strict = false;
   bool remarks = true;
+  /// What the range analysis is for: "report" or "choose".
+  std::string rangeUse = "report";
 };
 
 /// quantize, validate.

@@ -37,7 +37,11 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
            "a preset's name; the module's scalify.recipe if empty">,
     Option<"strict", "strict", "bool", "false",
            "make a dot that the recipe wants narrow and that stays wide an error">,
-    Option<"remarks", "remarks", "bool", "true", "report dots that stay wide">
+    Option<"remarks", "remarks", "bool", "true", "report dots that stay wide">,
+    Option<"rangeUse", "range-use", "std::string", "\"report\"",
+           "report: proofs of the range analysis are only noted; choose: E5M2 "
+           "where a bound fits that format and not the recipe's, and under "
+           "strict no cast in the forward without a proof">
   ];
   let statistics = [
     Statistic<"numCasts", "casts", "quantizing casts">,

@@ -45,13 +45,14 @@ std::string getArgumentName(mlir::BlockArgument argument);
 mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context,
                                  const RangeState &state);
 
-/// Hands the proof of a value on to the op that casts it.
-void moveProof(mlir::Operation *from, mlir::Operation *to);
-/// The format that the bound of `hint` fits: `wanted`, or E5M2 if only that
-/// does. `wanted` as well where there is no bound; null never.
+/// Hands the proof of `hint` on to the quantizing cast that `operand`, what
+/// takes its place, comes from.
+void moveProof(mlir::Operation *hint, mlir::Value operand);
+/// The format for the value of `hint`: `wanted`, or E5M2 if its bound fits only
+/// that.
 mlir::FloatType chooseFormat(mlir::Operation *hint, mlir::FloatType wanted);
-/// Why `hint` is not proved for what `chooseFormat` gives; empty if it is.
-std::string getReasonUnproved(mlir::Operation *hint, mlir::FloatType wanted);
+/// Why `hint` is not proved to fit what `chooseFormat` gives; empty if it is.
+std::string getReasonUnproved(mlir::Operation *hint);
 /// One line for the report; empty where nothing was analysed.
 std::string describeProof(mlir::Operation *op);
 

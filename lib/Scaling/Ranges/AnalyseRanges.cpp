@@ -100,6 +100,10 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
     for (Value value : assumed) {
       auto argument = cast<BlockArgument>(value);
       NamedAttrList entry(getRangeAttr(argument));
+      // A plain list, which the manifest writes as one.
+      if (auto norms = entry.get("norms"))
+        if (auto values = dyn_cast<DenseF64ArrayAttr>(norms))
+          entry.set("norms", builder.getF64ArrayAttr(values.asArrayRef()));
       entry.set("argument",
                 builder.getStringAttr(scalify::getArgumentName(argument)));
       entry.set("index", builder.getI64IntegerAttr(argument.getArgNumber()));

@@ -12,6 +12,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -148,10 +149,10 @@ RangeProof scalify::proveCast(const ModuleRanges &ranges, Value value,
   double limit = Rounding::of(format).largest * *scale;
   proof.data = proof.bound / *scale;
   proof.isProved = proof.bound <= limit;
-  if (proof.isProved) {
+  if (!std::isinf(proof.bound))
     proof.assumed = findAssumed(ranges, value);
+  if (proof.isProved)
     return proof;
-  }
   proof.spoiler = findSpoiler(ranges, value, limit);
   bool isUnbounded = std::isinf(proof.bound);
   proof.reason = isUnbounded ? "no bound"
@@ -171,16 +172,12 @@ DictionaryAttr RangeProof::toAttribute(MLIRContext *context) const {
   entries.set("bound", builder.getF64FloatAttr(bound));
   entries.set("data", builder.getF64FloatAttr(data));
   entries.set("format", TypeAttr::get(format));
-  if (isProved) {
-    SmallVector<StringRef> names;
-    SmallVector<std::string> storage;
-    for (BlockArgument argument : assumed)
-      storage.push_back(getArgumentName(argument));
-    names.append(storage.begin(), storage.end());
-    entries.set("assumed", builder.getStrArrayAttr(names));
-  } else {
+  SmallVector<Attribute> names;
+  for (BlockArgument argument : assumed)
+    names.push_back(builder.getStringAttr(getArgumentName(argument)));
+  entries.set("assumed", builder.getArrayAttr(names));
+  if (!isProved)
     entries.set("reason", builder.getStringAttr(reason));
-  }
   return entries.getDictionary(context);
 }
 
@@ -212,12 +209,6 @@ DictionaryAttr scalify::toAttribute(MLIRContext *context,
   return entries.getDictionary(context);
 }
 
-void scalify::moveProof(Operation *from, Operation *to) {
-  for (StringRef name : {kProvedAttr, kUnprovedAttr})
-    if (Attribute proof = from->getAttr(name))
-      to->setAttr(name, proof);
-}
-
 static DictionaryAttr getProof(Operation *op) {
   if (auto proved = op->getAttrOfType<DictionaryAttr>(kProvedAttr))
     return proved;
@@ -238,10 +229,24 @@ FloatType scalify::chooseFormat(Operation *hint, FloatType wanted) {
   return onlyWideFits && wanted.getWidth() == 8 ? FloatType(wide) : wanted;
 }
 
-std::string scalify::getReasonUnproved(Operation *hint, FloatType wanted) {
+void scalify::moveProof(Operation *hint, Value operand) {
+  Operation *op = operand.getDefiningOp();
+  while (isa_and_nonnull<DequantizeOp, hlo::ReshapeOp, hlo::TransposeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  if (!isa_and_nonnull<QuantizeOp>(op))
+    return;
+  for (StringRef name : {kProvedAttr, kUnprovedAttr})
+    if (Attribute proof = hint->getAttr(name))
+      op->setAttr(name, proof);
+}
+
+std::string scalify::getReasonUnproved(Operation *hint) {
   DictionaryAttr proof = getProof(hint);
+  if (!proof)
+    return "";
+  auto wanted = cast<FloatType>(proof.getAs<TypeAttr>("format").getValue());
   FloatType format = chooseFormat(hint, wanted);
-  if (!proof || getDataBound(proof) <= Rounding::of(format).largest)
+  if (getDataBound(proof) <= Rounding::of(format).largest)
     return "";
   auto reason = proof.getAs<StringAttr>("reason");
   return "range: not proved to fit " + describeFormat(format) +
@@ -252,13 +257,18 @@ std::string scalify::describeProof(Operation *op) {
   DictionaryAttr proof = getProof(op);
   if (!proof)
     return "";
-  if (auto reason = proof.getAs<StringAttr>("reason"))
+  // What the cast is to, which the bound may have chosen.
+  auto format = cast<FloatType>(proof.getAs<TypeAttr>("format").getValue());
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    format = cast<FloatType>(getElementTypeOrSelf(quantize.getType()));
+  double largest = Rounding::of(format).largest;
+  auto reason = proof.getAs<StringAttr>("reason");
+  if (reason && !(getDataBound(proof) <= largest))
     return "unproved: " + reason.str();
   std::string text = "proved: |x| <= ";
   text += describeNumber(proof.getAs<FloatAttr>("bound").getValueAsDouble());
-  text += ", data up to " + describeNumber(getDataBound(proof)) + " of ";
-  auto format = cast<FloatType>(proof.getAs<TypeAttr>("format").getValue());
-  text += describeNumber(Rounding::of(format).largest);
+  text += ", data up to " + describeNumber(getDataBound(proof)) + " of " +
+          describeNumber(largest);
   SmallVector<StringRef> names;
   for (auto name : proof.getAs<ArrayAttr>("assumed").getAsRange<StringAttr>())
     names.push_back(name);

@@ -1,0 +1,124 @@
+//===- ArgumentRanges.cpp - Ranges as an input of compilation -------------===//
+
+#include "ArgumentRanges.h"
+
+#include "scalify/Scaling/RangeProofs.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+namespace json = llvm::json;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// A number that may be left out.
+static llvm::Error readNumber(const json::Object &object, llvm::StringRef key,
+                              std::optional<double> &number) {
+  const json::Value *value = object.get(key);
+  if (!value)
+    return llvm::Error::success();
+  number = value->getAsNumber();
+  if (number && std::isfinite(*number))
+    return llvm::Error::success();
+  return makeError("'" + key + "' of a range must be a finite number");
+}
+
+static llvm::Error addRange(std::vector<ArgumentRange> &ranges,
+                            llvm::StringRef argument,
+                            const json::Value &value) {
+  if (value.kind() == json::Value::Null)
+    return llvm::Error::success();
+  const json::Object *object = value.getAsObject();
+  if (!object)
+    return makeError("the range of argument '" + argument +
+                     "' must be an object of max, min, norms and frobenius, "
+                     "or null");
+  for (const auto &[key, member] : *object)
+    if (!llvm::is_contained({"max", "min", "norms", "frobenius"},
+                            llvm::StringRef(key)))
+      return makeError("unknown key '" + llvm::StringRef(key) +
+                       "' in the range of argument '" + argument +
+                       "': expected max, min, norms or frobenius");
+  ArgumentRange range;
+  range.argument = argument.str();
+  for (auto [key, member] :
+       {std::pair<llvm::StringRef, std::optional<double> &>("max", range.max),
+        {"min", range.min},
+        {"frobenius", range.frobenius}})
+    if (llvm::Error error = readNumber(*object, key, member))
+      return error;
+  if (const json::Array *norms = object->getArray("norms"))
+    for (const json::Value &norm : *norms)
+      range.norms.push_back(
+          norm.getAsNumber().value_or(std::numeric_limits<double>::infinity()));
+  ranges.push_back(std::move(range));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<ArgumentRange>>
+scalify::readArgumentRanges(const json::Value &value) {
+  std::vector<ArgumentRange> ranges;
+  if (const json::Object *object = value.getAsObject()) {
+    for (const auto &[name, range] : *object)
+      if (llvm::Error error = addRange(ranges, name, range))
+        return std::move(error);
+    llvm::sort(ranges, [](const ArgumentRange &a, const ArgumentRange &b) {
+      return a.argument < b.argument;
+    });
+    return ranges;
+  }
+  if (const json::Array *array = value.getAsArray()) {
+    for (const auto &[index, range] : llvm::enumerate(*array))
+      if (llvm::Error error = addRange(ranges, std::to_string(index), range))
+        return std::move(error);
+    return ranges;
+  }
+  return makeError("ranges must be an object of argument names or a list in "
+                   "main's order");
+}
+
+static DictionaryAttr makeRangeAttr(MLIRContext *context,
+                                    const ArgumentRange &range) {
+  Builder builder(context);
+  NamedAttrList entries;
+  auto set = [&](StringRef key, std::optional<double> number) {
+    if (number)
+      entries.set(key, builder.getF64FloatAttr(*number));
+  };
+  set("max", range.max);
+  set("min", range.min);
+  set("frobenius", range.frobenius);
+  if (!range.norms.empty())
+    entries.set("norms", builder.getDenseF64ArrayAttr(range.norms));
+  return entries.getDictionary(context);
+}
+
+LogicalResult scalify::applyArgumentRanges(ModuleOp module,
+                                           ArrayRef<ArgumentRange> ranges) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (ranges.empty() || !main)
+    return success();
+  llvm::StringMap<unsigned> indices;
+  for (BlockArgument argument : main.getArguments())
+    indices.try_emplace(getArgumentName(argument), argument.getArgNumber());
+  for (const ArgumentRange &range : ranges) {
+    unsigned index;
+    auto it = indices.find(range.argument);
+    if (it != indices.end())
+      index = it->second;
+    else if (StringRef(range.argument).getAsInteger(10, index) ||
+             index >= main.getNumArguments())
+      return main.emitOpError("has no argument '")
+             << range.argument << "' to give a range (it has "
+             << main.getNumArguments() << " arguments)";
+    main.setArgAttr(index, kRangeAttr,
+                    makeRangeAttr(module.getContext(), range));
+  }
+  return success();
+}
