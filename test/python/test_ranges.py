@@ -311,6 +311,34 @@ def leaves(tree: Any) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
 
 
+def two_layers(w: jax.Array, v: jax.Array, x: jax.Array) -> jax.Array:
+    return (rms_norm(rms_norm(x) @ w) @ v).sum()
+
+
+def test_the_report_has_proofs_and_the_artefact_their_assumptions(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    w, v = (rng.normal(0, 0.1, (COLUMNS, COLUMNS)).astype(np.float32) for _ in range(2))
+    arguments = (w, v, fill("uniform", 1, 3.0))
+    step = scalify.jit(two_layers, recipe="#scalify.recipe<\"fp8\", head = true>")
+    step(*arguments)
+    executable = step.executable(*arguments)
+    ranges = {row["op"] + row["phase"]: row["range"] for row in executable.report().casts()}
+    assert ranges
+    assert all(text.startswith("proved: |x| <= ") for text in ranges.values())
+    names = [entry["argument"] for entry in executable.assumptions]
+    assert len(names) == 2
+    assert not scalify.check_assumptions(executable.assumptions, arguments)
+    grown = (9 * w, *arguments[1:])
+    broken = scalify.check_assumptions(executable.assumptions, grown)
+    assert broken
+    assert all(line.startswith(names[0]) for line in broken)
+    # What a checkpoint keeps gives the same proofs.
+    executable.scales.save(tmp_path / "scales.json")
+    scales = scalify.Scales.load(tmp_path / "scales.json")
+    again = scalify.jit(two_layers, recipe="#scalify.recipe<\"fp8\", head = true>", scales=scales)
+    assert again.executable(*arguments).assumptions == executable.assumptions
+
+
 def test_assumptions_are_checked() -> None:
     tree = {"w": np.array([[3.0, 4.0], [0.0, 1.0]], np.float32), "n": np.int32(3)}
     (none, declared) = scalify.measure_ranges(tree, headroom=2)
