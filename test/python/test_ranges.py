@@ -319,7 +319,7 @@ def test_the_report_has_proofs_and_the_artefact_their_assumptions(tmp_path: Any)
     rng = np.random.default_rng(0)
     w, v = (rng.normal(0, 0.1, (COLUMNS, COLUMNS)).astype(np.float32) for _ in range(2))
     arguments = (w, v, fill("uniform", 1, 3.0))
-    step = scalify.jit(two_layers, recipe="#scalify.recipe<\"fp8\", head = true>")
+    step = scalify.jit(two_layers, recipe='#scalify.recipe<"fp8", head = true>')
     step(*arguments)
     executable = step.executable(*arguments)
     ranges = {row["op"] + row["phase"]: row["range"] for row in executable.report().casts()}
@@ -335,7 +335,7 @@ def test_the_report_has_proofs_and_the_artefact_their_assumptions(tmp_path: Any)
     # What a checkpoint keeps gives the same proofs.
     executable.scales.save(tmp_path / "scales.json")
     scales = scalify.Scales.load(tmp_path / "scales.json")
-    again = scalify.jit(two_layers, recipe="#scalify.recipe<\"fp8\", head = true>", scales=scales)
+    again = scalify.jit(two_layers, recipe='#scalify.recipe<"fp8", head = true>', scales=scales)
     assert again.executable(*arguments).assumptions == executable.assumptions
 
 
