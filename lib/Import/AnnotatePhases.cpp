@@ -43,11 +43,14 @@ public:
   }
 
 private:
-  /// A program that updates float state has gradients that were not found.
+  /// A program that updates float state has gradients that were not found; but
+  /// a cache, of which slices are overwritten, is no trained state.
   void warnIfTrained(func::FuncOp main) {
     for (int64_t owner : getAliasedArguments(main))
-      if (owner >= 0 && isa<FloatType>(getElementTypeOrSelf(
-                            main.getArgumentTypes()[owner]))) {
+      if (owner >= 0 &&
+          isa<FloatType>(
+              getElementTypeOrSelf(main.getArgumentTypes()[owner])) &&
+          !isWrittenInSlices(main, owner)) {
         main.emitWarning("no scalar float result that could be the loss, and "
                          "no locations of JAX: every op counts as forward; "
                          "return the loss, or lower with debug_info=True");

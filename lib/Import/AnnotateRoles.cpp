@@ -188,6 +188,8 @@ StringRef Roles::decideInput(unsigned index) {
 StringRef Roles::decide(unsigned index) {
   if (StringRef role = getRoleFromPath(getName(index)); !role.empty())
     return role;
+  if (isFloat(index) && isWrittenInSlices(main, index))
+    return "state";
   if (anyDonated)
     return state[index] ? decideState(index) : decideInput(index);
   // Gradients and new state have the types of what they belong to; data whose

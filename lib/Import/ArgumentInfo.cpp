@@ -2,9 +2,12 @@
 
 #include "ArgumentInfo.h"
 
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
+using namespace scalify;
 
 FailureOr<func::FuncOp> scalify::import::getMain(ModuleOp module) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
@@ -43,4 +46,39 @@ StringRef scalify::import::getResultInfo(func::FuncOp main, unsigned index) {
 
 OperandRange scalify::import::getResults(func::FuncOp main) {
   return main.getBody().front().getTerminator()->getOperands();
+}
+
+/// Whether `value` is `origin` (1), `origin` after writes of slices (2), or
+/// neither (0).
+static unsigned countWrites(Value value, Value origin) {
+  unsigned found = 1;
+  while (value != origin) {
+    Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op)) {
+      value = op->getOperand(0);
+    } else if (isa_and_nonnull<stablehlo::DynamicUpdateSliceOp>(op)) {
+      value = op->getOperand(0);
+      found = 2;
+    } else if (auto loop = dyn_cast_if_present<stablehlo::WhileOp>(op)) {
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      Block &body = loop.getBody().front();
+      unsigned inside = countWrites(body.getTerminator()->getOperand(number),
+                                    body.getArgument(number));
+      if (inside == 0)
+        return 0;
+      found = std::max(found, inside);
+      value = loop->getOperand(number);
+    } else {
+      return 0;
+    }
+  }
+  return found;
+}
+
+bool scalify::import::isWrittenInSlices(func::FuncOp main, unsigned index) {
+  Value argument = main.getArgument(index);
+  return llvm::any_of(getResults(main), [&](Value result) {
+    return result.getType() == argument.getType() &&
+           countWrites(result, argument) == 2;
+  });
 }

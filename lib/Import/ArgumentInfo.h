@@ -28,6 +28,10 @@ llvm::StringRef getResultInfo(mlir::func::FuncOp main, unsigned index);
 /// The values that main returns.
 mlir::OperandRange getResults(mlir::func::FuncOp main);
 
+/// Whether a result is argument `index` with slices of it overwritten, as a
+/// cache of keys and values is; loops around the writes count.
+bool isWrittenInSlices(mlir::func::FuncOp main, unsigned index);
+
 } // namespace scalify::import
 
 #endif // SCALIFY_LIB_IMPORT_ARGUMENTINFO_H
