@@ -177,7 +177,7 @@ def test_a_cache_is_state_and_takes_the_scale_of_what_is_written() -> None:
     rows = {row["value"]: row for row in fn.report(*args)}
     for layer in range(CFG.layers):
         row = rows[f"cache[{layer}]['value']"]
-        assert row["reason"].startswith("starts at zero"), row
+        assert row["reason"].endswith("the scale of what is written into it"), row
     text = jax.jit(step_of, donate_argnums=1).lower(*args).as_text(debug_info=True)
     assert scalify.opt(text, "scalify-import").count('scalify.role = "state"') == 2 * CFG.layers
 
