@@ -172,7 +172,8 @@ void ProvenanceWriter::setFacts(Value value, NamedAttrList &entry) {
   }
   const ScaleFacts &facts = analysis->lookup(value);
   entry.set("rule", builder.getStringAttr(facts.rule));
-  if (!isFloat)
+  // A value that the analysis did not reach has no facts.
+  if (!isFloat || facts.rule.empty())
     return;
   // Rank-0 values stay true.
   bool carries = cast<ShapedType>(value.getType()).getRank() > 0;
@@ -186,13 +187,15 @@ void ProvenanceWriter::setFacts(Value value, NamedAttrList &entry) {
 void ProvenanceWriter::describe(Value value) {
   NamedAttrList entry;
   Operation *op = value.getDefiningOp();
+  bool isInBody = value.getParentBlock()->getParentOp() != func;
+  StringRef argument = isInBody ? "body_argument" : "argument";
   entry.set("op", builder.getStringAttr(op ? op->getName().stripDialect()
-                                           : "argument"));
+                                           : argument));
   if (op && op->hasAttr(kPhaseAttr))
     entry.set("phase", op->getAttr(kPhaseAttr));
   entry.set("loc", LocationAttr(value.getLoc()));
   entry.set("type", TypeAttr::get(value.getType()));
-  if (value.getParentBlock()->getParentOp() != func)
+  if (isInBody)
     entry.set("body", builder.getUnitAttr());
   setFacts(value, entry);
   SmallVector<int32_t> from;

@@ -324,3 +324,18 @@ def test_the_page_is_one_file_without_a_network(tmp_path: pathlib.Path) -> None:
     assert scalify.Statistics.load(tmp_path / "statistics.json").casts == statistics.casts
     with pytest.raises(ValueError, match="does not hold statistics"):
         scalify.Statistics.load(tmp_path / "scales.json")
+
+
+def test_a_chain_leads_out_of_the_body_of_a_loop() -> None:
+    def scanned(weights: Any, x: Any) -> Any:
+        return jax.lax.scan(lambda c, w: (jnp.tanh(c @ w), None), x, weights)[0]
+
+    weights = np.full((3, 16, 16), 0.25, np.float32)
+    report = scalify.transform(scanned).report(weights, np.ones((8, 16), np.float32))
+    (dot,) = [row for row in report if row["op"] == "dot_general"]
+    assert dot["body"]
+    chain = report.why(f"#{dot['id']}", depth=0)
+    assert {"weights", "x"} <= {line["value"] for line in chain}
+    assert "body_argument" in {line["op"] for line in chain}
+    # The carry comes from what the body yields, and so from the dot itself.
+    assert any(line["id"] == dot["id"] and line["repeated"] for line in chain[1:])
