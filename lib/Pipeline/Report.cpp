@@ -3,6 +3,7 @@
 #include "scalify/Pipeline/Report.h"
 
 #include "ReportValues.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Pipeline/Diagnostics.h"
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -31,7 +32,7 @@ private:
   ReportRow makeRow(Operation *op);
   void addArgument(BlockArgument arg);
   void addCast(QuantizeOp quantize);
-  void addDot(stablehlo::DotGeneralOp dot);
+  void addDot(Operation *dot);
   void addOperation(Operation *op);
 
   func::FuncOp main;
@@ -84,7 +85,7 @@ void ReportBuilder::addCast(QuantizeOp quantize) {
   rows.push_back(std::move(row));
 }
 
-void ReportBuilder::addDot(stablehlo::DotGeneralOp dot) {
+void ReportBuilder::addDot(Operation *dot) {
   ReportRow row = makeRow(dot);
   row.format = describeDotFormats(dot);
   std::string wide = getWideReason(dot);
@@ -96,8 +97,8 @@ void ReportBuilder::addDot(stablehlo::DotGeneralOp dot) {
 void ReportBuilder::addOperation(Operation *op) {
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return addCast(quantize);
-  if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
-    addDot(dot);
+  if (stablehlo::isContraction(op))
+    addDot(op);
 }
 
 std::vector<ReportRow> ReportBuilder::run() {
@@ -163,7 +164,7 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
   for (const ReportRow &row : rows) {
     if (row.op == "quantize")
       ++casts[row.format];
-    if (row.op == "dot_general")
+    if (row.isDot())
       ++dots[row.format];
   }
   for (auto [format, count] : casts)
@@ -171,7 +172,7 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
   for (auto [format, count] : dots)
     os << count << " dots " << format << "\n";
   for (const ReportRow &row : rows) {
-    if (row.op != "dot_general")
+    if (!row.isDot())
       continue;
     os << "  dot " << row.value << " " << row.format;
     if (!row.phase.empty())

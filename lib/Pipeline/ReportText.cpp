@@ -82,7 +82,7 @@ Summary::Summary(const ScaleReport &report) {
   for (const ScaleRow &row : report.rows) {
     if (row.op == "quantize")
       ++casts[row.format];
-    if (row.op == "dot_general" && !row.isDropped)
+    if (row.isDot() && !row.isDropped)
       ++dots[row.format];
     if (!row.reason.empty())
       ++wide[row.reason];

@@ -54,12 +54,13 @@ static std::string getOperandFormat(Value operand) {
   return getElement(operand);
 }
 
-std::string scalify::describeDotFormats(stablehlo::DotGeneralOp dot) {
-  return getOperandFormat(dot.getLhs()) + " x " +
-         getOperandFormat(dot.getRhs()) + " -> " + getElement(dot.getResult());
+std::string scalify::describeDotFormats(Operation *dot) {
+  return getOperandFormat(dot->getOperand(0)) + " x " +
+         getOperandFormat(dot->getOperand(1)) + " -> " +
+         getElement(dot->getResult(0));
 }
 
-std::string scalify::getWideReason(stablehlo::DotGeneralOp dot) {
+std::string scalify::getWideReason(Operation *dot) {
   auto reason = dot->getAttrOfType<StringAttr>(kWideAttr);
   return reason ? "stays wide: " + reason.str() : "";
 }

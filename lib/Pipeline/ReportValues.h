@@ -18,10 +18,10 @@ std::optional<int64_t> getScaleExponent(mlir::Value scale);
 std::string getArgumentName(mlir::func::FuncOp main, unsigned index);
 /// Why an argument has its scale, which is not written on any op.
 std::string explainArgument(mlir::func::FuncOp main, unsigned index);
-/// `f8E4M3FN x f8E5M2 -> f32`.
-std::string describeDotFormats(stablehlo::DotGeneralOp dot);
+/// `f8E4M3FN x f8E5M2 -> f32`, of a dot or a convolution.
+std::string describeDotFormats(mlir::Operation *dot);
 /// `stays wide: ...`; empty for a dot on narrow operands.
-std::string getWideReason(stablehlo::DotGeneralOp dot);
+std::string getWideReason(mlir::Operation *dot);
 /// The rule behind a cast's scale.
 std::string describeCastRule(mlir::func::FuncOp main, QuantizeOp quantize);
 

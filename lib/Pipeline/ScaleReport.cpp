@@ -4,6 +4,7 @@
 
 #include "ReportValues.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Pipeline/SourceNames.h"
@@ -122,7 +123,8 @@ void ScaleReportBuilder::describeValue(Value value, ScaleRow &row) {
     value.printAsOperand(os, names);
   }
   row.format = getElement(value);
-  if (auto dot = value.getDefiningOp<stablehlo::DotGeneralOp>()) {
+  if (Operation *dot = value.getDefiningOp();
+      dot && stablehlo::isContraction(dot)) {
     row.format = describeDotFormats(dot);
     row.reason = getWideReason(dot);
   }

@@ -84,8 +84,8 @@ class Report(Sequence[Row]):
         return [row for row in self._brief if row["op"] == "quantize"]
 
     def dots(self) -> list[Row]:
-        """Returns the rows of all dots."""
-        return [row for row in self._brief if row["op"] == "dot_general"]
+        """Returns the rows of all dots and convolutions: their format has two sides."""
+        return [row for row in self._brief if "->" in row["format"]]
 
     def counts(self) -> dict[str, Any]:
         """Returns how often rules, scales, formats and reasons occur, and ops after each pass.

@@ -28,6 +28,9 @@ struct ReportRow {
   std::string cast;
   /// Of a quantizing cast what the range analysis proves, or what spoils it.
   std::string range;
+
+  /// Of a dot or a convolution the format has two sides.
+  bool isDot() const { return format.find("->") != std::string::npos; }
 };
 
 /// The rows of main after Precision, in program order: arguments that carry

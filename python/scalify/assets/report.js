@@ -8,7 +8,7 @@
   const op = coded('op'), phase = coded('phase'), format = coded('format'), rule = coded('rule');
   const reason = coded('reason'), place = coded('location'), layer = coded('group');
   const isCast = i => op(i) === 'quantize';
-  const isDot = i => op(i) === 'dot_general';
+  const isDot = i => format(i).includes('->');
   const isWide = i => reason(i).startsWith('stays wide');
   const all = Array.from({ length: count }, (_, i) => i);
   const casts = all.filter(isCast);
@@ -42,9 +42,9 @@
   const tile = (value, what) => `<span><b>${escape(value)}</b> ${escape(what)}</span>`;
   const fillHead = () => {
     $('recipe').textContent = data.recipe;
-    const narrow = all.filter(i => isDot(i) && format(i).includes('f8')).length;
+    const narrow = all.filter(i => isDot(i) && /f8|f16/.test(format(i).split('->')[0])).length;
     const wide = all.filter(i => isDot(i) && isWide(i)).length;
-    const tiles = [tile(count, 'rows'), tile(casts.length, 'casts'), tile(narrow, 'dots in FP8'),
+    const tiles = [tile(count, 'rows'), tile(casts.length, 'casts'), tile(narrow, 'dots on narrow operands'),
       tile(wide, 'dots that stay wide')];
     for (const entry of data.summary.ops || []) {
       const scale = Object.entries(entry.scale_ops).map(([k, n]) => `${n} ${k}`).join(', ');
