@@ -124,10 +124,12 @@ def scales(run: Run) -> str:
         ]
         dots.append((colour, points))
         lines.append((kind, colour, points[:1], 1.0))
+    columns = ("value", "op", "scale", "format", "phase", "reason", "location")
+    shown = [{key: row[key] for key in columns} for row in run.report]
     return (
         f"<h2>Scales of the {html.escape(run.recipe)} run</h2>"
         + plot(lines, dots, ("quantising cast, in program order", "log2(scale)"))
-        + f"<details><summary>{len(run.report)} values</summary>{grid(run.report)}</details>"
+        + f"<details><summary>{len(run.report)} values</summary>{grid(shown)}</details>"
     )
 
 

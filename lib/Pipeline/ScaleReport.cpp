@@ -76,6 +76,24 @@ void ScaleReportBuilder::remember(Value value) {
     left[*id] = value;
 }
 
+/// The value that a cast casts, and whether it is that value itself: a state
+/// may be stored as its root, which Precision adds.
+static std::pair<std::optional<int32_t>, bool> findRoot(QuantizeOp quantize) {
+  Value value = getStoredSource(quantize.getValue());
+  std::optional<int32_t> id = getProvenanceId(value);
+  if (id)
+    return {id, true};
+  // What a pass added before a cast is a few ops.
+  for (int steps = 0; steps < 4 && !id; ++steps) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getNumOperands() == 0)
+      break;
+    value = getStoredSource(op->getOperand(0));
+    id = getProvenanceId(value);
+  }
+  return {id, false};
+}
+
 void ScaleReportBuilder::find(Block &block) {
   for (BlockArgument arg : block.getArguments())
     remember(arg);
@@ -83,9 +101,8 @@ void ScaleReportBuilder::find(Block &block) {
     for (Value result : op.getResults())
       remember(result);
     if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-      std::optional<int32_t> id =
-          getProvenanceId(getStoredSource(quantize.getValue()));
-      // A cast of what a pass added comes last.
+      std::optional<int32_t> id = findRoot(quantize).first;
+      // A cast of what no value led to comes last.
       casts[id && *id < static_cast<int64_t>(entries.size())
                 ? static_cast<size_t>(*id)
                 : entries.size()]
@@ -161,9 +178,8 @@ ScaleRow ScaleReportBuilder::describeEntry(int64_t id) {
 
 ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   ScaleRow row;
-  std::optional<int32_t> id =
-      getProvenanceId(getStoredSource(quantize.getValue()));
-  if (id && *id < static_cast<int64_t>(entries.size())) {
+  auto [id, isItself] = findRoot(quantize);
+  if (isItself && id && *id < static_cast<int64_t>(entries.size())) {
     const ProvenanceEntry &entry = entries[*id];
     row.mean = entry.mean;
     row.rms = entry.rms;
