@@ -46,6 +46,7 @@ static json::Object toJSON(const ScaleRow &row) {
   setText("rule", row.rule);
   setText("reason", row.reason);
   setText("cast", row.cast);
+  setText("range", row.range);
   setNumber("mean", row.mean);
   setNumber("rms", row.rms);
   setNumber("bound", row.bound);
@@ -151,6 +152,8 @@ static void writeRow(llvm::raw_ostream &os, const ScaleRow &row) {
     os << ", headroom " << llvm::format("%.1f", *row.headroom);
   if (!row.reason.empty())
     os << "; " << row.reason;
+  if (!row.range.empty())
+    os << ", range " << row.range;
   if (row.isDropped)
     os << "; folded away";
   if (!row.location.empty())

@@ -10,6 +10,7 @@
 #include "scalify/Pipeline/SourceNames.h"
 #include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Scaling/Provenance.h"
+#include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -204,6 +205,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   if (row.rule.empty() || !row.scale || !isPropagated)
     row.rule = describeCastRule(main, quantize);
   row.isInBody = !isa<FunctionOpInterface>(quantize->getParentOp());
+  row.range = describeProof(quantize);
   if (row.scale)
     setHeadroom(row, getElementTypeOrSelf(quantize.getType()), *row.scale);
   return row;

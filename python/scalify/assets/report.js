@@ -389,6 +389,7 @@
       ['predicted', predicted ? `underflow ${share(predicted[0])}, overflow ${share(predicted[1])}, ${decibels(predicted[2])}` : ''],
       ['measured', castLine.has(i) ? `underflow ${share(measured('flushed', i))}, overflow ${share(measured('saturated', i))}, ` +
         `${decibels(measured('sqnr', i))}, rms ${short(measured('rms', i))}, largest ${short(measured('amax', i))}` : ''],
+      ['range', cols.range[i]],
       ['location', place(i)],
       ['', cols.body.includes(i) ? 'in the body of a loop or a branch' : ''],
       ['', cols.dropped.includes(i) ? 'folded away: no longer in the graph' : '']];
