@@ -45,8 +45,11 @@ static double readElement(const fltSemantics &semantics, const char *bytes) {
   return value.convertToDouble();
 }
 
+static constexpr double kFullGain = 0.5;
+
 /// As `scalify.measure` in Python: a binade is left for growth, unless the
-/// tensor is carried by its mean, as a norm's gains are.
+/// tensor is carried by its mean, as a norm's gains are, or a matrix passes
+/// its input on at full size.
 static std::optional<int32_t> measure(const fltSemantics &semantics,
                                       StringRef data) {
   unsigned size = APFloat::getSizeInBits(semantics) / 8;
@@ -62,7 +65,10 @@ static std::optional<int32_t> measure(const fltSemantics &semantics,
     return std::nullopt;
   if (square <= 0)
     return kZeroScale;
-  int growth = std::abs(sum / count) >= 0.5 * std::sqrt(square) ? 0 : 1;
+  // The width of a tensor of any rank: the geometric mean of a matrix's sides.
+  double gain = std::sqrt(square) * std::pow(count, 0.25);
+  bool isCarried = std::abs(sum / count) >= 0.5 * std::sqrt(square);
+  int growth = isCarried || gain >= kFullGain ? 0 : 1;
   return std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
                              -120, 120);
 }
