@@ -52,6 +52,8 @@ private:
 
 /// Zeros, infinities and masks pass as data of any scale.
 static bool adoptsAnyScale(Value value) {
+  while (auto rescale = value.getDefiningOp<RescaleOp>())
+    value = rescale.getData();
   Operation *op = value.getDefiningOp();
   return op && op->hasAttr(kAnyScaleAttr);
 }

@@ -306,7 +306,7 @@ struct PropagateScalesPass
                          "with scalify-import first");
         return signalPassFailure();
       }
-      ScaleAnalysis analysis(func);
+      ScaleAnalysis analysis(func, composites);
       if (failed(report(func, analysis)))
         return signalPassFailure();
       if (explain)

@@ -3,6 +3,7 @@
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/Rules.h"
 
 #include <cmath>
 
@@ -24,7 +25,8 @@ bool scalify::isScalableTensor(Type type) {
          isa<Float32Type, Float16Type, BFloat16Type>(tensor.getElementType());
 }
 
-ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func) : func(func) {
+ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites)
+    : func(func), composites(composites) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     inferBody();
@@ -98,7 +100,10 @@ void ScaleAnalysis::inferBody() {
     SmallVector<ScaleFacts> results(op.getNumResults());
     auto rule = dyn_cast<ScaleRuleInterface>(op);
     if (rule && rule.getScaleFamily() != ScaleFamily::Opaque) {
-      rule.inferFacts(FactsQuery{&op, lookupRef}, results);
+      FactsQuery query{&op, lookupRef};
+      rule.inferFacts(query, results);
+      if (composites)
+        inferCompositeFacts(query, results);
     } else {
       if (llvm::any_of(op.getOperandTypes(), isFloatTensor) ||
           llvm::any_of(op.getResultTypes(), isFloatTensor))

@@ -60,7 +60,9 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
            "report what has no rule or no declared scale">,
     Option<"explain", "explain", "bool", "false",
            "number the values, and keep in the module which facts each scale "
-           "came from">
+           "came from">,
+    Option<"composites", "composites", "bool", "true",
+           "use the rules of known expressions: softmax, norms, GELU, ..">
   ];
   let statistics = [
     Statistic<"numRescales", "rescales", "rescales inserted">,

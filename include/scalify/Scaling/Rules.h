@@ -92,6 +92,11 @@ std::string describeReduction(mlir::Operation *op, mlir::Operation *body,
 /// if `value` is not x - max(x): such a difference is never positive.
 std::optional<double> getWidthBelowMaximum(mlir::Value value);
 
+/// Replaces the facts of an op that ends a known expression (a norm, a softmax,
+/// GELU, ..) by those of the whole; returns whether it did.
+bool inferCompositeFacts(const FactsQuery &query,
+                         llvm::MutableArrayRef<ScaleFacts> results);
+
 /// The value behind ops that change only its shape, or clamp it against a
 /// constant: broadcasts, reshapes, converts, barriers, max(x, constant).
 mlir::Value peelToSource(mlir::Value value);

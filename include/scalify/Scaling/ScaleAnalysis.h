@@ -15,7 +15,10 @@ namespace scalify {
 /// written into it: a fixpoint over the step.
 class ScaleAnalysis {
 public:
-  explicit ScaleAnalysis(mlir::FunctionOpInterface func);
+  /// With `composites`, expressions that are one known function get its facts
+  /// (Rules/Composites.cpp); without, each op's own rule stands.
+  explicit ScaleAnalysis(mlir::FunctionOpInterface func,
+                         bool composites = true);
 
   const ScaleFacts &lookup(mlir::Value value) const;
   /// Ops without a rule that touch floating-point tensors.
@@ -35,6 +38,7 @@ private:
   bool updateState();
 
   mlir::FunctionOpInterface func;
+  bool composites;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   llvm::SmallVector<mlir::Operation *> withoutRule;
   llvm::SmallVector<mlir::BlockArgument> undeclared;

@@ -13,21 +13,8 @@ using namespace scalify;
 using Results = MutableArrayRef<ScaleFacts>;
 
 static void exponentialFacts(const FactsQuery &query, Results out) {
-  const ScaleFacts &x = query.operand(0);
-  out[0] = exponentialOf(x);
+  out[0] = exponentialOf(query.operand(0));
   out[0].rule = "exponential: log-normal, non-negative";
-  Value source = peelToSource(query.op->getOperand(0));
-  if (std::optional<double> width = getWidthBelowMaximum(source)) {
-    // A softmax's numerator: from all ones, when attention is diffuse, to a
-    // single one, when it is sharp. Training goes from the first towards the
-    // second; the scale is right half-way, at sqrt(N) elements that matter.
-    double n = std::max(1.0, *width * x.density);
-    double mean = 1 / std::sqrt(n);
-    out[0] = ScaleFacts::moments(mean, mean - mean * mean);
-    out[0].sign = Sign::NonNegative;
-    out[0].bound = 1.0;
-    out[0].rule = "softmax's numerator: sqrt(N) elements matter";
-  }
 }
 
 /// exp(x) - 1: of small x it is x.
@@ -101,29 +88,22 @@ static void powerFacts(const FactsQuery &query, Results out) {
   out[0].rule = "power";
 }
 
-/// tanh, sine, logistic and their like: never above 1, and linear below.
+/// tanh, sine, logistic and their like: never above 1.
 static void boundedFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
-  if (isa<stablehlo::CosineOp>(query.op)) {
-    double mean = std::exp(-0.5 * x.variance()) * std::cos(x.mean);
-    double second =
-        0.5 + 0.5 * std::exp(-2 * x.variance()) * std::cos(2 * x.mean);
-    out[0] = ScaleFacts::moments(mean, second - mean * mean);
+  bool isWave = isa<stablehlo::CosineOp, stablehlo::SineOp>(query.op);
+  if (isWave && x.variance() > 4) {
+    // Many periods: the phase is uniform.
+    out[0] = ScaleFacts::moments(0, 0.5);
+  } else if (isa<stablehlo::CosineOp>(query.op)) {
+    out[0] = functionOf(x, [](double t) { return std::cos(t); });
   } else if (isa<stablehlo::SineOp>(query.op)) {
-    double mean = std::exp(-0.5 * x.variance()) * std::sin(x.mean);
-    double second =
-        0.5 - 0.5 * std::exp(-2 * x.variance()) * std::cos(2 * x.mean);
-    out[0] = ScaleFacts::moments(mean, second - mean * mean);
+    out[0] = functionOf(x, [](double t) { return std::sin(t); });
   } else if (isa<stablehlo::LogisticOp>(query.op)) {
-    double mean = 1 / (1 + std::exp(-x.mean));
-    out[0] = ScaleFacts::moments(
-        mean, std::min(mean * (1 - mean), x.variance() / 16));
+    out[0] = functionOf(x, [](double t) { return 1 / (1 + std::exp(-t)); });
     out[0].sign = Sign::NonNegative;
   } else {
-    // tanh: the saturation of a normal x is near x / sqrt(1 + x^2).
-    double shrink = 1 / std::sqrt(1 + x.rms * x.rms);
-    out[0] =
-        ScaleFacts::moments(x.mean * shrink, x.variance() * shrink * shrink);
+    out[0] = functionOf(x, [](double t) { return std::tanh(t); });
     out[0].sign = x.sign;
   }
   out[0].bound = 1.0;

@@ -114,9 +114,10 @@ static double densityOfEquality(const FactsQuery &query) {
       return 1.0 / std::max(1.0, query.of(iota).bound + 1);
     if (std::optional<double> n = getWidthOfExtremum(side, other))
       return 1.0 / std::max(1.0, *n);
+    // Infinity and NaN do not occur, nor does zero among real numbers; of
+    // masks that the step takes as numbers nothing is known.
     const ScaleFacts &facts = query.of(side);
-    // Infinity and NaN do not occur; neither does a given real number.
-    if (facts.constant && isa<FloatType>(getElement(side)))
+    if (facts.anyScale && facts.constant && isa<FloatType>(getElement(side)))
       return 0.0;
   }
   return 0.5;
@@ -207,6 +208,9 @@ static void bitFacts(const FactsQuery &query, Results out) {
 static void selectFacts(const FactsQuery &query, Results out) {
   double share = query.operand(0).density;
   out[0] = mixOf(query.operand(1), share, query.operand(2));
+  // Nothing is left of a share that never occurs: it was the wrong estimate.
+  if (out[0].rms == 0 && !out[0].anyScale && !out[0].masked)
+    out[0] = mixOf(query.operand(1), 0.5, query.operand(2));
   // 0 beside a masking constant: an additive mask.
   out[0].constant.reset();
   out[0].rule = "select: density of the mask";

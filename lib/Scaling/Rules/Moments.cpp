@@ -54,6 +54,36 @@ ScaleFacts scalify::logarithmOf(const ScaleFacts &x) {
   return facts;
 }
 
+ScaleFacts scalify::functionOf(const ScaleFacts &x,
+                               llvm::function_ref<double(double)> function) {
+  double first = 0, second = 0, total = 0;
+  double mean = x.mean, deviation = std::sqrt(x.variance());
+  double magnitude = std::max(std::fabs(mean), 1e-6 * x.rms);
+  bool isLogNormal = x.sign != Sign::Any && deviation > 0 && magnitude > 0;
+  double side = x.sign == Sign::NonPositive ? -1 : 1;
+  double spread =
+      isLogNormal ? std::sqrt(std::log1p(std::pow(deviation / magnitude, 2)))
+                  : 0;
+  spread = std::min(spread, 2.0);
+  for (int i = -16; i <= 16; ++i) {
+    double z = i / 4.0, weight = std::exp(-0.5 * z * z);
+    double at = isLogNormal ? side * magnitude *
+                                  std::exp(spread * z - 0.5 * spread * spread)
+                            : mean + deviation * z;
+    double y = function(std::clamp(at, -x.bound, x.bound));
+    if (!std::isfinite(y))
+      continue;
+    first += weight * y;
+    second += weight * y * y;
+    total += weight;
+  }
+  if (total <= 0)
+    return ScaleFacts();
+  first /= total;
+  second /= total;
+  return ScaleFacts::moments(first, second - first * first);
+}
+
 ScaleFacts scalify::powerOf(const ScaleFacts &x, double power) {
   if (x.constant)
     return ScaleFacts::constantOf(std::pow(*x.constant, power));

@@ -15,6 +15,10 @@ ScaleFacts squareFacts(const ScaleFacts &x);
 /// exp of a normal x: log-normal, with masked elements (-inf) giving 0.
 ScaleFacts exponentialOf(const ScaleFacts &x);
 ScaleFacts logarithmOf(const ScaleFacts &x);
+/// Moments of f(x), integrated over a normal x, or over a log-normal one where
+/// the sign is known.
+ScaleFacts functionOf(const ScaleFacts &x,
+                      llvm::function_ref<double(double)> function);
 /// x^p: of the mean where the mean carries x, else of the magnitude.
 ScaleFacts powerOf(const ScaleFacts &x, double power);
 

@@ -69,6 +69,7 @@ static void reduceFacts(const FactsQuery &query, Results out) {
     const ScaleFacts &x = query.operand(i);
     result = out.size() > 1 ? extremumOf(x, n, /*isMax=*/true)
                             : reductionOf(x, body, TermCount::of(n));
+    result.anyScale &= query.of(reduce.getInitValues()[i]).anyScale;
     result.constant.reset();
     result.rule = describeReduction(query.op, body, n);
   }

@@ -89,6 +89,7 @@ static void reduceWindowFacts(const FactsQuery &query, Results out) {
   Operation *body = getSingleBodyOp(op.getBody());
   for (auto [i, result] : llvm::enumerate(out)) {
     result = reductionOf(query.operand(i), body, terms);
+    result.anyScale &= query.of(op.getInitValues()[i]).anyScale;
     result.rule = describeReduction(query.op, body, terms.mean);
   }
 }
@@ -99,7 +100,6 @@ static void selectAndScatterFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &source = query.operand(1), &init = query.operand(2);
   double share = countElements(query.op->getOperand(1)) /
                  std::max(1.0, countElements(query.op->getResult(0)));
-  out[0] = sumOf(source, {share, share * share});
   double mean = share * source.mean;
   out[0] =
       ScaleFacts::moments(mean, share * source.rms * source.rms - mean * mean);
@@ -134,7 +134,7 @@ template <typename ConvOp>
 static void convolutionFacts(const FactsQuery &query, Results out) {
   auto op = cast<ConvOp>(query.op);
   std::optional<DenseIntElementsAttr> padding;
-  if (std::is_same_v<ConvOp, stablehlo::ConvolutionOp>)
+  if constexpr (std::is_same_v<ConvOp, stablehlo::ConvolutionOp>)
     padding = op.getPadding();
   TermCount terms = countTaps(op, padding);
   out[0] = dotOf(query.operand(0), query.operand(1), terms);

@@ -1,0 +1,336 @@
+//===- Composites.cpp - Rules of expressions that are one function --------===//
+//
+// Op by op, a rule sees its operands as independent. Where several ops are one
+// known function of one value, that is wrong by up to a few binades, or in the
+// mean: x * sigmoid(x) has a mean though x has none, and a norm's output has
+// unit size whatever its input's statistics were estimated at. Each matcher
+// below looks back a bounded number of ops from the last op of the expression
+// and replaces the facts that the generic rule gave; without a match those
+// stay. The family of the op is its own in either case.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/Rules.h"
+
+#include "Moments.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+static std::optional<double> getSplat(Value value) {
+  DenseElementsAttr dense;
+  if (!matchPattern(peelToSource(value), m_Constant(&dense)) ||
+      !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
+    return std::nullopt;
+  APFloat x = dense.getSplatValue<APFloat>();
+  bool loses;
+  x.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+  return x.convertToDouble();
+}
+
+/// The reduction by AddOp behind shape changes, or null.
+static ReduceOp getSum(Value value) {
+  auto reduce = peelToSource(value).getDefiningOp<ReduceOp>();
+  if (reduce && reduce->getNumResults() == 1 &&
+      isa_and_nonnull<AddOp>(getSingleBodyOp(reduce.getBody())))
+    return reduce;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax and log-softmax
+//===----------------------------------------------------------------------===//
+
+/// exp(x - max(x)): from all ones, when attention is diffuse, to a single one,
+/// when it is sharp. Training goes from the first towards the second; the
+/// scale is right half-way, at sqrt(N) elements that matter.
+static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<ExpOp>(query.op))
+    return false;
+  std::optional<double> width =
+      getWidthBelowMaximum(peelToSource(query.op->getOperand(0)));
+  if (!width)
+    return false;
+  double n = std::max(1.0, *width * query.operand(0).density);
+  double mean = 1 / std::sqrt(n);
+  out = ScaleFacts::moments(mean, mean - mean * mean);
+  out.sign = Sign::NonNegative;
+  out.bound = 1.0;
+  out.rule = "softmax's numerator: sqrt(N) elements matter";
+  return true;
+}
+
+/// x - log(sum(exp(x))): log-probabilities, near -log(N).
+static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
+  auto subtract = dyn_cast<SubtractOp>(query.op);
+  auto log = subtract ? peelToSource(subtract.getRhs()).getDefiningOp<LogOp>()
+                      : LogOp();
+  ReduceOp sum = log ? getSum(log->getOperand(0)) : ReduceOp();
+  auto exponential = sum ? sum.getInputs()[0].getDefiningOp<ExpOp>() : ExpOp();
+  if (!exponential || exponential->getOperand(0) != subtract.getLhs())
+    return false;
+  double n = countElements(sum.getInputs()[0]) /
+             std::max(1.0, countElements(sum->getResult(0)));
+  double variance = query.operand(0).variance();
+  out = ScaleFacts::moments(-std::log(std::max(n, 2.0)) - 0.5 * variance,
+                            variance);
+  out.sign = Sign::NonPositive;
+  out.masked = query.operand(0).masked;
+  out.rule = "log-softmax: near -log(N)";
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+/// Whether `value` is the mean of the squares of `x`, plus or minus anything
+/// small: an eps, the square of the mean, a clamp.
+static bool isMeanSquareOf(Value value, Value x, unsigned depth,
+                           double &width) {
+  value = peelToSource(value);
+  if (ReduceOp sum = getSum(value)) {
+    auto square = peelToSource(sum.getInputs()[0]).getDefiningOp<MulOp>();
+    if (!square || square.getLhs() != square.getRhs())
+      return false;
+    Value root = peelToSource(square.getLhs());
+    auto centred = root.getDefiningOp<SubtractOp>();
+    auto centredX = peelToSource(x).getDefiningOp<SubtractOp>();
+    width = countElements(sum.getInputs()[0]) /
+            std::max(1.0, countElements(sum->getResult(0)));
+    return root == peelToSource(x) || (centred && centred.getLhs() == x) ||
+           (centredX && peelToSource(centredX.getLhs()) == root) ||
+           (centred && centredX && centred.getLhs() == centredX.getLhs());
+  }
+  Operation *op = value.getDefiningOp();
+  if (!depth || !isa_and_nonnull<AddOp, SubtractOp, MulOp, DivOp, MaxOp>(op))
+    return false;
+  return isMeanSquareOf(op->getOperand(0), x, depth - 1, width) ||
+         (isa<AddOp, MulOp, MaxOp>(op) &&
+          isMeanSquareOf(op->getOperand(1), x, depth - 1, width));
+}
+
+/// x * rsqrt(mean(x^2) + eps) and x / sqrt(..), centred or not.
+static bool matchNorm(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<MulOp, DivOp>(query.op))
+    return false;
+  for (unsigned i : {0, 1}) {
+    Value x = query.op->getOperand(i);
+    Operation *root = peelToSource(query.op->getOperand(1 - i)).getDefiningOp();
+    bool divides = isa<DivOp>(query.op);
+    if ((divides && i != 0) || !root ||
+        !(divides ? isa<SqrtOp>(root) : isa<RsqrtOp>(root)))
+      continue;
+    double width = 1;
+    if (!isMeanSquareOf(root->getOperand(0), x, 5, width))
+      continue;
+    // Where eps dominates, the size is that of the quotient.
+    const ScaleFacts &data = query.of(x);
+    double second = query.of(root->getOperand(0)).rms;
+    double size = second > 0 ? data.rms / std::sqrt(second) : 1.0;
+    out = ScaleFacts::gaussian(std::min(1.0, size));
+    out.bound = std::sqrt(width);
+    out.rule = "norm: unit size";
+    return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Error functions, as Import expands them
+//===----------------------------------------------------------------------===//
+
+/// The x of select(|x| < 1/2, near, far), and whether far chooses between a
+/// tail and 2 - tail: erfc.
+static std::optional<std::pair<Value, bool>> matchErrorFunction(Value value) {
+  auto select = value.getDefiningOp<SelectOp>();
+  auto isNear =
+      select ? select.getPred().getDefiningOp<CompareOp>() : CompareOp();
+  auto magnitude = isNear ? isNear.getLhs().getDefiningOp<AbsOp>() : AbsOp();
+  if (!magnitude || getSplat(isNear.getRhs()) != 0.5)
+    return std::nullopt;
+  bool isErfc =
+      static_cast<bool>(select.getOnFalse().getDefiningOp<SelectOp>());
+  auto far = select.getOnFalse().getDefiningOp<MulOp>();
+  if (!isErfc && !(far && far.getLhs().getDefiningOp<SignOp>()))
+    return std::nullopt;
+  return std::pair(magnitude->getOperand(0), isErfc);
+}
+
+static bool matchErf(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<SelectOp>(query.op))
+    return false;
+  if (auto match = matchErrorFunction(query.op->getResult(0))) {
+    const ScaleFacts &x = query.of(match->first);
+    bool isErfc = match->second;
+    out = functionOf(
+        x, [&](double t) { return isErfc ? std::erfc(t) : std::erf(t); });
+    out.bound = isErfc ? 2.0 : 1.0;
+    out.sign = isErfc ? Sign::NonNegative : x.sign;
+    out.rule = isErfc ? "erfc: bounded by 2" : "erf: bounded by 1";
+    return true;
+  }
+  // erf_inv of uniform values is normal: select(|x| == 1, x * inf, ..).
+  auto select = cast<SelectOp>(query.op);
+  auto isEnd = select.getPred().getDefiningOp<CompareOp>();
+  auto magnitude = isEnd ? isEnd.getLhs().getDefiningOp<AbsOp>() : AbsOp();
+  if (!magnitude || getSplat(isEnd.getRhs()) != 1.0)
+    return false;
+  const ScaleFacts &x = query.of(magnitude->getOperand(0));
+  out = ScaleFacts::gaussian(std::min(x.rms * 1.2, std::sqrt(0.5)));
+  out.sign = x.sign;
+  out.rule = "erf_inv: normal of uniform";
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Gated units: GELU and SiLU
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A function of `source` that rises from 0 to `top`.
+struct Gate {
+  Value source;
+  double top = 1;
+};
+} // namespace
+
+static std::optional<Gate> matchGate(Value value) {
+  value = peelToSource(value);
+  Operation *op = value.getDefiningOp();
+  if (auto match = matchErrorFunction(value))
+    if (match->second)
+      return Gate{match->first, 2};
+  if (isa_and_nonnull<LogisticOp>(op))
+    return Gate{op->getOperand(0), 1};
+  if (isa_and_nonnull<AddOp>(op)) {
+    for (unsigned i : {0, 1}) {
+      Value other = peelToSource(op->getOperand(1 - i));
+      if (getSplat(op->getOperand(i)) != 1.0)
+        continue;
+      if (auto tanh = other.getDefiningOp<TanhOp>())
+        return Gate{tanh->getOperand(0), 2};
+      if (auto match = matchErrorFunction(other))
+        if (!match->second)
+          return Gate{match->first, 2};
+    }
+  }
+  // 1 / (1 + exp(-x))
+  if (isa_and_nonnull<DivOp>(op) && getSplat(op->getOperand(0)) == 1.0) {
+    auto sum = peelToSource(op->getOperand(1)).getDefiningOp<AddOp>();
+    for (unsigned i : {0, 1}) {
+      if (!sum || getSplat(sum->getOperand(i)) != 1.0)
+        continue;
+      if (auto exponential =
+              peelToSource(sum->getOperand(1 - i)).getDefiningOp<ExpOp>())
+        return Gate{exponential->getOperand(0), 1};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Whether a few elementwise ops lead from `x` to `value`.
+static bool dependsOn(Value value, Value x, unsigned depth) {
+  value = peelToSource(value);
+  if (value == x)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!depth || !isa_and_nonnull<AddOp, MulOp, NegOp, DivOp, SubtractOp>(op))
+    return false;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    return dependsOn(operand, x, depth - 1);
+  });
+}
+
+/// The factors of a product, constants multiplied into `constant`.
+static void collectFactors(Value value, unsigned depth, double &constant,
+                           SmallVectorImpl<Value> &factors) {
+  if (std::optional<double> splat = getSplat(value)) {
+    constant *= *splat;
+    return;
+  }
+  auto product = peelToSource(value).getDefiningOp<MulOp>();
+  if (!product || !depth || product.getLhs() == product.getRhs()) {
+    factors.push_back(peelToSource(value));
+    return;
+  }
+  collectFactors(product.getLhs(), depth - 1, constant, factors);
+  collectFactors(product.getRhs(), depth - 1, constant, factors);
+}
+
+/// x g(x): GELU (tanh and erf) and SiLU.
+static bool matchGatedUnit(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<MulOp>(query.op) ||
+      query.op->getOperand(0) == query.op->getOperand(1))
+    return false;
+  double constant = 1;
+  SmallVector<Value> factors;
+  collectFactors(query.op->getResult(0), 3, constant, factors);
+  if (factors.size() != 2)
+    return false;
+  for (unsigned i : {0, 1}) {
+    std::optional<Gate> gate = matchGate(factors[1 - i]);
+    if (!gate || !dependsOn(gate->source, factors[i], 5))
+      continue;
+    double top = constant * gate->top;
+    out = functionOf(query.of(factors[i]),
+                     [&](double t) { return top * t * normalBelow(t); });
+    out.bound = std::fabs(top) * query.of(factors[i]).bound;
+    out.rule = "gated unit: x g(x)";
+    return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary embeddings
+//===----------------------------------------------------------------------===//
+
+/// a cos + b sin: a rotation keeps the size of the pair.
+static bool matchRotation(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<AddOp, SubtractOp>(query.op))
+    return false;
+  const ScaleFacts *data[2] = {nullptr, nullptr};
+  bool hasCosine = false, hasSine = false;
+  for (unsigned i : {0, 1}) {
+    auto product = query.op->getOperand(i).getDefiningOp<MulOp>();
+    if (!product)
+      return false;
+    for (unsigned j : {0, 1}) {
+      Operation *angle = peelToSource(product->getOperand(j)).getDefiningOp();
+      if (!isa_and_nonnull<CosineOp, SineOp>(angle))
+        continue;
+      hasCosine |= isa<CosineOp>(angle);
+      hasSine |= isa<SineOp>(angle);
+      data[i] = &query.of(product->getOperand(1 - j));
+    }
+  }
+  if (!hasCosine || !hasSine || !data[0] || !data[1])
+    return false;
+  out = ScaleFacts::gaussian(std::sqrt(0.5) *
+                             std::hypot(data[0]->rms, data[1]->rms));
+  out.bound = std::hypot(data[0]->bound, data[1]->bound);
+  out.rule = "rotation: keeps the size";
+  return true;
+}
+
+bool scalify::inferCompositeFacts(const FactsQuery &query,
+                                  MutableArrayRef<ScaleFacts> results) {
+  if (results.size() != 1)
+    return false;
+  for (auto *match : {matchSoftmaxNumerator, matchLogSoftmax, matchNorm,
+                      matchErf, matchGatedUnit, matchRotation}) {
+    ScaleFacts facts;
+    if (match(query, facts)) {
+      results[0] = std::move(facts);
+      return true;
+    }
+  }
+  return false;
+}
