@@ -209,7 +209,7 @@ def test_gradient_of_max_pool() -> None:
 
 @pytest.mark.parametrize("terms", [1, -1])
 def test_serial_sums_grow(terms: int) -> None:
-    """64 additions of equal scale: the scale follows the sum, by 64 or by 8 (the reference: by 1)."""
+    """64 additions of equal scale: the scale follows, by 64 or 8 (the reference: 1)."""
     arrays = [normal(100 + i, (32, 32)) for i in range(64)]
 
     def fn(*xs: jax.Array) -> jax.Array:

@@ -190,6 +190,48 @@ static bool matchErf(const FactsQuery &query, ScaleFacts &out) {
 }
 
 //===----------------------------------------------------------------------===//
+// Thresholds
+//===----------------------------------------------------------------------===//
+
+/// select(x > c, x, d): what is kept is what is large.
+static bool matchThreshold(const FactsQuery &query, ScaleFacts &out) {
+  auto select = dyn_cast<SelectOp>(query.op);
+  auto compare =
+      select ? select.getPred().getDefiningOp<CompareOp>() : CompareOp();
+  if (!compare)
+    return false;
+  Value x = compare.getLhs();
+  std::optional<double> limit = getSplat(compare.getRhs());
+  std::optional<double> onTrue = getSplat(select.getOnTrue());
+  std::optional<double> onFalse = getSplat(select.getOnFalse());
+  bool keepsTrue = select.getOnTrue() == x && onFalse;
+  bool keepsFalse = select.getOnFalse() == x && onTrue;
+  auto isPlain = [](std::optional<double> value) {
+    return value && std::fabs(*value) < 1024;
+  };
+  if (!isPlain(limit) || !(keepsTrue || keepsFalse) ||
+      !isPlain(keepsTrue ? onFalse : onTrue))
+    return false;
+  ComparisonDirection direction = compare.getComparisonDirection();
+  bool isAbove = direction == ComparisonDirection::GT ||
+                 direction == ComparisonDirection::GE;
+  if (!isAbove && direction != ComparisonDirection::LT &&
+      direction != ComparisonDirection::LE)
+    return false;
+  double other = keepsTrue ? *onFalse : *onTrue;
+  bool keepsAbove = isAbove == keepsTrue;
+  out = functionOf(query.of(x), [&](double t) {
+    return (t > *limit) == keepsAbove ? t : other;
+  });
+  out.bound = std::max(query.of(x).bound, std::fabs(other));
+  if (keepsAbove && *limit >= 0 && other >= 0)
+    out.sign = Sign::NonNegative;
+  out.masked = query.of(x).masked;
+  out.rule = "threshold: keeps what is beyond";
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
 // Gated units: GELU and SiLU
 //===----------------------------------------------------------------------===//
 
@@ -324,8 +366,9 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
                                   MutableArrayRef<ScaleFacts> results) {
   if (results.size() != 1)
     return false;
-  for (auto *match : {matchSoftmaxNumerator, matchLogSoftmax, matchNorm,
-                      matchErf, matchGatedUnit, matchRotation}) {
+  for (auto *match :
+       {matchSoftmaxNumerator, matchLogSoftmax, matchNorm, matchErf,
+        matchThreshold, matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);

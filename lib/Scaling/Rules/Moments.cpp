@@ -20,6 +20,12 @@ ScaleFacts scalify::squareFacts(const ScaleFacts &x) {
   // 3 of a zero-mean normal, 1 of a constant.
   double share = second > 0 ? x.variance() / second : 0;
   double kurtosis = 1 + 2 * share;
+  if (x.sign != Sign::Any) {
+    // Of one sign: 3 of a half-normal, whose variance is 0.57 of its mean's
+    // square, and more where few elements are large.
+    double ratio = share / std::max(1 - share, 1e-3);
+    kurtosis = std::min(1 + 3.5 * ratio, 64.0);
+  }
   ScaleFacts facts =
       ScaleFacts::moments(second, (kurtosis - 1) * second * second);
   facts.bound = x.bound * x.bound;

@@ -1,0 +1,71 @@
+"""Composite rules and the generic rules they replace give scales within 4 binades, op by op."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_rules_reference import TOKENS, attention, cross_entropy, rms_norm, rope
+from test_scaling import PROPAGATE, normal, normal_form, opt
+
+X = normal(0, (2, 16, 32))
+E = normal(2, (64, 32), 0.05)
+G = normal(4, (2, 16, 32), 2.0**-9)
+
+
+def layer_norm(x: jax.Array) -> jax.Array:
+    centred = x - jnp.mean(x, -1, keepdims=True)
+    return centred / jnp.sqrt(jnp.mean(centred * centred, -1, keepdims=True) + 1e-5)
+
+
+def backward(fn: Callable[[jax.Array], jax.Array]) -> Callable[..., Any]:
+    return lambda x, g: jax.vjp(fn, x)[1](g)
+
+
+# The program, its arrays, and words of the rule that must have matched.
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
+    "softmax": (attention, (X,), "softmax's numerator"),
+    "rms_norm": (rms_norm, (X,), "norm: unit size"),
+    "layer_norm": (layer_norm, (X,), "norm: unit size"),
+    "flax_norm": (lambda x: jax.nn.standardize(x, -1), (X,), "norm: unit size"),
+    "log_softmax": (lambda x: jax.nn.log_softmax(x, -1), (X,), "log-softmax"),
+    "gelu": (jax.nn.gelu, (X,), "gated unit"),
+    "gelu_erf": (lambda x: jax.nn.gelu(x, approximate=False), (X,), "gated unit"),
+    "silu": (jax.nn.silu, (X,), "gated unit"),
+    "rope": (rope, (X,), "rotation"),
+}
+for name, (fn, arrays, words) in list(PROGRAMS.items()):
+    PROGRAMS[name + "_gradient"] = (backward(fn), (*arrays, G), words)
+PROGRAMS["cross_entropy"] = (cross_entropy, (X, E, TOKENS), "softmax's numerator")
+PROGRAMS["cross_entropy_gradient"] = (
+    jax.grad(cross_entropy, (0, 1)),
+    (X, E, TOKENS),
+    "softmax's numerator",
+)
+
+
+def scales(text: str, composites: int) -> tuple[list[tuple[str, int]], str]:
+    """Returns the name and the scale of each op, in order, and the text."""
+    # Without the rescales both texts have the same ops in the same order.
+    text = opt(text, f"{PROPAGATE} composites={composites}", "--scalify-fold")
+    found = re.findall(r"= \"?stablehlo\.(\w+).*?scalify.scale = (-?\d+) : i32", text)
+    return [(name, int(exponent)) for name, exponent in found], text
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_composites_agree_with_generic_rules(name: str) -> None:
+    """No op of the program has scales further than 4 binades apart."""
+    fn, arrays, words = PROGRAMS[name]
+    text = normal_form(fn, *arrays)
+    with_rules, composite = scales(text, 1)
+    without, generic = scales(text, 0)
+    assert words in composite
+    assert words not in generic
+    assert [op for op, _ in with_rules] == [op for op, _ in without]
+    apart = [(a, b) for a, b in zip(with_rules, without, strict=True) if abs(a[1] - b[1]) > 4]
+    assert not apart
