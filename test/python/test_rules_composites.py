@@ -24,7 +24,11 @@ def layer_norm(x: jax.Array) -> jax.Array:
 
 
 def backward(fn: Callable[[jax.Array], jax.Array]) -> Callable[..., Any]:
-    return lambda x, g: jax.vjp(fn, x)[1](g)
+    def both(x: jax.Array, g: jax.Array) -> Any:
+        y, pull = jax.vjp(fn, x)
+        return y, pull(g)
+
+    return both
 
 
 # The program, its arrays, and words of the rule that must have matched.

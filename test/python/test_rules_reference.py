@@ -164,40 +164,59 @@ def results(form: str, fn: Fn, arrays: tuple[np.ndarray, ...]) -> list[np.ndarra
     return run_stablehlo(opt(normal_form(fn, *arrays), *FORMS[form]), *arrays)
 
 
-def worst(actual: list[Any], expected: list[Any]) -> float:
-    """Returns the largest error, relative to each result's largest magnitude."""
-    error = 0.0
-    for a, b in zip(actual, expected, strict=True):
-        a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-        assert np.isfinite(a).all() and np.isfinite(b).all()
-        error = max(error, float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)))
-    return error
+def together(names: list[str], dtype: Any) -> tuple[Fn, tuple[np.ndarray, ...], list[str]]:
+    """Returns one program of many rows, its arrays, and the row of each of its results.
+
+    One compilation instead of fifty: the rows share no value.
+    """
+    arrays = [a.astype(dtype) if a.dtype == np.float32 else a for n in names for a in ROWS[n][1]]
+    counts = [len(ROWS[n][1]) for n in names]
+    starts = np.cumsum([0, *counts])
+
+    def fn(*xs: jax.Array) -> Any:
+        return [ROWS[n][0](*xs[i : i + c]) for n, i, c in zip(names, starts, counts, strict=False)]
+
+    leaves = jax.eval_shape(fn, *arrays)
+    owners = [n for n, some in zip(names, leaves, strict=True) for _ in jax.tree.leaves(some)]
+    return fn, tuple(arrays), owners
+
+
+def error(a: Any, b: Any) -> float:
+    """Returns the largest error relative to the largest magnitude; infinite where not finite."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    assert np.isfinite(b).all()
+    worst = np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)
+    return float(worst) if np.isfinite(a).all() else np.inf
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ROWS)
-def test_f32(name: str, form: str) -> None:
+def test_f32(form: str) -> None:
     """In F32 the scaled program is the plain one."""
-    fn, arrays = ROWS[name]
-    assert worst(results(form, fn, arrays), jax.tree.leaves(jax.jit(fn)(*arrays))) <= RELATIVE
+    fn, arrays, owners = together(list(ROWS), np.float32)
+    expected = jax.tree.leaves(jax.jit(fn)(*arrays))
+    actual = results(form, fn, arrays)
+    errors = [error(a, b) for a, b in zip(actual, expected, strict=True)]
+    assert not {n: e for n, e in zip(owners, errors, strict=True) if e > RELATIVE}
 
 
-# FP8 inputs of F16 programs differ by design of the cast; an F16 update of Adam has no eps.
+# An F16 update of Adam has no eps, the rest is at the border of the type or steps.
 F32_ONLY = {"adam", "adamw", "nan_to_num", "zero_divisor", "integer_cast", "argmax", "functions"}
 
 
-@pytest.mark.parametrize("name", sorted(set(ROWS) - F32_ONLY))
-def test_f16(name: str) -> None:
+def test_f16() -> None:
     """In F16 the program on scaled data is as near to F32 as the plain F16 program is."""
-    fn, arrays = ROWS[name]
-    narrow = tuple(a.astype(np.float16) if a.dtype == np.float32 else a for a in arrays)
+    names = sorted(set(ROWS) - F32_ONLY)
+    fn, narrow, owners = together(names, np.float16)
     wide = tuple(a.astype(np.float32) if a.dtype == np.float16 else a for a in narrow)
-    if name in {"mask_1e9"}:
-        assert np.isneginf(np.float16(-1e9))
     expected = jax.tree.leaves(jax.jit(fn)(*wide))
-    plain = worst(jax.tree.leaves(jax.jit(fn)(*narrow)), expected)
+    plain = jax.tree.leaves(jax.jit(fn)(*narrow))
+    scaled = results("propagated", fn, narrow)
     # Two roundings of an 11-bit significand on top of twice what plain F16 loses.
-    assert worst(results("propagated", fn, narrow), expected) <= 2 * plain + 2.0**-9
+    assert not {
+        n: (error(a, c), error(b, c))
+        for n, a, b, c in zip(owners, scaled, plain, expected, strict=True)
+        if error(a, c) > 2 * error(b, c) + 2.0**-9
+    }
 
 
 DOTS = {
@@ -206,22 +225,20 @@ DOTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(DOTS))
-def test_fp8(name: str) -> None:
+def test_fp8() -> None:
     """Under `fp8`, with every dot cast, results point where those of F32 do."""
-    fn, arrays = ROWS[name]
+    fn, arrays, owners = together(sorted(DOTS), np.float32)
     recipe = 'attributes {scalify.recipe = #scalify.recipe<"fp8", attention = true, head = true>} '
     text = opt(normal_form(fn, *arrays), PROPAGATE, FOLD)
     head, brace, tail = text.partition("{\n")
     head = head.partition("attributes")[0]
     text = opt(head + recipe + brace + tail, "--scalify-quantize=remarks=0", EXPORT)
     assert "f8E4M3FN" in text
-    for a, b in zip(
-        run_stablehlo(text, *arrays), jax.tree.leaves(jax.jit(fn)(*arrays)), strict=True
-    ):
-        a, b = np.asarray(a, np.float64).ravel(), np.asarray(b, np.float64).ravel()
+    expected = jax.tree.leaves(jax.jit(fn)(*arrays))
+    for name, x, y in zip(owners, run_stablehlo(text, *arrays), expected, strict=True):
+        a, b = np.asarray(x, np.float64).ravel(), np.asarray(y, np.float64).ravel()
         # The bar of the project for gradients' worst tensor; E5M2 alone costs about 0.003.
-        assert a @ b >= 0.95 * np.linalg.norm(a) * np.linalg.norm(b)
+        assert a @ b >= 0.95 * np.linalg.norm(a) * np.linalg.norm(b), name
 
 
 def test_f16_long_dot_does_not_overflow() -> None:
@@ -269,7 +286,8 @@ def test_nan_and_infinite_inputs_stay() -> None:
     x[1, 2], x[3, 4] = np.nan, np.inf
     for form in FORMS:
         (actual,) = results(form, lambda x: x * 3.0 + 1.0, (x,))
-        np.testing.assert_allclose(actual, np.asarray(x * 3 + 1), rtol=1e-6)
+        # XLA contracts the product and the sum: the sum may cancel.
+        np.testing.assert_allclose(actual, np.asarray(x * 3 + 1), rtol=1e-6, atol=1e-6)
 
 
 def test_scales_are_powers_of_two() -> None:
