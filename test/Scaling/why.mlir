@@ -12,7 +12,7 @@
 // RUN: not scalify-opt %s --scalify-report=xml 2>&1 | FileCheck %s --check-prefix=FORMAT
 
 //       TREE:%y = dot_general, 2^-1, dot: sqrt(K = 32) [mean 0, rms 0.{{[0-9]+}}] at {{.*}}why.mlir:[[#]]:8
-//  TREE-NEXT:  %s = multiply, 2^-3, product [mean 0.0{{[0-9]+}}, rms 0.1{{[0-9]*}}, bound 1] at {{.*}}
+//  TREE-NEXT:  %s = multiply, 2^-3, product [mean 0.0{{[0-9]+}}, rms 0.{{[0-9]+}}, bound 1] at {{.*}}
 //  TREE-NEXT:    %t = tanh, 2^-2, tanh: bounded by 1 [mean 0, rms 0.2{{[0-9]+}}, bound 1] at {{.*}}
 //  TREE-NEXT:      %h = dot_general, 2^-2, dot: sqrt(K = 64) [mean 0, rms 0.25] at {{.*}}
 //  TREE-NEXT:        x = argument, 2^0, undeclared argument: 2^0 [mean 0, rms 1] at x

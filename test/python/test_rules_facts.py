@@ -86,9 +86,9 @@ LOOSE: dict[str, dict[str, float]] = {
     # exp of a chi-square has no moments: what is measured is its largest element.
     "square": {"exp": 6.0, "expm1": 6.0, "softmax_of": 4.0},
     # A softmax is predicted half-way from diffuse to sharp, and this one is diffuse.
-    "probabilities": {"square": 5.0, "mean_square": 4.0},
-    # The log-normal tail is longer than that of a cut normal.
-    "sparse": {"expm1": 2.5, "square": 2.0},
+    "probabilities": {"square": 5.0, "mean_square": 4.0, "sqrt_square": 4.0},
+    # Five in six elements are zero; order statistics and roots assume a normal, or its mean.
+    "sparse": {"expm1": 2.5, "square": 2.0, "top": 2.5, "sqrt_square": 2.0},
 }
 
 

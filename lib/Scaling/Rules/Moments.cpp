@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Matchers.h"
 
+#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -71,17 +72,21 @@ ScaleFacts scalify::functionOf(const ScaleFacts &x,
       isLogNormal ? std::sqrt(std::log1p(std::pow(deviation / magnitude, 2)))
                   : 0;
   spread = std::min(spread, 2.0);
-  for (int i = -16; i <= 16; ++i) {
-    double z = i / 4.0, weight = std::exp(-0.5 * z * z);
+  auto add = [&](double z, double weight) {
     double at = isLogNormal ? side * magnitude *
                                   std::exp(spread * z - 0.5 * spread * spread)
                             : mean + deviation * z;
     double y = function(std::clamp(at, -x.bound, x.bound));
-    if (!std::isfinite(y))
-      continue;
-    first += weight * y;
-    second += weight * y * y;
-    total += weight;
+    return std::isfinite(y) ? std::array{weight * y, weight * y * y, weight}
+                            : std::array{0.0, 0.0, 0.0};
+  };
+  for (int i = 0; i <= 16; ++i) {
+    // In pairs, so that an odd function has no mean to the last bit.
+    double z = i / 4.0, weight = std::exp(-0.5 * z * z) * (i == 0 ? 0.5 : 1);
+    auto above = add(z, weight), below = add(-z, weight);
+    first += above[0] + below[0];
+    second += above[1] + below[1];
+    total += above[2] + below[2];
   }
   if (total <= 0)
     return ScaleFacts();
