@@ -22,8 +22,10 @@ __all__ = ["Scales", "ScalesLike", "measure"]
 _LARGEST = 120
 # The declared scale of an array that is all zero: it takes that of what is written into it.
 _ZERO = -127
-# A matrix of this gain already passes on what it reads: training turns it, and grows it little.
-_FULL_GAIN = 0.5
+# Of the binades that a matrix lacks to a gain of one, this share is left as room; no more than
+# three, so that E4M3 keeps its bits at the start.
+_GROWTH_SHARE = 0.6
+_MOST_GROWTH = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +80,12 @@ def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
 
     Args:
         tree: a pytree of arrays of any shapes.
-        growth: binades added for a zero-mean array of small gain. A scale stays while weights
-            grow from their initial values: by one to three binades in the first hundreds of steps
-            of the example, which starts at 0.02. A matrix whose gain (rms times the square root
-            of its width) is near one, as Flax draws them, does not, and an array carried by its
-            mean, as a norm's gains are, grows by none.
+        growth: how much room to leave for training, 0 for none. A scale stays while weights
+            grow from their initial values, the more the smaller they start: a matrix whose gain
+            (rms times the square root of its width) is near one, as Flax draws them, turns and
+            hardly grows; one of gain 0.2, as 0.02 is at width 100, doubles or more in the first
+            hundreds of steps, and one of 0.05, as 0.02 / sqrt(2 * layers) is, gains three
+            binades or more. An array carried by its mean, as a norm's gains are, grows by none.
         headroom: the factor by which proofs assume that an array may grow, as
             `scalify.measure_ranges` has it.
     """
@@ -107,7 +110,9 @@ def _exponent(leaf: Any, growth: int) -> int | None:
         return _ZERO
     # The width of an array of any rank: the geometric mean of a matrix's sides.
     gain = math.sqrt(square) * wide.size**0.25
-    if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square) or gain >= _FULL_GAIN:
+    missing = _round_half_away(_GROWTH_SHARE * -math.log2(gain))
+    growth *= max(0, min(_MOST_GROWTH, missing))
+    if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square):
         growth = 0
     return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))
 
