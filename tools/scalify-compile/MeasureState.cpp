@@ -45,11 +45,14 @@ static double readElement(const fltSemantics &semantics, const char *bytes) {
   return value.convertToDouble();
 }
 
-static constexpr double kFullGain = 0.5;
+// Room for growth: this share of the binades that a matrix lacks to a gain of
+// one, and no more than three.
+static constexpr double kGrowthShare = 0.6;
+static constexpr int64_t kMostGrowth = 3;
 
-/// As `scalify.measure` in Python: a binade is left for growth, unless the
-/// tensor is carried by its mean, as a norm's gains are, or a matrix passes
-/// its input on at full size.
+/// As `scalify.measure` in Python: room is left for growth, the more the
+/// smaller a matrix starts; none where a tensor is carried by its mean, as a
+/// norm's gains are.
 static std::optional<int32_t> measure(const fltSemantics &semantics,
                                       StringRef data) {
   unsigned size = APFloat::getSizeInBits(semantics) / 8;
@@ -68,7 +71,11 @@ static std::optional<int32_t> measure(const fltSemantics &semantics,
   // The width of a tensor of any rank: the geometric mean of a matrix's sides.
   double gain = std::sqrt(square) * std::pow(count, 0.25);
   bool isCarried = std::abs(sum / count) >= 0.5 * std::sqrt(square);
-  int growth = isCarried || gain >= kFullGain ? 0 : 1;
+  int64_t growth =
+      isCarried
+          ? 0
+          : std::clamp<int64_t>(std::llround(kGrowthShare * -std::log2(gain)),
+                                0, kMostGrowth);
   return std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
                              -120, 120);
 }
