@@ -40,7 +40,9 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
 static std::string describe(Value root, unsigned number) {
   std::string text = "c" + std::to_string(number) + ": ";
   if (auto arg = dyn_cast<BlockArgument>(root)) {
-    auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
+    auto func = dyn_cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
+    if (!func)
+      return text + "carry" + std::to_string(arg.getArgNumber());
     auto name =
         func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
     return text +
@@ -67,11 +69,14 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
                          builder.getStringAttr(describe(root, numCasts++)));
   quantize->setAttr(kRuleAttr,
                     hint.rule ? hint.rule : builder.getStringAttr("argument"));
-  if (Operation *def = root.getDefiningOp())
-    if (Attribute phase = def->getAttr(kPhaseAttr))
-      quantize->setAttr(kPhaseAttr, phase);
-  if (!quantize->hasAttr(kPhaseAttr))
-    quantize->setAttr(kPhaseAttr, builder.getStringAttr("forward"));
+  // A slice in the backward of what the forward saved is of the forward.
+  Operation *def = root.getDefiningOp();
+  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
+  if (isGradient(root))
+    phase = builder.getStringAttr("backward");
+  else if (!phase || phase.getValue() == "backward")
+    phase = builder.getStringAttr("forward");
+  quantize->setAttr(kPhaseAttr, phase);
   cast = {quantize, scale};
   return cast;
 }

@@ -15,21 +15,15 @@
 using namespace mlir;
 using namespace scalify;
 
-static Value getArgument(Value root) {
-  while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
-    root = getDotOperandRoot(convert.getOperand());
-  return isa<BlockArgument>(root) ? root : Value();
-}
-
 void DotFormatChooser::findWeights(FunctionOpInterface func) {
   DenseMap<Value, SmallVector<Value>> inputs, gradients;
   SmallVector<Operation *> rest;
   func.getFunctionBody().walk([&](Operation *op) {
     if (!isContraction(op))
       return;
-    Value lhs = getDotOperandRoot(op->getOperand(0));
-    Value rhs = getDotOperandRoot(op->getOperand(1));
-    Value left = getArgument(lhs), right = getArgument(rhs);
+    Value lhs = getOrigin(op->getOperand(0));
+    Value rhs = getOrigin(op->getOperand(1));
+    Value left = getStepArgument(lhs), right = getStepArgument(rhs);
     if (!left == !right) {
       rest.push_back(op);
       return;
@@ -40,8 +34,8 @@ void DotFormatChooser::findWeights(FunctionOpInterface func) {
         .push_back(isGradient(other) ? weight : other);
   });
   for (Operation *op : rest) {
-    Value lhs = getDotOperandRoot(op->getOperand(0));
-    Value rhs = getDotOperandRoot(op->getOperand(1));
+    Value lhs = getOrigin(op->getOperand(0));
+    Value rhs = getOrigin(op->getOperand(1));
     for (auto [gradient, input] : {std::pair(lhs, rhs), std::pair(rhs, lhs)}) {
       auto it = gradients.find(gradient);
       if (it == gradients.end())

@@ -7,10 +7,13 @@
 // Among attention's dots, the scores come first; what follows them without a
 // dot between mixes the values; and the gradient of the scores is what follows
 // the gradient of that mix.
+// Values are told apart by their origin, so that loops do not hide them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Precision/DotRoles.h"
+
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -31,20 +34,8 @@ Value scalify::getDotOperandRoot(Value operand) {
   return operand;
 }
 
-bool scalify::isGradient(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase && phase.getValue() == "backward";
-}
-
-/// Whether the root is an argument, perhaps converted to a narrower type.
-static bool isWeight(Value root) {
-  while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
-    root = getDotOperandRoot(convert.getOperand());
-  return isa<BlockArgument>(root);
-}
+/// Whether an argument of the step is behind the root.
+static bool isWeight(Value root) { return getStepArgument(root) != nullptr; }
 
 static bool isForward(Operation *op) {
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
@@ -54,37 +45,52 @@ static bool isForward(Operation *op) {
 /// Whether forward ops lead from `value` to another dot.
 static bool reachesDot(Value value) {
   SmallVector<Value> worklist{value};
-  DenseSet<Operation *> seen;
+  DenseSet<Value> seen;
   while (!worklist.empty()) {
-    for (Operation *user : worklist.pop_back_val().getUsers()) {
-      if (!isForward(user) || !seen.insert(user).second)
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    for (OpOperand &use : next.getUses()) {
+      Operation *user = use.getOwner();
+      if (!stablehlo::isControlFlow(user) && !isForward(user))
         continue;
       if (isa<DotGeneralOp>(user))
         return true;
-      llvm::append_range(worklist, user->getResults());
+      llvm::append_range(worklist, getFollowers(use));
     }
   }
   return false;
 }
 
 void DotRoles::findHeads(FunctionOpInterface func) {
+  // A layer that a checkpoint makes again reaches the gradients only; its
+  // weight tells it from a head, by what the forward did with it.
+  SmallVector<DotGeneralOp> candidates;
+  DenseSet<Value> innerWeights;
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
-    Value lhs = getDotOperandRoot(dot.getLhs());
-    Value rhs = getDotOperandRoot(dot.getRhs());
-    if (!isForward(dot) || isWeight(lhs) == isWeight(rhs) ||
-        reachesDot(dot.getResult()))
+    bool isLeft = isWeight(dot.getLhs()), isRight = isWeight(dot.getRhs());
+    if (!isForward(dot) || isLeft == isRight)
       return;
-    headWeights.insert(isWeight(lhs) ? lhs : rhs);
-    headInputs.insert(isWeight(lhs) ? rhs : lhs);
-    roles[dot] = DotRole::Head;
+    if (reachesDot(dot.getResult()))
+      innerWeights.insert(getOrigin(isLeft ? dot.getLhs() : dot.getRhs()));
+    else
+      candidates.push_back(dot);
   });
+  for (DotGeneralOp dot : candidates) {
+    Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
+    bool isLeft = isWeight(dot.getLhs());
+    if (innerWeights.contains(isLeft ? lhs : rhs))
+      continue;
+    headWeights.insert(isLeft ? lhs : rhs);
+    headInputs.insert(isLeft ? rhs : lhs);
+    roles[dot] = DotRole::Head;
+  }
   // What multiplies the head's weight in the backward is the gradient of its
   // output.
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
     if (isForward(dot))
       return;
-    Value lhs = getDotOperandRoot(dot.getLhs());
-    Value rhs = getDotOperandRoot(dot.getRhs());
+    Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
     if (headWeights.contains(lhs))
       headGradients.insert(rhs);
     if (headWeights.contains(rhs))
@@ -93,8 +99,7 @@ void DotRoles::findHeads(FunctionOpInterface func) {
 }
 
 bool DotRoles::isHeadGradient(DotGeneralOp dot) const {
-  Value lhs = getDotOperandRoot(dot.getLhs());
-  Value rhs = getDotOperandRoot(dot.getRhs());
+  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
   if (headWeights.contains(lhs) || headWeights.contains(rhs))
     return true;
   return (headInputs.contains(lhs) && headGradients.contains(rhs)) ||
@@ -170,8 +175,7 @@ DotRoles::DotRoles(FunctionOpInterface func) {
     }
     if (roles.contains(dot))
       return;
-    bool hasWeight = isWeight(getDotOperandRoot(dot.getLhs())) ||
-                     isWeight(getDotOperandRoot(dot.getRhs()));
+    bool hasWeight = isWeight(dot.getLhs()) || isWeight(dot.getRhs());
     bool isBatched =
         !dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty();
     if (!isForward(dot) && isHeadGradient(dot))

@@ -6,6 +6,7 @@
 #include "DotFormats.h"
 #include "StorageFormats.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Scaling/RangeProofs.h"
 
@@ -98,9 +99,13 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
   }
 
   static void eraseDeadOps(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
       if (isOpTriviallyDead(&op))
         op.erase();
+      else if (stablehlo::isControlFlow(&op))
+        for (Region &region : op.getRegions())
+          eraseDeadOps(region.front());
+    }
   }
 
   /// Why an operand that the forward made is not proved to fit; empty if all
@@ -122,10 +127,10 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
                                          RecipeAttr recipe) {
     if (!recipe.castsDots())
       return "recipe: casts nothing";
-    if (!isa<FunctionOpInterface>(dot->getParentOp()))
+    if (!stablehlo::isProgramCode(dot))
       return ("!body: inside of '" +
               dot->getParentOp()->getName().getStringRef() +
-              "', where scales are not propagated")
+              "', whose body computes single elements")
           .str();
     std::string reason = formats.getReasonToStayWide(dot);
     if (!reason.empty())

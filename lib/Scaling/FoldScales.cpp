@@ -12,6 +12,7 @@
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
@@ -36,7 +37,12 @@ public:
   void run();
 
 private:
+  void visitBlock(Block &block);
+  void eraseDead(Block &block);
   void visit(Operation *op);
+  void sinkThroughRegions(Operation *op);
+  void makeTrue(OpOperand &operand, Value scale);
+  void makeDataBelow(Value value, Value scale);
   void sink(Operation *op, Value from, Value to);
   bool sinkAligned(Operation *op);
   void sinkEach(Operation *op);
@@ -147,7 +153,55 @@ void ScaleFolder::sinkProduct(Operation *op, bool quotient) {
   sink(op, above, below);
 }
 
+/// The operand as a true value, which is data of `scale` now.
+void ScaleFolder::makeTrue(OpOperand &operand, Value scale) {
+  if (!adoptsAnyScale(operand.get()))
+    operand.set(scales.rescale(builder, operand.getOwner()->getLoc(),
+                               operand.get(), scale, scales.one()));
+}
+
+/// Puts the rescale from a true value to data of `scale` below `value`.
+void ScaleFolder::makeDataBelow(Value value, Value scale) {
+  builder.setInsertionPointAfterValue(value);
+  Value below =
+      scales.rescale(builder, value.getLoc(), value, scales.one(), scale);
+  if (below != value)
+    value.replaceAllUsesExcept(below, below.getDefiningOp());
+}
+
+/// Values cross the borders of regions true; rescales stay on their sides,
+/// where the rest of the folding meets them.
+void ScaleFolder::sinkThroughRegions(Operation *op) {
+  auto exponents = op->getAttrOfType<DenseI64ArrayAttr>(kCarryScalesAttr);
+  if (!exponents)
+    return;
+  auto getScale = [&](unsigned i) { return scales.powerOfTwo(exponents[i]); };
+  if (isa<stablehlo::WhileOp>(op))
+    for (OpOperand &operand : op->getOpOperands()) {
+      builder.setInsertionPoint(op);
+      if (isFloatTensor(operand.get().getType()))
+        makeTrue(operand, getScale(operand.getOperandNumber()));
+    }
+  for (Region &region : op->getRegions()) {
+    for (BlockArgument arg : region.getArguments())
+      if (isFloatTensor(arg.getType()))
+        makeDataBelow(arg, getScale(arg.getArgNumber()));
+    visitBlock(region.front());
+    Operation *terminator = region.front().getTerminator();
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      builder.setInsertionPoint(terminator);
+      if (isFloatTensor(operand.get().getType()))
+        makeTrue(operand, getScale(operand.getOperandNumber()));
+    }
+  }
+  for (OpResult result : op->getResults())
+    if (isFloatTensor(result.getType()))
+      makeDataBelow(result, getScale(result.getResultNumber()));
+}
+
 void ScaleFolder::visit(Operation *op) {
+  if (stablehlo::isControlFlow(op))
+    return sinkThroughRegions(op);
   if (auto rescale = dyn_cast<RescaleOp>(op)) {
     SmallVector<Value, 1> folded;
     builder.setInsertionPoint(op);
@@ -178,15 +232,26 @@ void ScaleFolder::visit(Operation *op) {
   }
 }
 
-void ScaleFolder::run() {
+void ScaleFolder::visitBlock(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
     visit(&op);
+}
+
+void ScaleFolder::eraseDead(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     op.removeDiscardableAttr(kAnyScaleAttr);
     op.removeDiscardableAttr(kOperandGrowthAttr);
     if (isOpTriviallyDead(&op))
       op.erase();
+    else if (stablehlo::isControlFlow(&op))
+      for (Region &region : op.getRegions())
+        eraseDead(region.front());
   }
+}
+
+void ScaleFolder::run() {
+  visitBlock(block);
+  eraseDead(block);
 }
 
 namespace {

@@ -3,14 +3,16 @@
 // One forward walk with a map from values to (data, scale). Facts come first,
 // from ScaleAnalysis; they fix the scale of every result, a power of two. The
 // family of an op then says how it computes on data, and a rescale brings the
-// result to its scale. A walk and not a dialect conversion: the order of the
+// result to its scale. Bodies of loops and branches are rewritten in the same
+// walk: a carry is data of one scale, and values from outside are read as the
+// data they are. A walk and not a dialect conversion: the order of the
 // block is all the driver needs, and a step of 80 layers stays fast.
 //
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Scaling/Passes.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/Provenance.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
@@ -20,6 +22,7 @@
 #include "mlir/Transforms/RegionUtils.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 
@@ -57,6 +60,9 @@ private:
   int64_t getNarrowGrowth(Operation &op, Value from);
   void rewriteAt(Operation &op, Value scale);
   void rewriteProduct(Operation &op, bool quotient);
+  void rewriteControlFlow(Operation &op);
+  void rewriteRegion(Region &from, Region &to, ArrayRef<int64_t> argExponents,
+                     ArrayRef<int64_t> resultExponents);
 
   /// The operand as data of scale `to`; itself if it adopts any scale or is
   /// not floating point.
@@ -64,6 +70,9 @@ private:
   Value target(Value original) {
     return scales.powerOfTwo(analysis.lookup(original).scaleExponent());
   }
+  /// log2 of the scale of data that crosses the border of a region. What fits
+  /// any scale crosses as it is.
+  int64_t getBorderExponent(Value original);
   /// Records the results of `op`, which `clone` computes as data of scale
   /// `from`, and brings them to their own scale.
   void setResults(Operation &op, Operation *clone, Value from);
@@ -240,8 +249,75 @@ void Propagator::rewriteProduct(Operation &op, bool quotient) {
   setResults(op, clone, scale);
 }
 
+int64_t Propagator::getBorderExponent(Value original) {
+  return carriesScale(original) && !analysis.lookup(original).anyScale
+             ? analysis.lookup(original).scaleExponent()
+             : 0;
+}
+
+/// Rewrites the ops of `from` into a new block in `to`. Its arguments are data
+/// of the given scales, and so is what it returns.
+void Propagator::rewriteRegion(Region &from, Region &to,
+                               ArrayRef<int64_t> argExponents,
+                               ArrayRef<int64_t> resultExponents) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block &source = from.front();
+  SmallVector<Location> locs;
+  for (BlockArgument arg : source.getArguments())
+    locs.push_back(arg.getLoc());
+  Block *block = builder.createBlock(&to, {}, source.getArgumentTypes(), locs);
+  for (auto [i, arg] : llvm::enumerate(source.getArguments()))
+    values[arg] = {block->getArgument(i),
+                   isFloatTensor(arg.getType())
+                       ? scales.powerOfTwo(argExponents[i])
+                       : Value()};
+  for (Operation &op : source.without_terminator())
+    rewrite(op);
+  Operation *terminator = source.getTerminator();
+  // One operand may leave by several results, at another scale each.
+  SmallVector<Value> operands;
+  for (auto [i, operand] : llvm::enumerate(terminator->getOperands()))
+    operands.push_back(dataAt(operand, scales.powerOfTwo(resultExponents[i]),
+                              terminator->getLoc()));
+  IRMapping none;
+  builder.clone(*terminator, none)->setOperands(operands);
+}
+
+void Propagator::rewriteControlFlow(Operation &op) {
+  auto loop = dyn_cast<stablehlo::WhileOp>(op);
+  SmallVector<int64_t> exponents;
+  for (Value result : op.getResults())
+    exponents.push_back(getBorderExponent(
+        loop ? loop.getBody().getArgument(exponents.size()) : result));
+  OperationState state(op.getLoc(), op.getName());
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+    Value to = scales.powerOfTwo(loop ? exponents[i] : 0);
+    state.operands.push_back(dataAt(operand, to, op.getLoc()));
+  }
+  state.addTypes(op.getResultTypes());
+  state.addAttributes(op.getAttrs());
+  state.addAttribute(kCarryScalesAttr, builder.getDenseI64ArrayAttr(exponents));
+  for (unsigned i = 0; i < op.getNumRegions(); ++i)
+    state.addRegion();
+  Operation *clone = builder.create(state);
+  for (auto [from, to] : llvm::zip(op.getRegions(), clone->getRegions())) {
+    bool isCondition = loop && &from == &loop.getCond();
+    rewriteRegion(from, to, exponents,
+                  isCondition ? ArrayRef<int64_t>{0} : exponents);
+  }
+  for (auto [i, old] : llvm::enumerate(op.getResults())) {
+    Value from = scales.powerOfTwo(exponents[i]);
+    Value to = scales.powerOfTwo(getBorderExponent(old));
+    Value data = clone->getResult(i);
+    values[old] = {data, {}};
+    if (isFloatTensor(old.getType()))
+      values[old] = {scales.rescale(builder, op.getLoc(), data, from, to), to};
+  }
+}
+
 void Propagator::rewrite(Operation &op) {
-  builder.setInsertionPoint(&op);
+  if (stablehlo::isControlFlow(&op))
+    return rewriteControlFlow(op);
   auto rule = dyn_cast<ScaleRuleInterface>(op);
   bool isFloat = llvm::any_of(op.getResultTypes(), isFloatTensor);
   // What a body reads from outside, it reads as true values.
@@ -282,8 +358,10 @@ void Propagator::run(func::FuncOp func) {
     values[arg] = {scales.rescale(builder, arg.getLoc(), arg, scales.one(), to),
                    to};
   }
-  for (Operation *op : ops)
+  for (Operation *op : ops) {
+    builder.setInsertionPoint(op);
     rewrite(*op);
+  }
   Operation *terminator = block.getTerminator();
   builder.setInsertionPoint(terminator);
   for (OpOperand &operand : terminator->getOpOperands())
@@ -316,6 +394,31 @@ struct PropagateScalesPass
     }
   }
 
+  /// A carry that grows without end has no scale at all; one that moves far
+  /// in a known number of iterations has a poor one.
+  LogicalResult reportGrowth(const ScaleAnalysis &analysis) {
+    bool anyError = false;
+    for (const GrowingCarry &entry : analysis.getGrowingCarries()) {
+      bool isError = strict && !entry.spread;
+      anyError |= isError;
+      if (!isError && !remarks)
+        continue;
+      Operation *loop = entry.carry.getOwner()->getParentOp();
+      InFlightDiagnostic diag =
+          isError ? loop->emitError() : loop->emitRemark();
+      diag << "carry " << entry.carry.getArgNumber() << " of '"
+           << loop->getName() << "' (" << entry.carry.getType() << ") ";
+      if (entry.spread)
+        diag << "moves through " << llvm::formatv("{0:F1}", *entry.spread).str()
+             << " binades";
+      else
+        diag << "grows in each iteration, and nothing tells their number";
+      diag << ": no constant scale fits it (normalise it in the body, or "
+              "unroll the loop)";
+    }
+    return failure(anyError);
+  }
+
   LogicalResult report(func::FuncOp func, const ScaleAnalysis &analysis) {
     numWithoutRule += analysis.getOpsWithoutRule().size();
     for (Operation *op : analysis.getOpsWithoutRule()) {
@@ -334,7 +437,9 @@ struct PropagateScalesPass
             << "argument " << arg.getArgNumber() << " of '" << func.getName()
             << "' has no declared scale: it counts as 2^0 (declare "
             << kScaleAttr << ", or measure the arguments)";
-    return failure(strict && !analysis.getOpsWithoutRule().empty());
+    bool isGrowing = failed(reportGrowth(analysis));
+    return failure(isGrowing ||
+                   (strict && !analysis.getOpsWithoutRule().empty()));
   }
 };
 } // namespace

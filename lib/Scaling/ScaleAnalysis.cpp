@@ -3,6 +3,7 @@
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/CarryFacts.h"
 #include "scalify/Scaling/Rules.h"
 
 #include <cmath>
@@ -29,10 +30,12 @@ ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites)
     : func(func), composites(composites) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
-    inferBody();
+    growing.clear();
+    inferBlock(func.getFunctionBody().front(), /*depth=*/0);
     if (!updateState())
       break;
   }
+  findOpsWithoutRule();
 }
 
 const ScaleFacts &ScaleAnalysis::lookup(Value value) const {
@@ -51,13 +54,18 @@ static bool takesWrittenScale(FunctionOpInterface func, unsigned index) {
          (role.getValue() == "moment" || role.getValue() == "state");
 }
 
-/// Whether the value, perhaps reshaped or converted, is an operand of a dot.
+/// Whether the value, perhaps reshaped, converted, or taken into a loop and
+/// sliced there, is an operand of a dot.
 static bool feedsDot(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
     if (isa<stablehlo::DotGeneralOp>(user))
       return true;
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
+      return feedsDot(loop.getBody().getArgument(use.getOperandNumber()));
     return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-               stablehlo::TransposeOp, stablehlo::BroadcastInDimOp>(user) &&
+               stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
+               stablehlo::DynamicSliceOp>(user) &&
            feedsDot(user->getResult(0));
   });
 }
@@ -91,29 +99,47 @@ void ScaleAnalysis::seedArguments() {
       facts[arg] = seedArgument(arg);
 }
 
-void ScaleAnalysis::inferBody() {
-  withoutRule.clear();
+static bool hasRule(Operation *op) {
+  auto rule = dyn_cast<ScaleRuleInterface>(op);
+  return rule && rule.getScaleFamily() != ScaleFamily::Opaque;
+}
+
+void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
+  if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
+    return inferLoop(loop, depth);
+  if (stablehlo::isControlFlow(&op))
+    return inferBranches(&op, depth);
   auto lookupRef = [this](Value value) -> const ScaleFacts & {
     return lookup(value);
   };
-  for (Operation &op : func.getFunctionBody().front().without_terminator()) {
-    SmallVector<ScaleFacts> results(op.getNumResults());
-    auto rule = dyn_cast<ScaleRuleInterface>(op);
-    if (rule && rule.getScaleFamily() != ScaleFamily::Opaque) {
-      FactsQuery query{&op, lookupRef};
-      rule.inferFacts(query, results);
-      if (composites)
-        inferCompositeFacts(query, results);
-    } else {
-      if (llvm::any_of(op.getOperandTypes(), isFloatTensor) ||
-          llvm::any_of(op.getResultTypes(), isFloatTensor))
-        withoutRule.push_back(&op);
-      for (ScaleFacts &result : results)
-        result.rule = "no rule: 2^0";
-    }
-    for (auto [value, result] : llvm::zip(op.getResults(), results))
-      facts[value] = std::move(result);
+  SmallVector<ScaleFacts> results(op.getNumResults());
+  if (hasRule(&op)) {
+    FactsQuery query{&op, lookupRef};
+    cast<ScaleRuleInterface>(op).inferFacts(query, results);
+    if (composites)
+      inferCompositeFacts(query, results);
+  } else {
+    for (ScaleFacts &result : results)
+      result.rule = "no rule: 2^0";
   }
+  for (auto [value, result] : llvm::zip(op.getResults(), results))
+    facts[value] = std::move(result);
+}
+
+void ScaleAnalysis::inferBlock(Block &block, unsigned depth) {
+  for (Operation &op : block.without_terminator())
+    inferOp(op, depth);
+}
+
+void ScaleAnalysis::findOpsWithoutRule() {
+  func.walk([this](Operation *op) {
+    if (op == func || hasRule(op) || stablehlo::isControlFlow(op) ||
+        op->hasTrait<OpTrait::IsTerminator>() || !stablehlo::isProgramCode(op))
+      return;
+    if (llvm::any_of(op->getOperandTypes(), isFloatTensor) ||
+        llvm::any_of(op->getResultTypes(), isFloatTensor))
+      withoutRule.push_back(op);
+  });
 }
 
 bool ScaleAnalysis::updateState() {

@@ -2,11 +2,10 @@
 
 #include "scalify/Scaling/Passes.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <cmath>
@@ -46,9 +45,8 @@ struct ValidateScalesPass
     WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
       if (auto hint = dyn_cast<SetScaleOp>(op))
         return checkScale(hint);
-      // Scales stop before the bodies of loops and branches.
       auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
-      if (dot && isa<FunctionOpInterface>(dot->getParentOp()))
+      if (dot && stablehlo::isProgramCode(dot))
         return checkDot(dot);
       if (isa<PackOp, UnpackOp>(op))
         return op->emitOpError("is left after scaling");

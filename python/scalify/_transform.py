@@ -318,7 +318,9 @@ def probe(
 
     It runs on XLA's CPU and returns one row per quantizing cast: `name`, `op`, `loc`, `phase`,
     `format` ("float8_e4m3fn", "float8_e5m2"), `scale` (a float) and `value`, the wide input as
-    a numpy array.
+    a numpy array. A cast in a loop shows all iterations, stacked along a new first axis, where the
+    trip count is known and the stack is small; else the last one. Where its scale is measured in
+    the loop, `scale` is stacked alike. A cast in a branch that did not run shows zeros.
 
     Args:
         fn: a function of pytrees of arrays.
@@ -345,7 +347,7 @@ def probe(
                 "loc": row["location"],
                 "phase": row["phase"],
                 "format": to_numpy(row["format"]).name,
-                "scale": float(scale),
+                "scale": float(scale) if scale.ndim == 0 else scale,
                 "value": value,
             }
             for row, value, scale in zip(report.casts(), probes[::2], probes[1::2], strict=True)

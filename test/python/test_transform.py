@@ -226,32 +226,6 @@ def test_report_is_saved_as_a_page_and_as_rows(tmp_path: Any) -> None:
         report.save(tmp_path / "scales.txt")
 
 
-def scanned(x: Any) -> Any:
-    return jax.lax.scan(lambda carry, _: (jnp.tanh(carry @ x), None), x, None, length=3)[0]
-
-
-@pytest.mark.parametrize(
-    "fn",
-    [
-        scanned,
-        lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x * 2),
-        lambda x: jax.lax.while_loop(lambda c: c[0, 0] < 9, lambda c: c + 1, x),
-    ],
-    ids=["scan", "cond", "while"],
-)
-def test_what_has_no_rule_computes_on_true_values(fn: Any) -> None:
-    x = np.random.default_rng(0).random((16, 16)).astype(np.float32)
-    assert_close(scalify.transform(fn)(x), jax.jit(fn)(x), 1e-5)
-    with pytest.raises(scalify.CompileError, match="has no scale rule"):
-        scalify.transform(fn, strict=True)(x)
-
-
-def test_a_dot_in_a_loop_is_reported_as_wide() -> None:
-    transformed = scalify.transform(scanned)
-    (row,) = transformed.report(np.eye(16, dtype=np.float32)).dots()
-    assert row["reason"].startswith("stays wide: body: inside of 'stablehlo.while'")
-
-
 def test_opt_runs_a_pipeline() -> None:
     text = jax.jit(step).lower(*arguments()).as_text()
     plain = scalify.opt(text, "scalify-import")

@@ -5,6 +5,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Precision/ValueOrigin.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
@@ -36,9 +37,6 @@ using stablehlo::isContraction;
 
 /// The value behind ops that only move data or mark its scale.
 mlir::Value getDotOperandRoot(mlir::Value operand);
-
-/// Whether the value was made in the backward phase.
-bool isGradient(mlir::Value value);
 
 } // namespace scalify
 

@@ -4,15 +4,35 @@
 #define SCALIFY_SCALING_SCALEANALYSIS_H
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace scalify {
 
+class CarryFacts;
+
+/// On loops and branches, from propagation on: log2 of the scale of each
+/// result, and of the loop's carry behind it.
+inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";
+
+/// A loop's carry that no one constant scale fits.
+struct GrowingCarry {
+  mlir::BlockArgument carry;
+  /// The binades that it moves through; no number where the loop's trip count
+  /// is not known.
+  std::optional<double> spread;
+};
+
 /// Facts of all values of a function, inferred forward through the rules. A
 /// donated state whose scale is not declared takes the scale of what is
 /// written into it: a fixpoint over the step.
+///
+/// Loops are executed on facts, iteration by iteration; each carry then gets
+/// one set of facts for all of them, and so has one scale (CarryFacts.h). The
+/// facts inside of the body are those under these carries; the results are
+/// what the last iteration leaves.
 class ScaleAnalysis {
 public:
   /// With `composites`, expressions that are one known function get its facts
@@ -30,11 +50,24 @@ public:
   llvm::ArrayRef<mlir::BlockArgument> getUndeclaredArguments() const {
     return undeclared;
   }
+  /// Carries whose data would leave the headroom of any constant scale.
+  llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
 
 private:
   void seedArguments();
   ScaleFacts seedArgument(mlir::BlockArgument arg);
-  void inferBody();
+  void inferBlock(mlir::Block &block, unsigned depth);
+  void inferOp(mlir::Operation &op, unsigned depth);
+  void inferLoop(stablehlo::WhileOp loop, unsigned depth);
+  void inferBranches(mlir::Operation *op, unsigned depth);
+  void runLoop(stablehlo::WhileOp loop, unsigned depth,
+               llvm::MutableArrayRef<CarryFacts> carries);
+  void settleCarries(stablehlo::WhileOp loop, unsigned depth,
+                     llvm::ArrayRef<CarryFacts> carries);
+  void checkGrowth(stablehlo::WhileOp loop, unsigned index,
+                   const CarryFacts &carry);
+  mlir::Value getStackedOnZero(stablehlo::WhileOp loop, unsigned index) const;
+  void findOpsWithoutRule();
   bool updateState();
 
   mlir::FunctionOpInterface func;
@@ -42,6 +75,7 @@ private:
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   llvm::SmallVector<mlir::Operation *> withoutRule;
   llvm::SmallVector<mlir::BlockArgument> undeclared;
+  llvm::SmallVector<GrowingCarry> growing;
 };
 
 /// Whether the type is a tensor of floating-point elements.

@@ -20,6 +20,7 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "BodyPhases.h"
 #include "ForwardOps.h"
 #include "ValueNumbering.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -197,6 +198,8 @@ bool SlicePhases::compute() {
     if (op->getParentOp() != main && takesPhase(op))
       phases[op] = phases.lookup(op->getParentOp());
   });
+  if (!forward.empty())
+    refineBodies(main, phases);
   return !forward.empty();
 }
 

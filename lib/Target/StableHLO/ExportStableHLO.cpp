@@ -2,6 +2,7 @@
 
 #include "FP8Dots.h"
 
+#include "ProbeCasts.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
@@ -151,24 +152,6 @@ static void eraseArgumentAttributes(func::FuncOp func) {
          mlir::function_interface_impl::getArgAttrs(func, i))
       if (attr.getName().strref().starts_with("scalify."))
         func.removeArgAttr(i, attr.getName());
-}
-
-/// Appends the operands of every cast to the results of main.
-static void returnCasts(func::FuncOp func) {
-  Operation *terminator = func.getBody().front().getTerminator();
-  SmallVector<Value> results(terminator->getOperands());
-  SmallVector<DictionaryAttr> attrs;
-  func.getAllResultAttrs(attrs);
-  func.walk([&](QuantizeOp op) {
-    results.push_back(op.getValue());
-    results.push_back(op.getScale());
-  });
-  attrs.resize(results.size(), DictionaryAttr::get(func.getContext()));
-  terminator->setOperands(results);
-  func.setFunctionType(FunctionType::get(func.getContext(),
-                                         func.getArgumentTypes(),
-                                         ValueRange(results).getTypes()));
-  func.setAllResultAttrs(attrs);
 }
 
 namespace {

@@ -1,0 +1,36 @@
+//===- ControlFlow.h - What loops and branches do to values -----*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_CONTROLFLOW_H
+#define SCALIFY_DIALECT_STABLEHLO_CONTROLFLOW_H
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include <optional>
+
+namespace scalify::stablehlo {
+
+/// Whether the op runs its regions as code of the program: while, case, if.
+/// The bodies of reductions and their like belong to their op instead.
+bool isControlFlow(mlir::Operation *op);
+
+/// Whether the op is code of a function, if only inside of loops and branches.
+bool isProgramCode(mlir::Operation *op);
+
+/// How often a loop runs, where a counter tells: it starts from a constant,
+/// is compared with a constant, and moves by a constant.
+std::optional<int64_t> getTripCount(WhileOp loop);
+
+/// Whether the body returns carry `index` as it came.
+bool isInvariantCarry(WhileOp loop, unsigned index);
+
+/// The value from outside that an argument of a loop's body or condition
+/// always is; `value` itself if it is no such argument.
+mlir::Value skipInvariantCarries(mlir::Value value);
+
+/// Where the body writes slices of a carry and reads nothing of it: the value
+/// written in each iteration, as in the stacked results of a scan. Else null.
+mlir::Value getStackedUpdate(WhileOp loop, unsigned index);
+
+} // namespace scalify::stablehlo
+
+#endif // SCALIFY_DIALECT_STABLEHLO_CONTROLFLOW_H

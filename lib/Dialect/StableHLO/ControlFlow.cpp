@@ -1,0 +1,141 @@
+//===- ControlFlow.cpp - What loops and branches do to values -------------===//
+
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+bool stablehlo::isControlFlow(Operation *op) {
+  return isa<WhileOp, CaseOp, IfOp>(op);
+}
+
+bool stablehlo::isProgramCode(Operation *op) {
+  Operation *parent = op->getParentOp();
+  while (parent && isControlFlow(parent))
+    parent = parent->getParentOp();
+  return isa_and_nonnull<FunctionOpInterface>(parent);
+}
+
+bool stablehlo::isInvariantCarry(WhileOp loop, unsigned index) {
+  Block &body = loop.getBody().front();
+  return body.getTerminator()->getOperand(index) == body.getArgument(index);
+}
+
+Value stablehlo::skipInvariantCarries(Value value) {
+  while (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
+    if (!loop || !isInvariantCarry(loop, arg.getArgNumber()))
+      break;
+    value = loop->getOperand(arg.getArgNumber());
+  }
+  return value;
+}
+
+Value stablehlo::getStackedUpdate(WhileOp loop, unsigned index) {
+  Block &body = loop.getBody().front();
+  BlockArgument arg = body.getArgument(index);
+  auto update = body.getTerminator()
+                    ->getOperand(index)
+                    .getDefiningOp<DynamicUpdateSliceOp>();
+  if (!update || update.getOperand() != arg || !arg.hasOneUse())
+    return {};
+  return update.getUpdate();
+}
+
+static std::optional<int64_t> getConstant(Value value) {
+  APInt constant;
+  if (!matchPattern(skipInvariantCarries(value), m_ConstantInt(&constant)))
+    return std::nullopt;
+  if (getElementTypeOrSelf(value.getType()).isUnsignedInteger())
+    constant = constant.zext(constant.getBitWidth() + 1);
+  // Room for the arithmetic on bounds.
+  if (constant.getSignificantBits() > 62)
+    return std::nullopt;
+  return constant.getSExtValue();
+}
+
+/// What the body adds to a carry.
+static std::optional<int64_t> getStep(WhileOp loop, unsigned index) {
+  Block &body = loop.getBody().front();
+  Value arg = body.getArgument(index);
+  Operation *next = body.getTerminator()->getOperand(index).getDefiningOp();
+  if (isa_and_nonnull<AddOp>(next)) {
+    if (next->getOperand(0) == arg)
+      return getConstant(next->getOperand(1));
+    if (next->getOperand(1) == arg)
+      return getConstant(next->getOperand(0));
+  }
+  if (isa_and_nonnull<SubtractOp>(next) && next->getOperand(0) == arg)
+    if (std::optional<int64_t> step = getConstant(next->getOperand(1)))
+      return -*step;
+  return std::nullopt;
+}
+
+/// The same comparison with its sides exchanged.
+static ComparisonDirection mirror(ComparisonDirection direction) {
+  switch (direction) {
+  case ComparisonDirection::LT:
+    return ComparisonDirection::GT;
+  case ComparisonDirection::LE:
+    return ComparisonDirection::GE;
+  case ComparisonDirection::GT:
+    return ComparisonDirection::LT;
+  case ComparisonDirection::GE:
+    return ComparisonDirection::LE;
+  case ComparisonDirection::EQ:
+  case ComparisonDirection::NE:
+    return direction;
+  }
+  llvm_unreachable("unknown direction");
+}
+
+/// The number of steps from `start` until it is no longer on this side of
+/// `limit`.
+static std::optional<int64_t> countSteps(int64_t start, int64_t step,
+                                         int64_t limit,
+                                         ComparisonDirection direction) {
+  if (direction == ComparisonDirection::GT ||
+      direction == ComparisonDirection::GE) {
+    start = -start;
+    step = -step;
+    limit = -limit;
+    direction = mirror(direction);
+  }
+  if (direction == ComparisonDirection::LE)
+    ++limit;
+  else if (direction != ComparisonDirection::LT)
+    return std::nullopt;
+  if (start >= limit)
+    return 0;
+  if (step <= 0)
+    return std::nullopt;
+  return (limit - start + step - 1) / step;
+}
+
+std::optional<int64_t> stablehlo::getTripCount(WhileOp loop) {
+  Block &cond = loop.getCond().front();
+  auto compare = cond.getTerminator()->getOperand(0).getDefiningOp<CompareOp>();
+  if (!compare)
+    return std::nullopt;
+  Value counter = compare.getLhs(), limit = compare.getRhs();
+  ComparisonDirection direction = compare.getComparisonDirection();
+  if (!isa<BlockArgument>(counter) || getConstant(counter)) {
+    std::swap(counter, limit);
+    direction = mirror(direction);
+  }
+  auto arg = dyn_cast<BlockArgument>(counter);
+  if (!arg || arg.getOwner() != &cond)
+    return std::nullopt;
+  unsigned index = arg.getArgNumber();
+  std::optional<int64_t> start = getConstant(loop->getOperand(index));
+  std::optional<int64_t> step = getStep(loop, index);
+  std::optional<int64_t> bound = getConstant(limit);
+  if (!start || !step || !bound)
+    return std::nullopt;
+  return countSteps(*start, *step, *bound, direction);
+}

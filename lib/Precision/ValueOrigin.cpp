@@ -1,0 +1,122 @@
+//===- ValueOrigin.cpp - Where an operand comes from ----------------------===//
+
+#include "scalify/Precision/ValueOrigin.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::WhileOp;
+
+/// The operand that a result holds the data of, or null.
+static Value getMoved(OpResult result) {
+  Operation *op = result.getOwner();
+  if (isa<SetScaleOp, stablehlo::ConvertOp, stablehlo::DynamicSliceOp,
+          stablehlo::ReshapeOp, stablehlo::ReverseOp, stablehlo::SliceOp,
+          stablehlo::TransposeOp>(op))
+    return op->getOperand(0);
+  if (isa<stablehlo::OptimizationBarrierOp>(op))
+    return op->getOperand(result.getResultNumber());
+  return {};
+}
+
+static Value getReturned(Region &region, unsigned index) {
+  return region.front().getTerminator()->getOperand(index);
+}
+
+Value scalify::getOrigin(Value value) {
+  while (true) {
+    Value next = stablehlo::skipInvariantCarries(value);
+    if (auto result = dyn_cast<OpResult>(next)) {
+      unsigned index = result.getResultNumber();
+      if (Value moved = getMoved(result))
+        next = moved;
+      else if (auto loop = dyn_cast<WhileOp>(result.getOwner())) {
+        if (stablehlo::isInvariantCarry(loop, index))
+          next = loop->getOperand(index);
+        else if (Value update = stablehlo::getStackedUpdate(loop, index))
+          next = update;
+      }
+    }
+    if (next == value)
+      return value;
+    value = next;
+  }
+}
+
+static bool isParameter(BlockArgument arg) {
+  auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
+  auto role = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
+  return role && (role.getValue() == "param" || role.getValue() == "master");
+}
+
+Value scalify::getStepArgument(Value value) {
+  auto arg = dyn_cast<BlockArgument>(getOrigin(value));
+  if (!arg)
+    return {};
+  if (isa<FunctionOpInterface>(arg.getOwner()->getParentOp()))
+    return arg;
+  auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
+  if (!loop)
+    return {};
+  Value start = getStepArgument(loop->getOperand(arg.getArgNumber()));
+  return start && isParameter(cast<BlockArgument>(start)) ? start : Value();
+}
+
+static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
+  // A parameter that a loop updates is none, though gradients flow into it.
+  if (!seen.insert(value).second || getStepArgument(value))
+    return false;
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
+    unsigned index = arg.getArgNumber();
+    return loop && (isMadeInBackward(loop->getOperand(index), seen) ||
+                    isMadeInBackward(getReturned(loop.getBody(), index), seen));
+  }
+  auto result = cast<OpResult>(value);
+  Operation *op = result.getOwner();
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return false;
+  if (Value moved = getMoved(result))
+    return isMadeInBackward(moved, seen);
+  unsigned index = result.getResultNumber();
+  if (auto loop = dyn_cast<WhileOp>(op))
+    return isMadeInBackward(loop->getOperand(index), seen) ||
+           isMadeInBackward(getReturned(loop.getBody(), index), seen);
+  if (stablehlo::isControlFlow(op))
+    return llvm::any_of(op->getRegions(), [&](Region &region) {
+      return isMadeInBackward(getReturned(region, index), seen);
+    });
+  if (auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op))
+    return isMadeInBackward(update.getOperand(), seen) ||
+           isMadeInBackward(update.getUpdate(), seen);
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase && phase.getValue() == "backward";
+}
+
+bool scalify::isGradient(Value value) {
+  DenseSet<Value> seen;
+  return isMadeInBackward(value, seen);
+}
+
+SmallVector<Value> scalify::getFollowers(OpOperand &use) {
+  Operation *user = use.getOwner();
+  unsigned index = use.getOperandNumber();
+  if (auto loop = dyn_cast<WhileOp>(user))
+    return {loop.getBody().getArgument(index)};
+  if (!isa<stablehlo::ReturnOp>(user))
+    return SmallVector<Value>(user->getResults());
+  Operation *parent = user->getParentOp();
+  auto loop = dyn_cast<WhileOp>(parent);
+  if (!loop)
+    return stablehlo::isControlFlow(parent)
+               ? SmallVector<Value>{parent->getResult(index)}
+               : SmallVector<Value>{};
+  if (user->getParentRegion() == &loop.getCond())
+    return {};
+  return {loop.getResult(index), loop.getBody().getArgument(index)};
+}

@@ -1,0 +1,119 @@
+//===- CarryFacts.cpp - One set of facts for a carry's history ------------===//
+
+#include "scalify/Scaling/CarryFacts.h"
+
+#include <cmath>
+
+using namespace scalify;
+
+// Below a binade in a hundred, further iterations change no scale.
+static constexpr double kSettled = 0.01;
+// A sum's slope halves between n / 2 and n; an exponential's does not.
+static constexpr double kExponentialRatio = 0.8;
+static constexpr double kExponentialSlope = 0.05;
+
+static bool setsScale(const ScaleFacts &facts) {
+  return !facts.anyScale && facts.rms > 0 && std::isfinite(facts.rms);
+}
+
+static ScaleFacts join(const ScaleFacts &a, const ScaleFacts &b) {
+  ScaleFacts facts = b;
+  if (a.sign != b.sign)
+    facts.sign = Sign::Any;
+  facts.bound = std::max(a.bound, b.bound);
+  facts.scaleByBound = a.scaleByBound && b.scaleByBound;
+  facts.anyScale = a.anyScale && b.anyScale;
+  facts.indicator = a.indicator && b.indicator;
+  if (a.constant != b.constant)
+    facts.constant.reset();
+  return facts;
+}
+
+void CarryFacts::add(const ScaleFacts &facts) {
+  latest = facts;
+  masked |= facts.masked;
+  bool isFirst = count++ == 0;
+  if (setsScale(facts)) {
+    bool isFirstScale = exponents.empty();
+    exponents.push_back(std::log2(facts.rms));
+    meanShare += facts.mean / facts.rms;
+    densities += facts.density;
+    // A zero keeps the sign and the bound of what it meets.
+    joined = isFirstScale ? facts : join(joined, facts);
+    if (count > 1 && isFirstScale)
+      joined.constant.reset();
+  } else if (exponents.empty()) {
+    joined = isFirst ? facts : join(joined, facts);
+  } else {
+    joined.constant.reset();
+  }
+}
+
+bool CarryFacts::isSettledAt(const ScaleFacts &facts) const {
+  if (latest.anyScale != facts.anyScale || latest.sign != facts.sign ||
+      latest.scaleByBound != facts.scaleByBound)
+    return false;
+  if (!setsScale(facts) || !setsScale(latest))
+    return true;
+  return std::fabs(std::log2(facts.rms / latest.rms)) < kSettled &&
+         std::fabs(facts.mean - latest.mean) < kSettled * facts.rms;
+}
+
+/// The rise in binades from the iteration before `at`.
+double CarryFacts::slope(size_t at) const {
+  return at == 0 || at >= exponents.size() ? 0
+                                           : exponents[at] - exponents[at - 1];
+}
+
+/// Whether neighbours keep a ratio other than one.
+bool CarryFacts::keepsRatio() const {
+  if (exponents.size() < 4)
+    return false;
+  size_t n = exponents.size() - 1;
+  double late = slope(n), early = slope((n + 1) / 2);
+  return std::fabs(late) > kExponentialSlope &&
+         late / early > kExponentialRatio;
+}
+
+void CarryFacts::extrapolate(double steps) {
+  if (exponents.size() < 2 || steps <= 0)
+    return;
+  double n = static_cast<double>(exponents.size());
+  double rise = 0;
+  exponential = keepsRatio();
+  if (exponential) {
+    rise = slope(exponents.size() - 1) * steps;
+  } else {
+    // Growth by a power of the count has one slope in log2 of the count.
+    size_t half = exponents.size() / 2;
+    double power = (exponents.back() - exponents[half - (half > 0 ? 1 : 0)]) /
+                   std::log2(n / std::max<double>(1.0, half));
+    rise = power * std::log2((n + steps) / n);
+  }
+  ScaleFacts facts = latest;
+  double factor = std::exp2(std::clamp(rise, -200.0, 200.0));
+  facts.rms *= factor;
+  facts.mean *= factor;
+  facts.bound = std::max(facts.bound, facts.bound * factor);
+  add(facts);
+}
+
+double CarryFacts::spread() const {
+  if (exponents.empty())
+    return 0;
+  auto [least, most] = std::minmax_element(exponents.begin(), exponents.end());
+  return *most - *least;
+}
+
+ScaleFacts CarryFacts::merge() const {
+  ScaleFacts facts = joined;
+  facts.masked = masked;
+  if (exponents.empty())
+    return facts;
+  auto [least, most] = std::minmax_element(exponents.begin(), exponents.end());
+  auto terms = static_cast<double>(exponents.size());
+  facts.rms = std::exp2(0.5 * (*least + *most));
+  facts.mean = facts.rms * meanShare / terms;
+  facts.density = densities / terms;
+  return facts;
+}

@@ -1,0 +1,150 @@
+//===- RegionFacts.cpp - Facts through loops and branches -----------------===//
+//
+// A loop is executed on facts: as often as it runs, where its trip count is
+// known, else until trends show. So a residual stream grows by sqrt(layers)
+// and an accumulator by its count without a rule that says so. Each carry then
+// has one scale, the middle of its exponents, and one more pass over the body
+// gives the facts under it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/ScaleAnalysis.h"
+
+#include "scalify/Scaling/CarryFacts.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace scalify;
+
+// Longer loops are continued by their trend. Inside of loops the budget is
+// smaller, so that the cost of a nest stays a multiple of its size.
+static constexpr int64_t kMaxIterations[] = {128, 16, 4};
+// Where nothing tells the trip count: enough to see a trend, which is then
+// continued to a guess.
+static constexpr int64_t kDynamicIterations = 8;
+static constexpr int64_t kDynamicGuess = 64;
+// Data within [-4, +4] binades of a constant scale fits E4M3; gradients, which
+// E5M2 holds, within [-8, +8].
+static constexpr double kForwardSpread = 8, kGradientSpread = 16;
+
+static bool carriesScale(Type type) {
+  return isScalableTensor(type) && cast<ShapedType>(type).getRank() > 0;
+}
+
+/// What is written into a carry that starts as zeros and is only written.
+Value ScaleAnalysis::getStackedOnZero(stablehlo::WhileOp loop,
+                                      unsigned index) const {
+  if (!lookup(loop->getOperand(index)).anyScale)
+    return {};
+  return stablehlo::getStackedUpdate(loop, index);
+}
+
+/// Runs the body on facts and records what each carry is on entry, up to what
+/// the last iteration leaves.
+void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
+                            MutableArrayRef<CarryFacts> carries) {
+  Block &body = loop.getBody().front();
+  std::optional<int64_t> trips = stablehlo::getTripCount(loop);
+  int64_t budget = kMaxIterations[std::min<unsigned>(depth, 2)];
+  int64_t rounds = std::min(budget, trips.value_or(kDynamicIterations));
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (auto [arg, carry] : llvm::zip(body.getArguments(), carries))
+      facts[arg] = carry.last();
+    inferBlock(body, depth + 1);
+    bool isSettled = true;
+    for (auto [i, carry] : llvm::enumerate(carries)) {
+      Value next = body.getTerminator()->getOperand(i);
+      if (next == body.getArgument(i))
+        continue;
+      if (Value update = getStackedOnZero(loop, i))
+        next = update;
+      const ScaleFacts &after = lookup(next);
+      // Counters never settle, and no scale depends on them.
+      isSettled &= carry.isSettledAt(after) || !isFloatTensor(next.getType());
+      carry.add(after);
+    }
+    if (isSettled)
+      return;
+  }
+  double left = static_cast<double>(trips.value_or(kDynamicGuess) - rounds);
+  for (CarryFacts &carry : carries)
+    carry.extrapolate(left);
+}
+
+/// A carry whose scale must move with it: too wide a range for a constant.
+void ScaleAnalysis::checkGrowth(stablehlo::WhileOp loop, unsigned index,
+                                const CarryFacts &carry) {
+  BlockArgument arg = loop.getBody().getArgument(index);
+  if (!carriesScale(arg.getType()) || getStackedOnZero(loop, index))
+    return;
+  bool isCounted = stablehlo::getTripCount(loop).has_value();
+  Operation *next = loop.getBody().front().getTerminator();
+  Operation *source = next->getOperand(index).getDefiningOp();
+  auto phase = source ? source->getAttrOfType<StringAttr>(kPhaseAttr) : nullptr;
+  bool isGradient = phase && phase.getValue() == "backward";
+  double limit = isGradient ? kGradientSpread : kForwardSpread;
+  if (!isCounted && carry.isExponential())
+    growing.push_back({arg, std::nullopt});
+  else if (carry.spread() > limit)
+    growing.push_back({arg, carry.spread()});
+}
+
+/// Facts inside of the body under the merged carries, and of the results.
+void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
+                                  ArrayRef<CarryFacts> carries) {
+  Block &body = loop.getBody().front(), &cond = loop.getCond().front();
+  for (auto [i, carry] : llvm::enumerate(carries)) {
+    ScaleFacts merged = carry.merge();
+    if (!stablehlo::isInvariantCarry(loop, i))
+      merged.rule = llvm::formatv("carry of a loop: middle of {0:F1} binades",
+                                  carry.spread());
+    facts[cond.getArgument(i)] = merged;
+    facts[body.getArgument(i)] = std::move(merged);
+  }
+  inferBlock(body, depth + 1);
+  inferBlock(cond, depth + 1);
+  for (auto [i, carry] : llvm::enumerate(carries)) {
+    ScaleFacts result = carry.last();
+    if (Value update = getStackedOnZero(loop, i)) {
+      // The stack, the slices written into it and those read from it later
+      // share one scale.
+      result = lookup(update);
+      result.rule = "stacked over a loop: " + result.rule;
+      facts[body.getArgument(i)] = result;
+      facts[body.getTerminator()->getOperand(i)] = result;
+    }
+    result.constant.reset();
+    facts[loop.getResult(i)] = std::move(result);
+  }
+}
+
+void ScaleAnalysis::inferLoop(stablehlo::WhileOp loop, unsigned depth) {
+  SmallVector<CarryFacts, 0> carries(loop.getNumOperands());
+  for (auto [carry, init] : llvm::zip(carries, loop.getOperands()))
+    carry.add(lookup(init));
+  runLoop(loop, depth, carries);
+  settleCarries(loop, depth, carries);
+  // An earlier round of a state or of a loop around may have seen others.
+  llvm::erase_if(growing, [&](const GrowingCarry &entry) {
+    return entry.carry.getOwner() == &loop.getBody().front();
+  });
+  for (unsigned i = 0; i < carries.size(); ++i)
+    checkGrowth(loop, i, carries[i]);
+}
+
+void ScaleAnalysis::inferBranches(Operation *op, unsigned depth) {
+  SmallVector<CarryFacts, 0> results(op->getNumResults());
+  for (Region &region : op->getRegions()) {
+    inferBlock(region.front(), depth);
+    Operation *terminator = region.front().getTerminator();
+    for (auto [result, value] : llvm::zip(results, terminator->getOperands()))
+      result.add(lookup(value));
+  }
+  for (auto [value, result] : llvm::zip(op->getResults(), results)) {
+    ScaleFacts merged = result.merge();
+    merged.rule =
+        llvm::formatv("branches: middle of {0:F1} binades", result.spread());
+    facts[value] = std::move(merged);
+  }
+}

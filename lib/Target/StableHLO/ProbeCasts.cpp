@@ -1,0 +1,197 @@
+//===- ProbeCasts.cpp - What casts read, as results of main ---------------===//
+//
+// A value inside of a body cannot be a result of main. Loops get extra carries
+// that record it, branches extra results, from the inside out.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProbeCasts.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::WhileOp;
+
+// Beyond these a probe would change how much memory the program takes.
+static constexpr int64_t kMaxStackedTrips = 256;
+static constexpr int64_t kMaxStackedElements = int64_t(1) << 26;
+
+static Value makeZeros(OpBuilder &builder, Location loc, Type type) {
+  return stablehlo::ConstantOp::create(
+      builder, loc,
+      cast<ElementsAttr>(builder.getZeroAttr(cast<RankedTensorType>(type))));
+}
+
+/// The length of the stack of a value of this type; none if it is not stacked.
+static std::optional<int64_t> getStackLength(WhileOp loop, Type type) {
+  std::optional<int64_t> trips = stablehlo::getTripCount(loop);
+  if (!trips || *trips < 1 || *trips > kMaxStackedTrips ||
+      *trips * cast<ShapedType>(type).getNumElements() > kMaxStackedElements)
+    return std::nullopt;
+  return trips;
+}
+
+/// `op` with more operands and results and the same regions; the old op is
+/// erased.
+static Operation *rebuild(Operation *op, ValueRange operands, TypeRange types) {
+  OpBuilder builder(op);
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(op->getOperands());
+  state.addOperands(operands);
+  state.addTypes(op->getResultTypes());
+  state.addTypes(types);
+  state.addAttributes(op->getAttrs());
+  for (Region &region : op->getRegions())
+    state.addRegion()->takeBody(region);
+  Operation *clone = builder.create(state);
+  op->replaceAllUsesWith(clone->getResults().take_front(op->getNumResults()));
+  op->erase();
+  return clone;
+}
+
+namespace {
+/// Values of one loop's body on their way out.
+class LoopProbes {
+public:
+  LoopProbes(WhileOp loop, ArrayRef<Value *> probes)
+      : loop(loop), probes(probes), before(loop), loc(loop.getLoc()) {}
+  void expose();
+
+private:
+  void addCarry(Value init, llvm::function_ref<Value(Value)> next);
+  Value stack(Value value, Value into, Value counter);
+
+  WhileOp loop;
+  ArrayRef<Value *> probes;
+  OpBuilder before;
+  Location loc;
+  SmallVector<Value> inits, nexts;
+};
+} // namespace
+
+/// A carry that is `init` first, and then what `next` makes of it.
+void LoopProbes::addCarry(Value init, llvm::function_ref<Value(Value)> next) {
+  inits.push_back(init);
+  loop.getCond().front().addArgument(init.getType(), loc);
+  nexts.push_back(
+      next(loop.getBody().front().addArgument(init.getType(), loc)));
+}
+
+Value LoopProbes::stack(Value value, Value into, Value counter) {
+  OpBuilder builder(loop.getBody().front().getTerminator());
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape{1};
+  llvm::append_range(shape, type.getShape());
+  Value entry =
+      stablehlo::ReshapeOp::create(builder, loc, type.clone(shape), value);
+  Value zero = makeZeros(builder, loc, counter.getType());
+  SmallVector<Value> start(shape.size(), zero);
+  start[0] = counter;
+  return stablehlo::DynamicUpdateSliceOp::create(builder, loc, into, entry,
+                                                 start);
+}
+
+void LoopProbes::expose() {
+  Operation *terminator = loop.getBody().front().getTerminator();
+  auto index = RankedTensorType::get({}, before.getI32Type());
+  Value counter;
+  addCarry(makeZeros(before, loc, index), [&](Value arg) -> Value {
+    counter = arg;
+    OpBuilder builder(terminator);
+    Value one = stablehlo::ConstantOp::create(
+        builder, loc,
+        cast<ElementsAttr>(DenseElementsAttr::get(index, int32_t(1))));
+    return stablehlo::AddOp::create(builder, loc, arg, one);
+  });
+  for (Value *probe : probes) {
+    auto type = cast<RankedTensorType>(probe->getType());
+    std::optional<int64_t> length = getStackLength(loop, type);
+    bool isInBody = probe->getParentRegion() == &loop.getBody();
+    if (length) {
+      SmallVector<int64_t> shape{*length};
+      llvm::append_range(shape, type.getShape());
+      type = type.clone(shape);
+    }
+    addCarry(makeZeros(before, loc, type), [&](Value arg) -> Value {
+      // The condition computes nothing that is worth a carry.
+      if (!isInBody)
+        return arg;
+      return length ? stack(*probe, arg, counter) : *probe;
+    });
+  }
+  terminator->insertOperands(terminator->getNumOperands(), nexts);
+  unsigned first = loop.getNumResults() + 1;
+  Operation *clone = rebuild(loop, inits, ValueRange(inits).getTypes());
+  for (auto [i, probe] : llvm::enumerate(probes))
+    *probe = clone->getResult(first + i);
+}
+
+static void exposeFromBranches(Operation *op, ArrayRef<Value *> probes) {
+  SmallVector<Type> types;
+  for (Value *probe : probes)
+    types.push_back(probe->getType());
+  for (Region &region : op->getRegions()) {
+    Operation *terminator = region.front().getTerminator();
+    OpBuilder builder(terminator);
+    SmallVector<Value> returned;
+    for (Value *probe : probes)
+      returned.push_back(
+          probe->getParentRegion() == &region
+              ? *probe
+              : makeZeros(builder, op->getLoc(), probe->getType()));
+    terminator->insertOperands(terminator->getNumOperands(), returned);
+  }
+  unsigned first = op->getNumResults();
+  Operation *clone = rebuild(op, {}, types);
+  for (auto [i, probe] : llvm::enumerate(probes))
+    *probe = clone->getResult(first + i);
+}
+
+static unsigned getDepth(Operation *op) {
+  unsigned depth = 0;
+  while ((op = op->getParentOp()))
+    ++depth;
+  return depth;
+}
+
+/// Replaces each value by one of the function's own block that holds it.
+static void exposeAll(func::FuncOp func, MutableArrayRef<Value> values) {
+  while (true) {
+    Operation *deepest = func;
+    for (Value value : values)
+      if (Operation *parent = value.getParentRegion()->getParentOp();
+          getDepth(parent) > getDepth(deepest))
+        deepest = parent;
+    if (deepest == func)
+      return;
+    SmallVector<Value *> probes;
+    for (Value &value : values)
+      if (value.getParentRegion()->getParentOp() == deepest)
+        probes.push_back(&value);
+    if (auto loop = dyn_cast<WhileOp>(deepest))
+      LoopProbes(loop, probes).expose();
+    else
+      exposeFromBranches(deepest, probes);
+  }
+}
+
+void scalify::returnCasts(func::FuncOp func) {
+  SmallVector<Value> values;
+  func.walk([&](QuantizeOp op) {
+    values.push_back(op.getValue());
+    values.push_back(op.getScale());
+  });
+  exposeAll(func, values);
+  Operation *terminator = func.getBody().front().getTerminator();
+  SmallVector<DictionaryAttr> attrs;
+  func.getAllResultAttrs(attrs);
+  terminator->insertOperands(terminator->getNumOperands(), values);
+  attrs.resize(terminator->getNumOperands(),
+               DictionaryAttr::get(func.getContext()));
+  func.setFunctionType(FunctionType::get(func.getContext(),
+                                         func.getArgumentTypes(),
+                                         terminator->getOperandTypes()));
+  func.setAllResultAttrs(attrs);
+}

@@ -1,0 +1,247 @@
+"""Scales through loops and branches, on real JAX programs, against JAX itself."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import scalify
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "llama"))
+
+import model
+from config import ModelConfig
+
+CONFIG = ModelConfig(vocab=64, dim=32, layers=3, heads=4, kv_heads=2, ffn=64, seq=16)
+
+# The bars of the project: log2(rms / scale) of what a cast reads.
+FORWARD_BAR = (-4.0, 5.0)
+GRADIENT_BAR = (-8.0, 8.0)
+
+
+def parameters(config: ModelConfig = CONFIG) -> dict[str, Any]:
+    """Returns the example's parameters with the layers' leaves stacked."""
+    params = model.init(jax.random.key(0), config)
+    params["layers"] = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params["layers"])
+    return params
+
+
+def tokens(count: int = 4, seed: int = 1) -> jax.Array:
+    return jax.random.randint(jax.random.key(seed), (count, CONFIG.seq + 1), 0, CONFIG.vocab)
+
+
+def scanned_loss(params: Any, batch: jax.Array, remat: bool = False, unroll: int = 1) -> jax.Array:
+    """The example's loss with its layers in a scan."""
+
+    def block(x: jax.Array, layer: Any) -> tuple[jax.Array, None]:
+        normal = model.rms_norm(x, layer["attention_norm"], CONFIG.norm_eps)
+        x = x + model.attention(normal, layer, CONFIG, tables)
+        normal = model.rms_norm(x, layer["ffn_norm"], CONFIG.norm_eps)
+        return x + model.swiglu(normal, layer), None
+
+    x = jnp.take(params["embed"], batch[:, :-1], axis=0)
+    tables = model.rope_tables(CONFIG, batch.shape[1] - 1)
+    x, _ = jax.lax.scan(
+        jax.checkpoint(block) if remat else block, x, params["layers"], unroll=unroll
+    )
+    x = model.rms_norm(x, params["final_norm"], CONFIG.norm_eps)
+    losses = optax.softmax_cross_entropy_with_integer_labels(x @ params["head"], batch[:, 1:])
+    return jnp.mean(losses)
+
+
+def scan_step(params: Any, batch: jax.Array) -> Any:
+    return jax.value_and_grad(scanned_loss)(params, batch)
+
+
+def remat_step(params: Any, batch: jax.Array) -> Any:
+    return jax.value_and_grad(lambda p, b: scanned_loss(p, b, remat=True))(params, batch)
+
+
+def accumulate_by_scan(params: Any, batch: jax.Array) -> Any:
+    """Sums the gradients of micro-batches in a scan around the scan over layers."""
+
+    def micro(total: Any, part: jax.Array) -> tuple[Any, jax.Array]:
+        loss, grads = jax.value_and_grad(scanned_loss)(params, part)
+        return jax.tree.map(jnp.add, total, grads), loss
+
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    total, losses = jax.lax.scan(micro, zeros, batch.reshape(2, 2, -1))
+    return jnp.mean(losses), jax.tree.map(lambda g: g / 2, total)
+
+
+def accumulate_by_fori(params: Any, batch: jax.Array) -> Any:
+    """The same in a loop whose trip count is an argument's value."""
+    count = jnp.minimum(batch[0, 0] * 0 + 2, 2)
+
+    def micro(index: jax.Array, carry: Any) -> Any:
+        loss, grads = jax.value_and_grad(scanned_loss)(
+            params, jax.lax.dynamic_slice_in_dim(batch, 2 * index, 2)
+        )
+        return carry[0] + loss, jax.tree.map(jnp.add, carry[1], grads)
+
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    loss, total = jax.lax.fori_loop(0, count, micro, (0.0, zeros))
+    return loss / 2, jax.tree.map(lambda g: g / 2, total)
+
+
+def loss_scaled(params: Any, batch: jax.Array) -> Any:
+    """F16 activations under a loss scale; the update is skipped where it overflows."""
+    scale = 1024.0
+    loss, grads = jax.value_and_grad(lambda p: scanned_loss(p, batch) * scale)(params)
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(grads)]))
+    grads = jax.lax.cond(
+        finite,
+        lambda g: jax.tree.map(lambda leaf: leaf / scale, g),
+        lambda g: jax.tree.map(jnp.zeros_like, g),
+        grads,
+    )
+    return loss / scale, grads
+
+
+STEPS = {
+    "scan": scan_step,
+    "remat": remat_step,
+    "accumulate-scan": accumulate_by_scan,
+    "accumulate-fori": accumulate_by_fori,
+    "cond": loss_scaled,
+}
+# Seven linear layers a body, once forward and twice backward; a checkpoint makes all but the
+# last again.
+CAST_DOTS = dict.fromkeys(STEPS, 7 + 14) | {"remat": 7 + 6 + 14}
+
+
+def cosine(left: Any, right: Any) -> float:
+    a, b = (
+        np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(tree)])
+        for tree in (left, right)
+    )
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def drift(row: dict[str, Any]) -> float:
+    value = np.asarray(row["value"], np.float64)
+    return float(np.log2(np.sqrt(np.mean(value * value)) / row["scale"]))
+
+
+@pytest.mark.parametrize("name", ["remat", "accumulate-scan", "cond"])
+def test_recipe_none_is_the_step_itself(name: str) -> None:
+    args = (parameters(), tokens())
+    got = scalify.transform(STEPS[name], recipe="none")(*args)
+    want = jax.jit(STEPS[name])(*args)
+    # XLA sums in another order where a loop is not fused alike.
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), got, want)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_with_loops_is_cast_under_strict(name: str) -> None:
+    args = (parameters(), tokens())
+    transformed = scalify.transform(STEPS[name], recipe="fp8", strict=True)
+    loss, grads = transformed(*args)
+    want_loss, want = jax.jit(STEPS[name])(*args)
+    assert abs(loss - want_loss) < 0.01
+    assert cosine(grads, want) >= 0.98
+    for left, right in zip(jax.tree.leaves(grads), jax.tree.leaves(want), strict=True):
+        assert cosine(left, right) >= 0.95
+    dots = transformed.report().dots()
+    cast = [row for row in dots if "f8" in row["format"]]
+    wide = {row["reason"].split(":")[1] for row in dots if "f8" not in row["format"]}
+    assert len(cast) == CAST_DOTS[name]
+    assert wide == {" attention", " head"}
+    assert all(row["format"].startswith("f8E4M3FN x f8E4M3FN") for row in cast[:7])
+    assert sum("f8E5M2" in row["format"] for row in cast) == 14
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_drift_is_within_the_bars(name: str) -> None:
+    rows = scalify.probe(STEPS[name])(parameters(), tokens())
+    assert len(rows) > 20
+    for row in rows:
+        least, most = FORWARD_BAR if row["phase"] == "forward" else GRADIENT_BAR
+        # Of the loop over layers one entry per iteration.
+        entries = row["value"] if name in ("scan", "remat", "cond") else [row["value"]]
+        assert len(entries) in (1, CONFIG.layers)
+        for value in entries:
+            assert least <= drift(row | {"value": value}) <= most, row["name"]
+        assert (row["format"] == "float8_e5m2") == (row["phase"] == "backward")
+
+
+def test_a_scan_has_the_scales_of_its_unrolled_layers() -> None:
+    args = (parameters(), tokens())
+
+    def unrolled(params: Any, batch: jax.Array) -> Any:
+        loss = functools.partial(scanned_loss, unroll=CONFIG.layers)
+        return jax.value_and_grad(loss)(params, batch)
+
+    def exponents(step: Callable[..., Any]) -> dict[str, list[float]]:
+        # A weight has the scale that was measured; what else is cast, by phase.
+        rows = [row for row in scalify.probe(step)(*args) if "slice" not in row["name"]]
+        return {
+            phase: sorted(np.log2(row["scale"]) for row in rows if row["phase"] == phase)
+            for phase in ("forward", "backward")
+        }
+
+    loop, flat = exponents(scan_step), exponents(unrolled)
+    for phase, found in flat.items():
+        for exponent in found:
+            assert min(abs(exponent - other) for other in loop[phase]) <= 2, (phase, exponent)
+
+
+def test_measured_scales_are_measured_in_each_iteration() -> None:
+    args = (parameters(), tokens())
+    transformed = scalify.transform(scan_step, recipe="fp8-current", strict=True)
+    _, grads = transformed(*args)
+    _, want = jax.jit(scan_step)(*args)
+    assert cosine(grads, want) >= 0.99
+    casts = transformed.report().casts()
+    assert casts and all(row["reason"] == "measured in the step" for row in casts)
+
+
+def run_and_compare(fn: Callable[..., Any], *args: Any, tolerance: float = 1e-5) -> None:
+    """Runs `fn` strictly; without dots that are cast, it equals JAX."""
+    got = scalify.transform(fn, strict=True)(*args)
+    want = jax.jit(fn)(*args)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance), got, want
+    )
+
+
+def test_branches_and_open_loops_propagate_under_strict() -> None:
+    x = np.random.default_rng(0).random((16, 16)).astype(np.float32)
+    run_and_compare(lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x * 2), x)
+    run_and_compare(lambda x: jax.lax.while_loop(lambda c: c[0, 0] < 9, lambda c: c + 1, x), x)
+    run_and_compare(lambda x, i: jax.lax.switch(i, [jnp.sin, jnp.cos, jnp.exp], x), x, 1)
+
+
+def test_random_keys_pass_untouched() -> None:
+    def noise(key: jax.Array) -> jax.Array:
+        return jax.random.uniform(key, (8, 4))
+
+    key = jax.random.key(3)
+    got = scalify.transform(noise, strict=True)(key)
+    np.testing.assert_array_equal(got, noise(key))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_phases_in_bodies_do_not_need_names(name: str) -> None:
+    lowered = jax.jit(STEPS[name]).lower(parameters(), tokens())
+
+    def dot_phases(debug_info: bool) -> list[str]:
+        text = scalify.opt(lowered.as_text(debug_info=debug_info), "scalify-import")
+        return [
+            line.split('scalify.phase = "')[1].split('"')[0]
+            for line in text.splitlines()
+            if "stablehlo.dot_general" in line
+        ]
+
+    by_names = dot_phases(True)
+    assert {"forward", "backward"} == set(by_names)
+    assert dot_phases(False) == by_names
