@@ -230,7 +230,7 @@ def test_random_keys_pass_untouched() -> None:
     np.testing.assert_array_equal(got, noise(key))
 
 
-@pytest.mark.parametrize("name", ["scan", "accumulate-scan", "cond"])
+@pytest.mark.parametrize("name", ["scan", "remat", "accumulate-scan", "cond"])
 def test_phases_in_bodies_do_not_need_names(name: str) -> None:
     lowered = jax.jit(STEPS[name]).lower(parameters(), tokens())
 

@@ -62,6 +62,19 @@ void BodyPhases::recurse(Block &block, const llvm::DenseSet<Value> &gradients) {
       assign(&op, gradients);
 }
 
+/// What reads a gradient is one. A barrier holds back each value for itself.
+static void spread(Operation &op, llvm::DenseSet<Value> &gradients) {
+  if (isa<stablehlo::OptimizationBarrierOp>(op)) {
+    for (auto [operand, result] : llvm::zip(op.getOperands(), op.getResults()))
+      if (gradients.contains(operand))
+        gradients.insert(result);
+  } else if (llvm::any_of(getReads(op), [&](Value read) {
+               return gradients.contains(read);
+             })) {
+    gradients.insert(op.result_begin(), op.result_end());
+  }
+}
+
 /// Forward is what depends on no gradient. Carries pass gradients on.
 void BodyPhases::assignBackwardLoop(WhileOp loop,
                                     llvm::DenseSet<Value> gradients) {
@@ -72,9 +85,7 @@ void BodyPhases::assignBackwardLoop(WhileOp loop,
   for (bool changed = true; changed;) {
     changed = false;
     for (Operation &op : body.without_terminator())
-      if (llvm::any_of(getReads(op),
-                       [&](Value read) { return gradients.contains(read); }))
-        gradients.insert(op.result_begin(), op.result_end());
+      spread(op, gradients);
     for (auto [arg, next] :
          llvm::zip(body.getArguments(), body.getTerminator()->getOperands()))
       if (gradients.contains(next))
