@@ -9,7 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "Composites.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,8 +26,12 @@ using namespace mlir;
 namespace {
 class InlineCalls : public scalify::impl::InlineCallsPassBase<InlineCalls> {
 public:
+  /// What the user said by `scalify.lax` becomes ops of that dialect.
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<scalify::ScalifyDialect>();
+  }
+
   void runOnOperation() override {
-    replaceComposites();
     SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic() && failed(inlineInto(function, symbols)))
@@ -40,25 +45,12 @@ public:
 private:
   enum class State { Open, Done };
 
-  void replaceComposites();
   LogicalResult inlineInto(func::FuncOp function, SymbolTable &symbols);
   LogicalResult inlineCallTo(func::CallOp call, SymbolTable &symbols);
 
   llvm::DenseMap<Operation *, State> states;
 };
 } // namespace
-
-/// A composite is what its decomposition computes: a call of it.
-void InlineCalls::replaceComposites() {
-  getOperation().walk([](scalify::stablehlo::CompositeOp op) {
-    OpBuilder builder(op);
-    auto call =
-        func::CallOp::create(builder, op.getLoc(), op.getDecomposition(),
-                             op->getResultTypes(), op->getOperands());
-    op.replaceAllUsesWith(call);
-    op.erase();
-  });
-}
 
 namespace {
 /// Appends a call to the path of calls in locations, outermost last.
@@ -102,6 +94,8 @@ static void inlineBody(func::CallOp call, func::FuncOp callee) {
 LogicalResult InlineCalls::inlineInto(func::FuncOp function,
                                       SymbolTable &symbols) {
   states[function] = State::Open;
+  if (failed(scalify::import::replaceComposites(function)))
+    return failure();
   SmallVector<func::CallOp> calls;
   function.walk([&](func::CallOp call) { calls.push_back(call); });
   for (func::CallOp call : calls)

@@ -3,7 +3,7 @@
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Passes.h"
 
@@ -53,6 +53,10 @@ static LogicalResult checkDialect(Operation *op) {
   // A product whose groups XLA:GPU knows; any form in stablehlo multiplies by
   // every group.
   if (isa<scalify::chlo::RaggedDotOp>(op))
+    return success();
+  // What the user said by `scalify.lax`, on true values.
+  if (isa<scalify::SetScalingOp, scalify::RescalePointOp, scalify::DataScaleOp>(
+          op))
     return success();
   if (isa<func::CallOp>(op))
     return op->emitOpError("is left; run --scalify-inline-calls first");

@@ -10,6 +10,8 @@
 #include "scalify/Pipeline/InitAll.h"
 #include "scalify/Pipeline/Report.h"
 #include "scalify/Pipeline/SourceNames.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/Passes.h"
 #include "scalify/Target/CPU/CPUTarget.h"
 
 #include "mlir/AsmParser/AsmParser.h"
@@ -189,6 +191,10 @@ LogicalResult Compilation::runStage(Stage stage) {
       (failed(applyArgumentScales(*module, options.scales)) ||
        failed(applyArgumentRanges(*module, options.ranges))))
     return failure();
+  if (stage == Stage::Scaling && !options.rescaleAt.empty())
+    (*module)->setAttr(kPlacesAttr,
+                       Builder(&context).getStrArrayAttr(
+                           llvm::to_vector_of<StringRef>(options.rescaleAt)));
   StageOptions stageOptions;
   stageOptions.strict = options.strict;
   stageOptions.rangeUse = options.rangeUse;
@@ -203,7 +209,17 @@ LogicalResult Compilation::runStage(Stage stage) {
   buildStage(stage, toStableHLO, stageOptions, manager);
   if (failed(manager.run(*module)))
     return failure();
+  // The report has the scales that the casts start from.
+  if (stage == Stage::Precision && !options.castScales.empty() &&
+      failed(applyCastScales(*module, options.castScales)))
+    return failure();
   report(stage);
+  if (stage == Stage::Precision && options.adaptScales) {
+    PassManager adapt(&context);
+    adapt.addPass(createAdaptScales());
+    if (failed(adapt.run(*module)))
+      return failure();
+  }
   return writeSnapshot(stage);
 }
 

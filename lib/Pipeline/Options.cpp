@@ -96,11 +96,49 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.strict;
   if (key == "probeCasts")
     return &options.probeCasts;
+  if (key == "adaptScales")
+    return &options.adaptScales;
   if (key == "collectStatistics")
     return &options.collectStatistics;
   if (key == "debugInfo")
     return &options.debugInfo;
   return nullptr;
+}
+
+static llvm::Error readPlaces(std::vector<std::string> &places,
+                              const llvm::json::Value &value) {
+  const llvm::json::Array *array = value.getAsArray();
+  if (!array || !llvm::all_of(*array, [](const llvm::json::Value &entry) {
+        return entry.getAsString().has_value();
+      }))
+    return makeError("option 'rescaleAt' must be a list of strings");
+  for (const llvm::json::Value &entry : *array)
+    places.push_back(entry.getAsString()->str());
+  return llvm::Error::success();
+}
+
+static llvm::Error readCastScales(std::vector<CastScale> &scales,
+                                  const llvm::json::Value &value) {
+  const llvm::json::Array *array = value.getAsArray();
+  if (!array)
+    return makeError("option 'castScales' must be a list");
+  for (const llvm::json::Value &entry : *array) {
+    const llvm::json::Object *object = entry.getAsObject();
+    if (!object)
+      return makeError("an entry of 'castScales' must be an object");
+    std::optional<llvm::StringRef> cast = object->getString("cast");
+    std::optional<llvm::StringRef> names = object->getString("names");
+    std::optional<int64_t> elements = object->getInteger("elements");
+    std::optional<int64_t> exponent = object->getInteger("exponent");
+    // Scales and their inverses stay normal f32 numbers.
+    if (!cast || !names || !elements || !exponent || *exponent < -120 ||
+        *exponent > 120)
+      return makeError("an entry of 'castScales' needs cast, names, elements, "
+                       "and an exponent from -120 to 120");
+    scales.push_back({cast->str(), *elements, names->str(),
+                      static_cast<int32_t>(*exponent)});
+  }
+  return llvm::Error::success();
 }
 
 static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
@@ -120,6 +158,10 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     options.ranges = std::move(*ranges);
     return llvm::Error::success();
   }
+  if (key == "rescaleAt")
+    return readPlaces(options.rescaleAt, value);
+  if (key == "castScales")
+    return readCastScales(options.castScales, value);
   if (bool *flag = findBool(options, key)) {
     std::optional<bool> given = value.getAsBoolean();
     if (!given)

@@ -2,6 +2,7 @@
 
 #include "scalify/Precision/MeasuredScale.h"
 
+#include "MeasuredScaleOps.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -102,9 +103,9 @@ Value scalify::buildAmaxScale(OpBuilder &builder, Location loc, Value value,
                                  0x1p-100f, 0x1p100f);
 }
 
-Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc, Value value,
-                                  Statistic statistic) {
-  ScalarBuilder scalar(builder, loc);
+/// The statistic of all elements; infinite where a square or a sum overflows.
+static Value buildStatistic(ScalarBuilder &scalar, OpBuilder &builder,
+                            Location loc, Value value, Statistic statistic) {
   Value wide = scalar.toF32(value);
   Value term =
       statistic == Statistic::L2
@@ -118,6 +119,12 @@ Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc, Value value,
   }
   if (statistic == Statistic::L2)
     n = stablehlo::SqrtOp::create(builder, loc, n);
+  return n;
+}
+
+/// The factor for a statistic `n` of data: 1 for what is zero or not finite.
+static Value buildFactor(ScalarBuilder &scalar, OpBuilder &builder,
+                         Location loc, Value n) {
   Value isZero =
       stablehlo::CompareOp::create(builder, loc, n, scalar.constant(0.0f),
                                    stablehlo::ComparisonDirection::EQ);
@@ -127,4 +134,61 @@ Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc, Value value,
   Value factor = scalar.oneUnlessBetween(floor, 0x1p-14f, 0x1p126f);
   return stablehlo::SelectOp::create(builder, loc, isZero,
                                      scalar.constant(1.0f), factor);
+}
+
+Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc, Value value,
+                                  Statistic statistic) {
+  ScalarBuilder scalar(builder, loc);
+  return buildFactor(scalar, builder, loc,
+                     buildStatistic(scalar, builder, loc, value, statistic));
+}
+
+/// Every `sample`-th row along the longest dimension but the last.
+static Value takeRows(OpBuilder &builder, Location loc, Value value,
+                      int64_t sample) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (sample <= 1 || type.getRank() < 2)
+    return value;
+  SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
+  ArrayRef<int64_t> rows = type.getShape().drop_back();
+  strides[llvm::max_element(rows) - rows.begin()] = sample;
+  return stablehlo::SliceOp::create(builder, loc, value, starts,
+                                    type.getShape(), strides);
+}
+
+Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
+                                  Value base, Statistic statistic,
+                                  int64_t sample) {
+  ScalarBuilder scalar(builder, loc);
+  value = takeRows(builder, loc, value, sample);
+  // A square leaves F32's range at 2^-75, where gradients still can be: it is
+  // taken of value / base. The two others are homogeneous, base comes after.
+  Value n;
+  if (statistic == Statistic::L2) {
+    Value inverse =
+        stablehlo::DivOp::create(builder, loc, scalar.constant(1.0f), base);
+    Value factor = stablehlo::BroadcastInDimOp::create(
+        builder, loc,
+        cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()),
+        inverse, ArrayRef<int64_t>{});
+    Value data =
+        stablehlo::MulOp::create(builder, loc, scalar.toF32(value), factor);
+    n = buildStatistic(scalar, builder, loc, data, statistic);
+  } else {
+    n = stablehlo::DivOp::create(
+        builder, loc, buildStatistic(scalar, builder, loc, value, statistic),
+        base);
+  }
+  Value scale = stablehlo::MulOp::create(builder, loc, base,
+                                         buildFactor(scalar, builder, loc, n));
+  // Beyond 2^100 a scale's inverse would have no headroom.
+  return stablehlo::ClampOp::create(builder, loc, scalar.constant(0x1p-100f),
+                                    scale, scalar.constant(0x1p100f));
+}
+
+Value scalify::buildRoundedScale(OpBuilder &builder, Location loc,
+                                 Value scale) {
+  ScalarBuilder scalar(builder, loc);
+  return scalar.roundToPowerOfTwo(
+      scalar.oneUnlessBetween(scale, 0x1p-100f, 0x1p100f), /*up=*/false);
 }

@@ -2,7 +2,7 @@
 
 #include "scalify/Precision/Passes.h"
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Precision/DotRoles.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -47,7 +47,7 @@ struct ValidatePrecisionPass
     bool casts = RecipeAttr::of(getOperation()).castsDots();
     DenseMap<std::pair<Value, Type>, QuantizeOp> casted;
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
-      if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp>(op))
+      if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp, MeasuredScaleOp>(op))
         return op->emitOpError("is left after quantisation");
       if (isContraction(op) &&
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
@@ -78,5 +78,6 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.remarks = options.remarks;
   quantize.rangeUse = options.rangeUse;
   pm.addPass(createQuantizeDots(quantize));
+  pm.addPass(createExpandMeasuredScales());
   pm.addPass(createValidatePrecision());
 }

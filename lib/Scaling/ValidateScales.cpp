@@ -67,7 +67,9 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
   propagate.strict = options.strict;
   propagate.remarks = options.remarks;
   propagate.explain = options.explain;
+  pm.addPass(createPlaceRescales());
   pm.addPass(createPropagateScales(propagate));
   pm.addPass(createFoldScales());
+  pm.addPass(createApplyRescales());
   pm.addPass(createValidateScales());
 }

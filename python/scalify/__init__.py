@@ -2,7 +2,7 @@
 
 `jit` compiles a JAX function for Scalify's own runtime, `transform` rewrites it and lets JAX
 run it, `compile` takes StableHLO text. `measure` gives the scales of arguments, `probe` shows
-what every cast reads, `opt` runs passes on text.
+what every cast reads, `opt` runs passes on text. `lax` is what a function may say about scales.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ _build = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "build")
 if (_extensions := _build / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
+from scalify import lax  # noqa: E402
+from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
 from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
+from scalify.calibration import Calibration, HealthPolicy  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
 from scalify.report import Report  # noqa: E402
@@ -30,17 +33,21 @@ from scalify.scales import Scales, measure  # noqa: E402
 
 __all__ = [
     "Array",
+    "Calibration",
     "CompileError",
     "Executable",
+    "HealthPolicy",
     "Jit",
     "Report",
     "Scales",
     "Statistics",
     "Transformed",
+    "calibrate",
     "check_assumptions",
     "collect",
     "compile",
     "jit",
+    "lax",
     "load",
     "measure",
     "measure_ranges",

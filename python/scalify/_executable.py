@@ -10,12 +10,19 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from scalify import _compiler, _runtime
+from scalify.calibration import move_by_counts
 from scalify.portable import to_text
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
 
 __all__ = ["Executable", "compile", "compile_text", "load"]
+
+# The argument that scalify-adapt-scales appends to main.
+_CAST_SCALES = "scalify.scales"
 
 
 class Executable:
@@ -46,8 +53,9 @@ class Executable:
         """
         self._artefact = artefact
         self._runtime = _runtime.Executable(artefact, threads)
-        self.diagnostics = list(diagnostics)
         self._explain = explain
+        self._cast_scales = self._initial_cast_scales()
+        self.diagnostics = list(diagnostics)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Runs one step on main's arguments and returns main's results, in order.
@@ -63,7 +71,56 @@ class Executable:
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
         self._check_donation(arrays)
-        return list(self._runtime.run(arrays))
+        hidden = () if self._cast_scales is None else (self._cast_scales,)
+        return list(self._runtime.run((*arrays, *hidden)))
+
+    def _initial_cast_scales(self) -> NDArray[Any] | None:
+        """Returns the scales that the casts were compiled with, if they are an argument."""
+        args = self._runtime.args
+        if not args or args[-1]["name"] != _CAST_SCALES:
+            return None
+        exponents = [row["scale"] for row in self.report().casts()]
+        return np.array([1.0 if e is None else 2.0**e for e in exponents], np.float32)
+
+    @property
+    def cast_scales(self) -> NDArray[Any] | None:
+        """The scales of the casts now, F32 [N], or None where they are constants of the code.
+
+        They belong to the state: save them with a checkpoint and set them when it is loaded.
+        """
+        return None if self._cast_scales is None else self._cast_scales.copy()
+
+    @cast_scales.setter
+    def cast_scales(self, scales: Any) -> None:
+        given = np.asarray(scales, np.float32)
+        if self._cast_scales is None or given.shape != self._cast_scales.shape:
+            has = "none" if self._cast_scales is None else f"{len(self._cast_scales)}"
+            raise ValueError(f"{given.size} scales of casts for a step that reads {has}")
+        mantissas, _ = np.frexp(given)
+        if not np.array_equal(mantissas, np.full_like(given, 0.5)):
+            raise ValueError("a scale of a cast must be a positive power of two")
+        self._cast_scales = given.copy()
+
+    def rescale(self) -> int:
+        """Moves the scales of casts by what the last step counted; returns how many moved.
+
+        Run it every k steps. A scale moves by powers of two, up where values saturated, down
+        where they became zero; where nothing clips nothing moves, and steps keep their bits.
+
+        Raises:
+            ValueError: the scales are constants of the code: compile with adaptive scales.
+        """
+        if self._cast_scales is None:
+            raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
+        counts = {row["cast"]: row for row in self.health()}
+        idle = {"elements": 0, "saturated": 0, "flushed": 0}
+        casts = self.report().casts()
+        # A scale that the step measures is not ours to move.
+        rows = [idle if row["scale"] is None else counts.get(row["cast"], idle) for row in casts]
+        moved = move_by_counts(self._cast_scales, rows)
+        count = int(np.count_nonzero(moved != self._cast_scales))
+        self._cast_scales = moved
+        return count
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
@@ -85,7 +142,8 @@ class Executable:
     @functools.cached_property
     def args(self) -> list[dict[str, Any]]:
         """Per argument: name, shape, dtype, role, alias_result."""
-        return self._runtime.args
+        args = self._runtime.args
+        return args if self._cast_scales is None else args[:-1]
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
@@ -95,7 +153,7 @@ class Executable:
     @property
     def scales(self) -> Scales:
         """The scales of arguments that the step was compiled with."""
-        args = self.manifest["args"]
+        args = self.manifest["args"][: len(self.args)]
         ranges: list[dict[str, Any] | None] = [None] * len(args)
         for entry in self.assumptions:
             known = {"max", "min", "norms", "frobenius"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from scalify import _runtime
 from scalify._executable import Executable, compile_text
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
+from scalify.calibration import Calibration, HealthPolicy, scale_options
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -85,7 +87,12 @@ class Jit:
     """A compiled function of pytrees; one executable per shape, structure and static value."""
 
     def __init__(
-        self, signature: Signature, options: dict[str, Any], scales: ScalesLike, threads: int
+        self,
+        signature: Signature,
+        options: dict[str, Any],
+        scales: ScalesLike,
+        threads: int,
+        policy: HealthPolicy | None = None,
     ) -> None:
         self._signature = signature
         self._options = options
@@ -94,6 +101,9 @@ class Jit:
         self._threads = threads
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
+        self._policy = policy
+        self._steps = 0
+        self._warned: set[str] = set()
         functools.update_wrapper(self, signature.fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,7 +118,38 @@ class Jit:
         """
         arguments = self._signature.bind(args, kwargs)
         entry = self._last = self._entry(arguments)
-        return entry.run(arguments.leaves)
+        results = entry.run(arguments.leaves)
+        self._look(entry.executable)
+        return results
+
+    @property
+    def recipe(self) -> str:
+        """The recipe by which the step is compiled."""
+        return str(self._options["recipe"])
+
+    def rescale(self) -> int:
+        """Moves the scales of casts by what the last step counted; see `Executable.rescale`."""
+        return self.executable().rescale()
+
+    def _look(self, executable: Executable) -> None:
+        """Applies the health policy to the step that has just run."""
+        policy = self._policy
+        self._steps += 1
+        if policy is None or self._steps % policy.every:
+            return
+        if policy.action == "rescale":
+            executable.rescale()
+            return
+        for row in policy.sick(executable.health()):
+            if row["cast"] in self._warned:
+                continue
+            self._warned.add(row["cast"])
+            warnings.warn(
+                f"cast '{row['cast']}' to {row['format']} at {row['loc']}: of "
+                f"{row['elements']} values {row['saturated']} saturated and "
+                f"{row['flushed']} became zero",
+                stacklevel=3,
+            )
 
     def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
         """Traces the step for arguments of these types; `.compile()` gives the executable."""
@@ -183,6 +224,10 @@ def jit(
     donate_argnames: str | Iterable[str] | None = None,
     strict: bool = False,
     scales: ScalesLike = None,
+    calibration: Calibration | None = None,
+    rescale: Sequence[str] = (),
+    adaptive_scales: bool = False,
+    health: HealthPolicy | None = None,
     mcpu: str | None = None,
     threads: int = 0,
     report: str = "brief",
@@ -202,10 +247,25 @@ def jit(
         donate_argnames: their names.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
+        calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
+            count where `scales` gives none.
+        rescale: where the step measures scales: "residual_grad", "residual", or a regular
+            expression that is searched in JAX's names, "grad:" before it for gradients.
+        adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
+            `Jit.rescale` moves them without a new compilation.
+        health: what to do, between two steps, about casts that clip.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    extra, scales = scale_options(recipe, scales, calibration, rescale)
     options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu, "report": report}
-    return Jit(signature, options, scales, threads)
+    options |= extra
+    if adaptive_scales:
+        options["adaptScales"] = True
+    if health is not None and health.action == "rescale" and not adaptive_scales:
+        raise ValueError(
+            "health policy 'rescale' needs adaptive_scales=True: else scales are constants"
+        )
+    return Jit(signature, options, scales, threads, health)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -25,6 +25,7 @@ from scalify._lowering import (
     to_physical,
 )
 from scalify._statistics import Statistics
+from scalify.calibration import Calibration, scale_options
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -49,6 +50,7 @@ def transform_lowered(
     probe_casts: bool = False,
     form: str = "wide",
     statistics: bool = False,
+    extra: Mapping[str, Any] | None = None,
 ) -> tuple[str, Report]:
     """Returns the StableHLO text of a lowered function by a recipe, and the report.
 
@@ -60,8 +62,10 @@ def transform_lowered(
         probe_casts: main also returns the wide value and the scale of every cast.
         form: how dots on FP8 data are written, "wide", "xla-gpu" or "plain".
         statistics: main also returns the statistics of every cast, as one table.
+        extra: other options of the compiler.
     """
     options: dict[str, Any] = {
+        **(extra or {}),
         "recipe": recipe,
         "strict": strict,
         "probeCasts": probe_casts,
@@ -112,10 +116,12 @@ class Transformed:
         strict: bool,
         scales: ScalesLike,
         statistics: bool = False,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self._collected = Statistics() if statistics else None
         self._signature = signature
-        self._recipe = recipe
+        self._extra = dict(extra or {})
+        self.recipe = recipe
         self._strict = strict
         self._given = scales
         self._measured: dict[Hashable, Scales] = {}
@@ -188,7 +194,9 @@ class Transformed:
 
     def collecting(self) -> Transformed:
         """Returns the same function, with statistics of its own."""
-        twin = Transformed(self._signature, self._recipe, self._strict, self._given, True)
+        twin = Transformed(
+            self._signature, self.recipe, self._strict, self._given, True, self._extra
+        )
         twin._measured = dict(self._measured)
         return twin
 
@@ -209,7 +217,7 @@ class Transformed:
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
         """Returns the given scales, or those measured at the first call of this structure."""
-        if self._given is not None or self._recipe == "none":
+        if self._given is not None or self.recipe == "none":
             return self._given
         key = (arguments.tree, arguments.statics)
         if key not in self._measured:
@@ -228,7 +236,12 @@ class Transformed:
         scales = self._scales_for(arguments)
         collects = self._collected is not None
         text, report = transform_lowered(
-            lowered, self._recipe, self._strict, scales, statistics=collects
+            lowered,
+            self.recipe,
+            self._strict,
+            scales,
+            statistics=collects,
+            extra=self._extra,
         )
         arguments = dataclasses.replace(arguments, leaves=list(map(_type_of, arguments.leaves)))
         module = self._module(lowered, arguments, scales, (), {"wide": text})
@@ -251,11 +264,12 @@ class Transformed:
                 return texts[form]
             return transform_lowered(
                 lowered,
-                self._recipe,
+                self.recipe,
                 self._strict,
                 scales,
                 form=form,
                 statistics=self._collected is not None,
+                extra=self._extra,
             )[0]
 
         def batched(size: int, dims: tuple[int | None, ...]) -> Module:
@@ -275,6 +289,8 @@ def transform(
     *,
     scales: ScalesLike = None,
     strict: bool = False,
+    calibration: Calibration | None = None,
+    rescale: Sequence[str] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -292,6 +308,10 @@ def transform(
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
         strict: make an op without a rule, or a dot that misses its format, an error.
+        calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
+            count where `scales` gives none.
+        rescale: where the step measures scales: "residual_grad", "residual", or a regular
+            expression that is searched in JAX's names, "grad:" before it for gradients.
         static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory results may take. They also say
@@ -301,10 +321,13 @@ def transform(
             the program is the same to the byte as if there were none. Not under `jax.vmap`.
 
     Raises:
-        scalify.CompileError: at a call, where the program or the recipe cannot be.
+        scalify.CompileError: at a call, where the program or the recipe cannot be, or the
+            calibration is of another program.
+        ValueError: the calibration is by another recipe.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Transformed(signature, recipe, strict, scales, statistics)
+    extra, scales = scale_options(recipe, scales, calibration, rescale)
+    return Transformed(signature, recipe, strict, scales, statistics, extra)
 
 
 def probe(
@@ -338,7 +361,7 @@ def probe(
         module = Module(signature.name, out_avals(text), lambda _: text, None)
         with jax.default_device(jax.devices("cpu")[0]):
             run = jax.jit(functools.partial(call, module))
-            results = run(*map(_on_cpu, arguments.leaves))
+            results = run(*map(on_cpu, arguments.leaves))
         probes = [np.asarray(result) for result in results[len(lowered.out_avals) :]]
         return [
             {
@@ -356,7 +379,8 @@ def probe(
     return run
 
 
-def _on_cpu(leaf: Any) -> Any:
+def on_cpu(leaf: Any) -> Any:
+    """Returns a leaf as an array on XLA's CPU."""
     return jax.device_put(_input(leaf), jax.devices("cpu")[0])
 
 

@@ -11,6 +11,7 @@
 #include "scalify/Pipeline/Diagnostics.h"
 #include "scalify/Pipeline/ScaleReport.h"
 #include "scalify/Pipeline/Stages.h"
+#include "scalify/Precision/CastScales.h"
 
 #include "llvm/Support/Error.h"
 
@@ -45,6 +46,13 @@ struct CompileOptions {
   std::vector<ArgumentRange> ranges;
   /// What proofs of the range analysis are for: "report", or "choose" formats.
   std::string rangeUse = "report";
+  /// A calibration: one entry per cast, in their order, or empty.
+  std::vector<CastScale> castScales;
+  /// Where the step measures scales: see the pass scalify-place-rescales.
+  std::vector<std::string> rescaleAt;
+  /// Main takes the scales of its casts as one more argument, last: see the
+  /// pass scalify-adapt-scales.
+  bool adaptScales = false;
   /// The input is the output of this stage.
   Stage compileFrom = Stage::Input;
   /// The last stage to run; before Target the output is IR text.

@@ -26,7 +26,7 @@ struct PrecisionOptions {
   std::string rangeUse = "report";
 };
 
-/// quantize, validate.
+/// quantize, expand measured scales, validate.
 void buildPrecisionPipeline(mlir::OpPassManager &pm,
                             const PrecisionOptions &options);
 

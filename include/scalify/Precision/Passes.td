@@ -52,6 +52,44 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def ExpandMeasuredScales
+    : Pass<"scalify-expand-measured-scales", "::mlir::ModuleOp"> {
+  let summary = "write measured scales as arithmetic";
+  let description = [{
+    Before: `scalify.measured_scale` and `scalify.round_scale` as operands of
+    casts. After: the reductions and the rank-0 arithmetic that compute them.
+    What the user said of scales (`scalify.set_scaling`,
+    `scalify.rescale_point`, `scalify.data_scale`) goes away where nothing is
+    cast and so nothing was propagated: the identity, and a scale of 1.
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
+def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
+  let summary = "make the constant scales of casts an argument of main";
+  let description = [{
+    Before: the output of Precision. After: main has one more argument, last,
+    `tensor<N x f32>` named `scalify.scales`, with an entry for each of the N
+    casts in the order of the text; a cast whose scale was a constant reads its
+    entry. Entries must be powers of two. With the constants that were there
+    the step gives the same bits.
+
+    ```mlir
+    %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    // becomes, for the third cast,
+    %0 = stablehlo.slice %scales [2:3] : (tensor<7xf32>) -> tensor<1xf32>
+    %1 = stablehlo.reshape %0 : (tensor<1xf32>) -> tensor<f32>
+    %q = scalify.quantize %x, %1 : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numAdapted", "adapted", "casts that read their scale">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def ValidatePrecision : Pass<"scalify-validate-precision", "::mlir::ModuleOp"> {
   let summary = "check what Precision promises to Fusion";
   let description = [{

@@ -14,6 +14,9 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Scaling/Passes.h.inc"
 
+/// On the module: the places of `scalify-place-rescales`, an array of strings.
+inline constexpr llvm::StringLiteral kPlacesAttr = "scalify.rescale_at";
+
 struct ScalingOptions {
   bool strict = false;
   bool remarks = true;
@@ -21,7 +24,7 @@ struct ScalingOptions {
   bool explain = false;
 };
 
-/// propagate, fold, validate.
+/// place the rescales, propagate, fold, apply the rescales, validate.
 void buildScalingPipeline(mlir::OpPassManager &pm,
                           const ScalingOptions &options);
 

@@ -91,6 +91,75 @@ def FoldScales : Pass<"scalify-fold", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
+  let summary = "choose where the step measures scales";
+  let description = [{
+    Before: the normal form. After: the same with a `scalify.rescale_point` at
+    each place, on true values. Without places, nothing changes.
+
+    A place is `residual_grad` (the sums at which gradients join the residual
+    stream: two a layer in a transformer), `residual` (the same sums of the
+    forward), or a regular expression that is searched in the names of an op's
+    location: what leaves the matching ops is measured, their gradients with
+    `grad:` before it. Of the places, those are taken at which predictions may
+    have drifted by `drift` binades since the one before, by a sixteenth of a
+    binade a product. Of the values, every k-th row is read, the smallest k
+    with which all places together read at most `budget` times the bytes that
+    measuring each operand of the products would read.
+
+    ```mlir
+    %g = stablehlo.add %skip, %branch {scalify.phase = "backward"} : tensor<16x128x256xf32>
+    // followed by
+    %r = scalify.rescale_point l2 %g {by = "residual_grad", sample = 4 : i64} : tensor<16x128x256xf32>
+    ```
+  }];
+  let options = [
+    ListOption<"places", "places", "std::string",
+               "roles or location patterns; the module's scalify.rescale_at "
+               "if none">,
+    Option<"statistic", "statistic", "std::string", "\"l2\"",
+           "max, l1 or l2">,
+    Option<"drift", "drift", "double", "0",
+           "binades of predicted drift below which a place is left out">,
+    Option<"budget", "budget", "double", "0.05",
+           "bytes read, over the bytes that current scaling would read">
+  ];
+  let statistics = [
+    Statistic<"numPlaced", "placed", "rescale points placed">,
+    Statistic<"bytesRead", "bytes", "bytes that they read">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect"];
+}
+
+def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
+  let summary = "let scales that the step measures flow to the casts";
+  let description = [{
+    Before: the output of `scalify-fold`, in which the user (`scalify.lax`) or
+    `scalify-place-rescales` put `scalify.set_scaling`,
+    `scalify.rescale_point` and `scalify.data_scale` on true values. After:
+    none of these; each `scalify.set_scale` downstream of a rescale has the
+    product of its constant and of what the step measures. Corrections are
+    rank-0: no full tensor is touched but by the read of
+    `scalify.measured_scale`.
+
+    ```mlir
+    %r = scalify.rescale_point l2 %x : tensor<4x64xf32>
+    %h = scalify.set_scale %r, %s : tensor<4x64xf32>
+    // becomes, where 2^-8 is the scale that the rules predicted for %x
+    %t = scalify.measured_scale l2 %x, %c : tensor<4x64xf32>
+    %d = stablehlo.divide %t, %c : tensor<f32>
+    %u = stablehlo.multiply %s, %d : tensor<f32>
+    %h = scalify.set_scale %x, %u : tensor<4x64xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numMeasured", "measured", "scales that the step measures">,
+    Statistic<"bytesMeasured", "bytes", "bytes that these measurements read">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def ValidateScales : Pass<"scalify-validate-scales", "::mlir::ModuleOp"> {
   let summary = "check what Scaling promises to Precision";
   let description = [{

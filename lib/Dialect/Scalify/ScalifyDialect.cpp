@@ -1,6 +1,6 @@
 //===- ScalifyDialect.cpp - Dialect, types and interface ------------------===//
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -40,6 +40,10 @@ void ScalifyDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "scalify/Dialect/Scalify/ScalifyOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "scalify/Dialect/Scalify/ScalifyHints.cpp.inc"
       >();
   addInterfaces<ScalifyInliner>();
 }

@@ -2,6 +2,7 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Hints.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -31,6 +32,9 @@ void scalify::registerScaleRules(DialectRegistry &registry) {
   });
   registry.addExtension(+[](MLIRContext *context, sdy::SdyDialect *) {
     attachSdyRules(context);
+  });
+  registry.addExtension(+[](MLIRContext *context, ScalifyDialect *) {
+    attachHintRules(context);
   });
 }
 

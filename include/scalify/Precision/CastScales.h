@@ -1,0 +1,33 @@
+//===- CastScales.h - Scales of casts from outside --------------*- C++ -*-===//
+
+#ifndef SCALIFY_PRECISION_CASTSCALES_H
+#define SCALIFY_PRECISION_CASTSCALES_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include <string>
+
+namespace scalify {
+
+/// The scale that a calibration measured for one cast.
+struct CastScale {
+  /// The cast's name in the report, "c12: add".
+  std::string cast;
+  /// How many elements it casts.
+  int64_t elements = 0;
+  /// JAX's names of the place, as `getNameStack` gives them.
+  std::string names;
+  int32_t exponent = 0;
+};
+
+/// Puts measured constants in place of the propagated ones. Fails, naming the
+/// cast, where the calibration is of another program.
+llvm::LogicalResult applyCastScales(mlir::ModuleOp module,
+                                    llvm::ArrayRef<CastScale> scales);
+
+/// The argument of main that `scalify-adapt-scales` appends.
+inline constexpr llvm::StringLiteral kCastScalesName = "scalify.scales";
+
+} // namespace scalify
+
+#endif // SCALIFY_PRECISION_CASTSCALES_H

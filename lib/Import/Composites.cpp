@@ -1,0 +1,96 @@
+//===- Composites.cpp - Composite ops become calls or hints ---------------===//
+//
+// `scalify.lax` marks values by composites whose decomposition is the identity,
+// so that any other compiler of StableHLO drops them. Here they are kept.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Composites.h"
+
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::CompositeOp;
+
+static bool isWideTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return false;
+  Type element = tensor.getElementType();
+  return element.isF32() || element.isF16() || element.isBF16();
+}
+
+static bool isScale(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 0 && tensor.getElementType().isF32();
+}
+
+static bool hasForm(CompositeOp op, unsigned operands, unsigned results) {
+  return op.getNumOperands() == operands && op.getNumResults() == results &&
+         isWideTensor(op.getOperand(0).getType()) &&
+         op.getOperand(0).getType() == op.getResult(0).getType();
+}
+
+static LogicalResult replaceRescale(CompositeOp op, OpBuilder &builder) {
+  auto name = op.getCompositeAttributes().getAs<StringAttr>("statistic");
+  if (!name || !hasForm(op, 1, 1))
+    return op.emitOpError("needs one float tensor, its result of the same "
+                          "type, and a statistic");
+  std::optional<Statistic> statistic = symbolizeStatistic(name.getValue());
+  if (!statistic)
+    return op.emitOpError("has the statistic ")
+           << name << "; it must be one of max, l1, l2";
+  auto point =
+      RescalePointOp::create(builder, op.getLoc(), op.getResult(0).getType(),
+                             *statistic, op.getOperand(0), "user");
+  op->replaceAllUsesWith(point);
+  return success();
+}
+
+static LogicalResult replaceSetScaling(CompositeOp op, OpBuilder &builder) {
+  if (!hasForm(op, 2, 1) || !isScale(op.getOperand(1).getType()))
+    return op.emitOpError("needs a float tensor, a rank-0 scale of f32, and a "
+                          "result of the tensor's type");
+  op->replaceAllUsesWith(SetScalingOp::create(
+      builder, op.getLoc(), op.getOperand(0), op.getOperand(1)));
+  return success();
+}
+
+static LogicalResult replaceGetDataScale(CompositeOp op, OpBuilder &builder) {
+  if (!hasForm(op, 1, 2) || !isScale(op.getResult(1).getType()))
+    return op.emitOpError("needs a float tensor, and as results one of its "
+                          "type and a rank-0 scale of f32");
+  op->replaceAllUsesWith(
+      DataScaleOp::create(builder, op.getLoc(), op.getOperand(0)));
+  return success();
+}
+
+static LogicalResult replaceComposite(CompositeOp op) {
+  OpBuilder builder(op);
+  StringRef name = op.getName();
+  LogicalResult replaced = success();
+  if (name == "scalify.rescale")
+    replaced = replaceRescale(op, builder);
+  else if (name == "scalify.set_scaling")
+    replaced = replaceSetScaling(op, builder);
+  else if (name == "scalify.get_data_scale")
+    replaced = replaceGetDataScale(op, builder);
+  else
+    op->replaceAllUsesWith(
+        func::CallOp::create(builder, op.getLoc(), op.getDecompositionAttr(),
+                             op.getResultTypes(), op.getOperands()));
+  if (succeeded(replaced))
+    op.erase();
+  return replaced;
+}
+
+LogicalResult scalify::import::replaceComposites(func::FuncOp function) {
+  SmallVector<CompositeOp> composites;
+  function.walk([&](CompositeOp op) { composites.push_back(op); });
+  for (CompositeOp op : composites)
+    if (failed(replaceComposite(op)))
+      return failure();
+  return success();
+}

@@ -1,0 +1,151 @@
+//===- CastScales.cpp - Scales of casts from outside ----------------------===//
+//
+// A calibration makes measured numbers the constants of casts. Adaptive scales
+// are the same constants as an argument of main, one entry per cast, so that
+// they may move between two steps without a new compilation. With the numbers
+// that were constants the step computes the same bits: a division by a power
+// of two is exact either way.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Precision/CastScales.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Locations.h"
+#include "scalify/Precision/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_ADAPTSCALES
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static std::optional<int32_t> getExponent(Value scale) {
+  DenseFPElementsAttr constant;
+  if (!matchPattern(scale, m_Constant(&constant)) || !constant.isSplat())
+    return std::nullopt;
+  double value = constant.getSplatValue<APFloat>().convertToDouble();
+  if (!(value > 0) || std::isinf(value))
+    return std::nullopt;
+  return static_cast<int32_t>(std::llround(std::log2(value)));
+}
+
+static int64_t countElements(QuantizeOp cast) {
+  return mlir::cast<RankedTensorType>(cast.getType()).getNumElements();
+}
+
+/// The readers of the cast's data, through moves.
+static SmallVector<Operation *> getReaders(QuantizeOp cast) {
+  SmallVector<Operation *> readers;
+  SmallVector<Value> worklist{cast.getResult()};
+  DenseSet<Operation *> seen;
+  Type element = getElementTypeOrSelf(cast.getType());
+  while (!worklist.empty()) {
+    for (Operation *user : worklist.pop_back_val().getUsers()) {
+      if (!seen.insert(user).second)
+        continue;
+      auto isMoved = [&](Value result) {
+        return getElementTypeOrSelf(result.getType()) == element;
+      };
+      if (isa<DequantizeOp>(user) || llvm::none_of(user->getResults(), isMoved))
+        readers.push_back(user);
+      else
+        llvm::copy_if(user->getResults(), std::back_inserter(worklist),
+                      isMoved);
+    }
+  }
+  return readers;
+}
+
+/// Whether the scale is a constant that only this step knows. Data that main
+/// returns is read by the next step, at the scale of its argument.
+static bool isFree(QuantizeOp cast) {
+  return getExponent(cast.getScale()) &&
+         llvm::all_of(getReaders(cast), llvm::IsaPred<DequantizeOp>);
+}
+
+static void setScale(QuantizeOp cast, Value scale) {
+  cast.getScaleMutable().assign(scale);
+  for (Operation *reader : getReaders(cast))
+    mlir::cast<DequantizeOp>(reader).getScaleMutable().assign(scale);
+}
+
+LogicalResult scalify::applyCastScales(ModuleOp module,
+                                       ArrayRef<CastScale> scales) {
+  SmallVector<QuantizeOp> casts;
+  module.walk([&](QuantizeOp cast) { casts.push_back(cast); });
+  if (casts.size() != scales.size())
+    return module.emitError("the calibration is of a program with ")
+           << scales.size() << " casts and this one has " << casts.size()
+           << ": calibrate this program, by this recipe";
+  for (auto [cast, scale] : llvm::zip(casts, scales)) {
+    StringRef name = cast.getCast().value_or("");
+    std::string names = getNameStack(cast.getLoc());
+    int64_t elements = countElements(cast);
+    if (name != scale.cast || elements != scale.elements ||
+        names != scale.names)
+      return cast.emitOpError("is cast '")
+             << name << "' of " << elements << " elements at '" << names
+             << "', and the calibration has '" << scale.cast << "' of "
+             << scale.elements << " elements at '" << scale.names
+             << "': calibrate this program, by this recipe";
+    if (!isFree(cast))
+      continue;
+    OpBuilder builder = OpBuilder::atBlockBegin(cast->getBlock());
+    auto type = RankedTensorType::get({}, builder.getF32Type());
+    float value = std::ldexp(1.0f, scale.exponent);
+    setScale(cast, stablehlo::ConstantOp::create(
+                       builder, cast.getLoc(),
+                       mlir::cast<ElementsAttr>(
+                           DenseElementsAttr::get(type, value))));
+    cast->setAttr(kRuleAttr, builder.getStringAttr("calibrated: measured"));
+  }
+  return success();
+}
+
+namespace {
+struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
+  using AdaptScalesBase::AdaptScalesBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal())
+      return;
+    SmallVector<QuantizeOp> casts;
+    main.walk([&](QuantizeOp cast) { casts.push_back(cast); });
+    OpBuilder builder(&getContext());
+    auto count = static_cast<int64_t>(casts.size());
+    auto type = RankedTensorType::get({count}, builder.getF32Type());
+    DictionaryAttr attrs = builder.getDictionaryAttr(
+        {builder.getNamedAttr(kNameAttr,
+                              builder.getStringAttr(kCastScalesName)),
+         builder.getNamedAttr(kRoleAttr, builder.getStringAttr("input"))});
+    unsigned index = main.getNumArguments();
+    if (failed(main.insertArgument(index, type, attrs, main.getLoc())))
+      return signalPassFailure();
+    builder.setInsertionPointToStart(&main.getBody().front());
+    for (auto [i, cast] : llvm::enumerate(casts)) {
+      // What a loop's body casts keeps its constant.
+      if (!isFree(cast) || cast->getParentOp() != main)
+        continue;
+      auto first = static_cast<int64_t>(i);
+      Value entry = stablehlo::SliceOp::create(
+          builder, cast.getLoc(), main.getArgument(index),
+          ArrayRef<int64_t>{first}, ArrayRef<int64_t>{first + 1},
+          ArrayRef<int64_t>{1});
+      setScale(cast,
+               stablehlo::ReshapeOp::create(
+                   builder, cast.getLoc(),
+                   RankedTensorType::get({}, builder.getF32Type()), entry));
+      ++numAdapted;
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,71 @@
+//===- ExpandMeasuredScales.cpp - Measured scales as arithmetic -----------===//
+
+#include "scalify/Precision/Passes.h"
+
+#include "MeasuredScaleOps.h"
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_EXPANDMEASUREDSCALES
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static void replace(Operation *op, ValueRange values) {
+  op->replaceAllUsesWith(values);
+  op->erase();
+}
+
+/// What the arithmetic builds counts as part of the op's phase.
+static void markPhase(Operation *op, Operation *first) {
+  Attribute phase = op->getAttr(kPhaseAttr);
+  for (Operation *made = first; phase && made != op; made = made->getNextNode())
+    made->setAttr(kPhaseAttr, phase);
+}
+
+static void expandMeasured(MeasuredScaleOp op) {
+  OpBuilder builder(op);
+  Operation *before = op->getPrevNode();
+  Value scale =
+      buildMeasuredScale(builder, op.getLoc(), op.getValue(), op.getBase(),
+                         op.getStatistic(), op.getSample());
+  markPhase(op, before ? before->getNextNode() : &op->getBlock()->front());
+  replace(op, scale);
+}
+
+static void expandRounded(RoundScaleOp op) {
+  OpBuilder builder(op);
+  replace(op, buildRoundedScale(builder, op.getLoc(), op.getScale()));
+}
+
+static void dropDataScale(DataScaleOp op) {
+  OpBuilder builder(op);
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  Value one = stablehlo::ConstantOp::create(
+      builder, op.getLoc(),
+      cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  replace(op, {op.getValue(), one});
+}
+
+namespace {
+struct ExpandMeasuredScalesPass
+    : scalify::impl::ExpandMeasuredScalesBase<ExpandMeasuredScalesPass> {
+  using ExpandMeasuredScalesBase::ExpandMeasuredScalesBase;
+
+  void runOnOperation() override {
+    getOperation().walk([](Operation *op) {
+      llvm::TypeSwitch<Operation *>(op)
+          .Case(expandMeasured)
+          .Case(expandRounded)
+          .Case(dropDataScale)
+          .Case<SetScalingOp, RescalePointOp>(
+              [](Operation *hint) { replace(hint, hint->getOperand(0)); });
+    });
+  }
+};
+} // namespace

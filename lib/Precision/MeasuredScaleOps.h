@@ -1,0 +1,23 @@
+//===- MeasuredScaleOps.h - Measured scales as arithmetic -------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_PRECISION_MEASUREDSCALEOPS_H
+#define SCALIFY_LIB_PRECISION_MEASUREDSCALEOPS_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace scalify {
+
+/// Builds the value of a `scalify.measured_scale`.
+mlir::Value buildMeasuredScale(mlir::OpBuilder &builder, mlir::Location loc,
+                               mlir::Value value, mlir::Value base,
+                               Statistic statistic, int64_t sample);
+
+/// Builds the value of a `scalify.round_scale`.
+mlir::Value buildRoundedScale(mlir::OpBuilder &builder, mlir::Location loc,
+                              mlir::Value scale);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_MEASUREDSCALEOPS_H

@@ -1,0 +1,340 @@
+//===- PlaceRescales.cpp - Where the step measures scales -----------------===//
+//
+// Predicted scales drift with the number of products since a scale was known.
+// One measurement where a gradient joins the residual stream corrects what is
+// upstream of everything below: two a layer in a transformer. The joins are
+// found by their shape, a sum one of whose terms also leads to another through
+// a product; no name is needed. What a measurement costs is the bytes that it
+// reads, so it reads a sample of the rows where the whole would cost too much.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/Passes.h"
+
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Locations.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/Regex.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_PLACERESCALES
+#include "scalify/Scaling/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+// On the example, twelve layers of about six products in a row drift by four
+// binades at most.
+static constexpr double kDriftPerProduct = 1.0 / 16;
+// Fewer rows say little of a tensor.
+static constexpr int64_t kFewestRows = 64;
+static constexpr int64_t kLargestSample = 64;
+
+static bool isFullFloatTensor(Value value) {
+  return isFloatTensor(value.getType()) &&
+         cast<ShapedType>(value.getType()).getRank() > 1;
+}
+
+static int64_t countBytes(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+static bool hasPhase(Operation *op, StringRef phase) {
+  auto attr = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return attr && attr.getValue() == phase;
+}
+
+static bool isProduct(Operation *op) {
+  return isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(op);
+}
+
+static bool holdsProduct(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        return isProduct(inner) ? WalkResult::interrupt()
+                                : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// The value behind conversions and reshapes.
+static Value peel(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+namespace {
+
+/// One value to measure, and how much of it.
+struct Place {
+  Value value;
+  std::string by;
+  int64_t sample = 1;
+};
+
+/// Finds the sums that join a residual stream, in one block.
+class JoinFinder {
+public:
+  explicit JoinFinder(Block &block) {
+    for (auto [index, op] : llvm::enumerate(block))
+      order[&op] = static_cast<int64_t>(index);
+  }
+  bool isJoin(stablehlo::AddOp add, StringRef phase) const;
+
+private:
+  int64_t indexOf(Value value) const {
+    Operation *op = value.getDefiningOp();
+    auto it = order.find(op);
+    return it == order.end() ? -1 : it->second;
+  }
+  bool leadsThroughProduct(Value source, ArrayRef<Value> targets) const;
+
+  DenseMap<Operation *, int64_t> order;
+};
+
+} // namespace
+
+static bool isInnerSum(stablehlo::AddOp add) {
+  return add->hasOneUse() && isa<stablehlo::AddOp>(*add->user_begin());
+}
+
+/// Whether a path with a product on it leads from `source` to a target. Only
+/// ops between them are looked at.
+bool JoinFinder::leadsThroughProduct(Value source,
+                                     ArrayRef<Value> targets) const {
+  int64_t first = indexOf(source);
+  DenseSet<std::pair<Value, int>> seen;
+  SmallVector<std::pair<Value, int>> worklist;
+  for (Value target : targets)
+    worklist.push_back({target, 0});
+  while (!worklist.empty()) {
+    auto [value, passed] = worklist.pop_back_val();
+    if (value == source) {
+      if (passed != 0)
+        return true;
+      continue;
+    }
+    if (indexOf(value) <= first || !seen.insert({value, passed}).second)
+      continue;
+    Operation *op = value.getDefiningOp();
+    int next = passed != 0 || holdsProduct(op);
+    for (Value operand : op->getOperands())
+      worklist.push_back({operand, next});
+  }
+  return false;
+}
+
+bool JoinFinder::isJoin(stablehlo::AddOp add, StringRef phase) const {
+  if (!isFullFloatTensor(add.getResult()) || !hasPhase(add, phase) ||
+      isInnerSum(add))
+    return false;
+  SmallVector<Value> terms, worklist{add.getLhs(), add.getRhs()};
+  while (!worklist.empty()) {
+    Value term = worklist.pop_back_val();
+    auto inner = term.getDefiningOp<stablehlo::AddOp>();
+    if (inner && isInnerSum(inner) && hasPhase(inner, phase))
+      llvm::append_range(worklist, inner->getOperands());
+    else
+      terms.push_back(term);
+  }
+  return llvm::any_of(terms, [&](Value term) {
+    Value source = peel(term);
+    SmallVector<Value> others;
+    llvm::copy_if(terms, std::back_inserter(others),
+                  [&](Value other) { return other != term; });
+    return !source.hasOneUse() && leadsThroughProduct(source, others);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// What leaves the ops whose stack of names matches, in one phase.
+static void findByLocation(Block &block, llvm::Regex &pattern, StringRef phase,
+                           StringRef by, SmallVectorImpl<Place> &places) {
+  auto isInside = [&](Operation *op) {
+    return hasPhase(op, phase) && pattern.match(getNameStack(op->getLoc()));
+  };
+  for (Operation &op : block)
+    if (isInside(&op))
+      for (Value result : op.getResults())
+        if (isFullFloatTensor(result) &&
+            !llvm::all_of(result.getUsers(), isInside))
+          places.push_back({result, by.str()});
+}
+
+static void findJoins(Block &block, StringRef phase, StringRef by,
+                      SmallVectorImpl<Place> &places) {
+  JoinFinder finder(block);
+  for (auto add : block.getOps<stablehlo::AddOp>())
+    if (finder.isJoin(add, phase))
+      places.push_back({add.getResult(), by.str()});
+}
+
+/// Keeps the places at which the prediction may have drifted by `least`
+/// binades since the place before.
+static void keepDrifted(Block &block, double least,
+                        SmallVectorImpl<Place> &places) {
+  DenseMap<Value, double> drift;
+  DenseSet<Value> wanted, kept;
+  for (const Place &place : places)
+    wanted.insert(place.value);
+  for (Operation &op : block) {
+    double most = 0;
+    for (Value operand : op.getOperands())
+      most = std::max(most, drift.lookup(operand));
+    if (holdsProduct(&op))
+      most += kDriftPerProduct;
+    for (Value result : op.getResults()) {
+      bool keep = wanted.contains(result) && most >= least;
+      if (keep)
+        kept.insert(result);
+      drift[result] = keep ? 0 : most;
+    }
+  }
+  llvm::erase_if(
+      places, [&](const Place &place) { return !kept.contains(place.value); });
+}
+
+/// What current scaling would read: every operand of a product without batch
+/// dimensions, once.
+static int64_t countCurrentBytes(func::FuncOp func) {
+  DenseSet<Value> operands;
+  int64_t bytes = 0;
+  func.walk([&](stablehlo::DotGeneralOp dot) {
+    if (!dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty())
+      return;
+    for (Value operand : dot->getOperands()) {
+      Value root = operand;
+      while (Operation *op = root.getDefiningOp()) {
+        if (!isa<stablehlo::ReshapeOp, stablehlo::TransposeOp>(op))
+          break;
+        root = op->getOperand(0);
+      }
+      if (operands.insert(root).second)
+        bytes += countBytes(root);
+    }
+  });
+  return bytes;
+}
+
+/// The largest sample of a tensor that leaves enough rows.
+static int64_t limitSample(Value value, int64_t sample) {
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t rows =
+      type.getNumElements() / std::max<int64_t>(1, type.getShape().back());
+  int64_t longest = *llvm::max_element(type.getShape().drop_back());
+  while (sample > 1 && (rows / sample < kFewestRows || longest < sample))
+    sample /= 2;
+  return sample;
+}
+
+/// Makes the samples so sparse that all places together read at most `limit`
+/// bytes. Returns the bytes read.
+static int64_t fitBudget(MutableArrayRef<Place> places, double limit) {
+  int64_t bytes = 0;
+  for (int64_t sample = 1; sample <= kLargestSample; sample *= 2) {
+    bytes = 0;
+    for (Place &place : places) {
+      place.sample = limitSample(place.value, sample);
+      bytes += countBytes(place.value) / place.sample;
+    }
+    if (static_cast<double>(bytes) <= limit)
+      break;
+  }
+  return bytes;
+}
+
+namespace {
+struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
+  using PlaceRescalesBase::PlaceRescalesBase;
+
+  void runOnOperation() override {
+    SmallVector<std::string> names(places.begin(), places.end());
+    if (names.empty())
+      if (auto attr = getOperation()->getAttrOfType<ArrayAttr>(kPlacesAttr))
+        for (auto name : attr.getAsRange<StringAttr>())
+          names.push_back(name.str());
+    getOperation()->removeAttr(kPlacesAttr);
+    if (names.empty())
+      return markAllAnalysesPreserved();
+    std::optional<scalify::Statistic> kind = symbolizeStatistic(statistic);
+    if (!kind) {
+      getOperation().emitError("unknown statistic '")
+          << statistic << "': expected one of max, l1, l2";
+      return signalPassFailure();
+    }
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      if (!func.isExternal() && failed(place(func, names, *kind)))
+        return signalPassFailure();
+  }
+
+  LogicalResult place(func::FuncOp func, ArrayRef<std::string> names,
+                      scalify::Statistic kind) {
+    SmallVector<Place> found;
+    WalkResult result = func.walk<WalkOrder::PreOrder>([&](Block *block) {
+      SmallVector<Place> here;
+      for (const std::string &name : names)
+        if (failed(find(func, *block, name, here)))
+          return WalkResult::interrupt();
+      keepDrifted(*block, drift, here);
+      llvm::append_range(found, here);
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return failure();
+    double limit = budget * static_cast<double>(countCurrentBytes(func));
+    bytesRead += fitBudget(found, limit);
+    DenseSet<Value> placed;
+    for (const Place &place : found)
+      if (placed.insert(place.value).second)
+        insert(place, kind);
+    numPlaced += placed.size();
+    return success();
+  }
+
+  LogicalResult find(func::FuncOp func, Block &block, StringRef name,
+                     SmallVectorImpl<Place> &here) {
+    if (name == "residual_grad" || name == "residual") {
+      findJoins(block, name == "residual" ? "forward" : "backward", name, here);
+      return success();
+    }
+    StringRef text = name;
+    StringRef phase = text.consume_front("grad:") ? "backward" : "forward";
+    llvm::Regex pattern(text);
+    std::string error;
+    if (!pattern.isValid(error))
+      return func.emitError("cannot place rescales at '")
+             << name << "': " << error
+             << " (expected residual, residual_grad, or a regular expression "
+                "that is searched in the names of an op's location, grad: "
+                "before it for its gradients)";
+    findByLocation(block, pattern, phase, name, here);
+    return success();
+  }
+
+  static void insert(const Place &place, scalify::Statistic kind) {
+    OpBuilder builder(place.value.getContext());
+    builder.setInsertionPointAfterValue(place.value);
+    Operation *op = place.value.getDefiningOp();
+    auto point =
+        RescalePointOp::create(builder, op->getLoc(), place.value.getType(),
+                               kind, place.value, place.by, place.sample);
+    if (Attribute phase = op->getAttr(kPhaseAttr))
+      point->setAttr(kPhaseAttr, phase);
+    Value value = place.value;
+    value.replaceAllUsesExcept(point, point);
+  }
+};
+} // namespace

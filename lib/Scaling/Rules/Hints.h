@@ -1,0 +1,17 @@
+//===- Hints.h - Rules of what the user says about scales -------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_SCALING_RULES_HINTS_H
+#define SCALIFY_LIB_SCALING_RULES_HINTS_H
+
+namespace mlir {
+class MLIRContext;
+} // namespace mlir
+
+namespace scalify {
+
+/// Attaches the rules of `scalify.set_scaling` and its like.
+void attachHintRules(mlir::MLIRContext *context);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_SCALING_RULES_HINTS_H

@@ -1,0 +1,215 @@
+"""Scales of casts that come from running: calibration, moves between steps, health policies."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from scalify._dtypes import to_numpy
+from scalify.scales import Scales, ScalesLike
+
+__all__ = ["Calibration", "CastScale", "HealthPolicy", "move_by_counts", "scale_options"]
+
+# Columns of what scalify-collect-statistics measures, in units of the cast's data but for the
+# largest magnitude.
+_ELEMENTS, _AMAX, _SQUARES, _INFINITE, _SCALE = 0, 1, 2, 6, 7
+# Scales and their inverses stay normal F32 numbers.
+_LARGEST = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class CastScale:
+    """The measured scale of one cast.
+
+    Attributes:
+        cast: its name in the report.
+        names: JAX's names of its place, which do not change with the lines of a file.
+        elements: how many it casts.
+        exponent: log2 of the scale.
+    """
+
+    cast: str
+    names: str
+    elements: int
+    exponent: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What one step measured; `scalify.jit` and `scalify.transform` take it.
+
+    Attributes:
+        recipe: by which the step was compiled.
+        scales: of its arguments, as `scalify.measure` gives them.
+        casts: one entry per cast, in the order of the program.
+    """
+
+    recipe: str
+    scales: Scales
+    casts: tuple[CastScale, ...]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the calibration as JSON."""
+        text = json.dumps(dataclasses.asdict(self), indent=1)
+        pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Calibration:
+        """Reads what `save` wrote.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it does not hold a calibration.
+        """
+        try:
+            content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+            scales = content["scales"]
+            ranges = scales["ranges"]
+            return Calibration(
+                str(content["recipe"]),
+                Scales(
+                    tuple(scales["exponents"]),
+                    tuple(scales["names"]),
+                    None if ranges is None else tuple(ranges),
+                ),
+                tuple(CastScale(**entry) for entry in content["casts"]),
+            )
+        except (KeyError, TypeError, json.JSONDecodeError):
+            raise ValueError(f"'{os.fspath(path)}' does not hold a calibration") from None
+
+    def options(self, recipe: str) -> list[dict[str, Any]]:
+        """Returns the compiler's `castScales` for a compilation by `recipe`.
+
+        Raises:
+            ValueError: the calibration is by another recipe.
+        """
+        if recipe != self.recipe:
+            raise ValueError(
+                f"a calibration by recipe '{self.recipe}' for recipe '{recipe}': calibrate by "
+                "the recipe that the step is compiled by"
+            )
+        return [dataclasses.asdict(cast) for cast in self.casts]
+
+
+def calibrate_casts(
+    casts: Sequence[Mapping[str, Any]], statistics: np.ndarray
+) -> tuple[CastScale, ...]:
+    """Returns the measured scale of each cast.
+
+    Args:
+        casts: the report's rows of casts.
+        statistics: one row of 8 figures per cast, see `scalify-collect-statistics`.
+    """
+    return tuple(
+        CastScale(
+            cast=row["cast"],
+            names=_names(row["location"]),
+            elements=int(figures[_ELEMENTS]),
+            exponent=_measured_exponent(row["format"], figures),
+        )
+        for row, figures in zip(casts, statistics, strict=True)
+    )
+
+
+def _names(location: str) -> str:
+    """Returns JAX's names in `file:line:column (names)`, or what there is without a file."""
+    match = re.fullmatch(r"(?:.*:\d+:\d+)(?: \((.*)\))?", location)
+    return (match.group(1) or "") if match else location
+
+
+def largest_finite(element: str) -> float:
+    """Returns the largest number of an element type such as "f8E4M3FN"."""
+    info: Any = ml_dtypes.finfo(to_numpy(element))  # type: ignore[no-untyped-call]
+    return float(info.max)
+
+
+def _measured_exponent(element: str, figures: np.ndarray) -> int:
+    """Returns log2 of the power of two nearest to the rms, raised until no value saturates."""
+    scale, finite = float(figures[_SCALE]), float(figures[_ELEMENTS] - figures[_INFINITE])
+    rms = scale * math.sqrt(float(figures[_SQUARES]) / finite) if finite > 0 else 0.0
+    if not (rms > 0 and math.isfinite(rms)):
+        return round(math.log2(scale))
+    exponent = math.floor(math.log2(rms) + 0.5)
+    bound = float(figures[_AMAX]) / largest_finite(element)
+    if bound > 0 and math.isfinite(bound):
+        exponent = max(exponent, math.ceil(math.log2(bound)))
+    return max(-_LARGEST, min(_LARGEST, exponent))
+
+
+def move_by_counts(scales: np.ndarray, health: Iterable[Mapping[str, Any]]) -> np.ndarray:
+    """Returns the scales, moved by what the last step's casts counted.
+
+    Counts say that a scale is off and little of how far, so it moves in steps: up by 1, 2 or 4
+    binades where more than 2^-12, 1 % or 10 % of the values saturated; down by as much where
+    none did and more than 2 %, 10 % or 50 % became zero; and stays else.
+
+    Args:
+        scales: [N] F32 powers of two.
+        health: the N rows of `Executable.health`, in the order of the scales.
+    """
+    moved = scales.copy()
+    for i, row in enumerate(health):
+        count = max(1, int(row["elements"]))
+        up = _binades(row["saturated"] / count, (2.0**-12, 0.01, 0.1))
+        down = 0 if row["saturated"] else _binades(row["flushed"] / count, (0.02, 0.1, 0.5))
+        exponent = math.log2(float(scales[i])) + up - down
+        moved[i] = np.float32(2.0 ** max(-_LARGEST, min(_LARGEST, exponent)))
+    return moved
+
+
+def _binades(share: float, limits: tuple[float, float, float]) -> int:
+    return sum(step for limit, step in zip(limits, (1, 1, 2), strict=True) if share > limit)
+
+
+@dataclasses.dataclass(frozen=True)
+class HealthPolicy:
+    """What `scalify.jit(..., health=)` does about casts that clip, between two steps.
+
+    Attributes:
+        action: "report" warns; "rescale" moves the scale, which needs `adaptive_scales`.
+        every: steps between two looks at the counters.
+        saturated: the share of saturated values above which a cast is not healthy.
+        flushed: the share of values that were not zero and became zero.
+    """
+
+    action: Literal["report", "rescale"] = "report"
+    every: int = 1
+    saturated: float = 0.01
+    flushed: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.action not in ("report", "rescale"):
+            raise ValueError(f"unknown action '{self.action}': expected one of report, rescale")
+        if self.every < 1:
+            raise ValueError(f"every {self.every} steps: expected 1 or more")
+
+    def sick(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Returns the rows of `health` whose shares are above the limits."""
+        return [
+            row
+            for row in health
+            if row["saturated"] > self.saturated * row["elements"]
+            or row["flushed"] > self.flushed * row["elements"]
+        ]
+
+
+def scale_options(
+    recipe: str, scales: ScalesLike, calibration: Calibration | None, rescale: Sequence[str]
+) -> tuple[dict[str, Any], ScalesLike]:
+    """Returns the compiler's options for scales of casts, and the scales of arguments."""
+    if isinstance(rescale, str):
+        rescale = (rescale,)
+    extra: dict[str, Any] = {"rescaleAt": list(rescale)} if rescale else {}
+    if calibration is not None:
+        extra["castScales"] = calibration.options(recipe)
+        scales = calibration.scales if scales is None else scales
+    return extra, scales

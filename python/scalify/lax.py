@@ -1,0 +1,235 @@
+"""What a user says about scales inside a JAX function.
+
+All of these are the identity on true values, in plain JAX as under `scalify.jit` and
+`scalify.transform`; only the latter two act on them. They are JAX primitives, so they survive
+`jit`, `grad`, `vmap`, `scan` and `checkpoint`, and take pytrees: leaves that are not F32, F16 or
+BF16 arrays pass through.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jax_core
+from jax.interpreters import ad, batching
+from jax.interpreters import mlir as jax_mlir
+
+__all__ = ["get_data_scale", "rescale", "rescale_grad", "set_scaling"]
+
+Statistic: TypeAlias = Literal["l1", "l2", "max"]
+
+_STATISTICS = ("max", "l1", "l2")
+_WIDE = (jnp.float32, jnp.float16, jnp.bfloat16)
+
+
+def set_scaling(x: Any, scale: Any) -> Any:
+    """Returns `x`; from here on it has the scale `scale`.
+
+    Use it where you know the magnitude and the rules cannot. A number known at trace time makes a
+    static scale. An array makes one known at run time, which flows to the casts downstream.
+
+    Args:
+        x: a pytree of arrays.
+        scale: the magnitude of a typical element (its root mean square), rounded down to a power
+            of two; a positive number or a rank-0 array. Under `vmap` the largest counts: a tensor
+            has one scale.
+
+    Raises:
+        ValueError: a scale that is no positive finite number, or of a rank above 0.
+    """
+    if isinstance(scale, (int, float, np.number)) and not (0 < float(scale) < float("inf")):
+        raise ValueError(f"a scale of {scale} is not positive and finite")
+    if np.ndim(scale) != 0:
+        raise ValueError(f"a scale of shape {np.shape(scale)}: a tensor has one scale, of rank 0")
+    wide = jnp.asarray(scale, jnp.float32)
+    return _map(lambda leaf: _set_scaling_p.bind(leaf, wide), x)
+
+
+def rescale(x: Any, statistic: Statistic = "l2") -> Any:
+    """Returns `x`; the step measures the scale that it has from here on.
+
+    The scale becomes a statistic of the values, rounded down to a power of two: one read of the
+    tensor a step. It falls to no less than 2^-14 of what the rules predicted, and stays as
+    predicted for values that are all zero or not finite. The cotangent is left alone.
+
+    Args:
+        x: a pytree of arrays.
+        statistic: "l2" (root mean square), "l1" (mean magnitude) or "max".
+
+    Raises:
+        ValueError: an unknown statistic.
+    """
+    _check(statistic)
+    return _map(lambda leaf: _rescale_p.bind(leaf, statistic=statistic), x)
+
+
+def rescale_grad(x: Any, statistic: Statistic = "l2") -> Any:
+    """Returns `x`; its cotangent is rescaled as by `rescale`.
+
+    Put it on the input of a norm: the gradients that meet there are what drifts with depth.
+
+    Args:
+        x: a pytree of arrays.
+        statistic: as for `rescale`.
+
+    Raises:
+        ValueError: an unknown statistic.
+    """
+    _check(statistic)
+    return _map(lambda leaf: _rescale_grad_p.bind(leaf, statistic=statistic), x)
+
+
+def get_data_scale(x: Any) -> tuple[Any, Any]:
+    """Returns (data, scale) with `data * scale == x`, as two pytrees.
+
+    In plain JAX, and where a recipe casts nothing, that is (x, 1). The scale is a constant to
+    `jax.grad`.
+
+    Args:
+        x: a pytree of arrays.
+    """
+    leaves, tree = jax.tree.flatten(x)
+    one = jnp.float32(1)
+    pairs = [_data_scale_p.bind(leaf) if _is_wide(leaf) else (leaf, one) for leaf in leaves]
+    return tuple(jax.tree.unflatten(tree, part) for part in zip(*pairs, strict=True)) or (x, x)
+
+
+def _check(statistic: str) -> None:
+    if statistic not in _STATISTICS:
+        raise ValueError(f"unknown statistic '{statistic}': expected one of max, l1, l2")
+
+
+def _is_wide(leaf: Any) -> bool:
+    return isinstance(leaf, (float, jax.Array, np.ndarray, np.generic)) and (
+        jnp.result_type(leaf) in _WIDE
+    )
+
+
+def _map(bind: Any, tree: Any) -> Any:
+    return jax.tree.map(
+        lambda leaf: bind(jnp.asarray(leaf)) if _is_wide(leaf) else leaf,
+        tree,
+    )
+
+
+def _primitive(name: str) -> Any:
+    primitive = jax_core.Primitive(name)
+    primitive.def_impl(lambda x, *_, **__: x)
+    primitive.def_abstract_eval(lambda x, *_, **__: x)
+    return primitive
+
+
+def _composite(name: str, count: int = 1) -> Any:
+    """Returns the lowering to a composite: its decomposition is the identity on true values."""
+
+    def decomposition(x: Any, *_: Any, **__: Any) -> Any:
+        return x if count == 1 else (x, jnp.float32(1))
+
+    call = jax.lax.composite(decomposition, name=name)
+    return jax_mlir.lower_fun(call, multiple_results=count > 1)
+
+
+def _identity(x: Any, *_: Any, **__: Any) -> Any:
+    return x
+
+
+# The scale of a value. Its tangent is a value of its own, with a scale of its own.
+_set_scaling_p = _primitive("scalify_set_scaling")
+jax_mlir.register_lowering(_set_scaling_p, _composite("scalify.set_scaling"))
+
+
+def _set_scaling_jvp(primals: Any, tangents: Any) -> Any:
+    return _set_scaling_p.bind(*primals), tangents[0]
+
+
+def _set_scaling_transpose(cotangent: Any, *_: Any) -> Any:
+    return cotangent, None
+
+
+def _set_scaling_batch(args: Any, dims: Any) -> Any:
+    x, scale = args
+    if dims[1] is not None:
+        scale = jnp.max(scale)
+    return _set_scaling_p.bind(x, scale), dims[0]
+
+
+ad.primitive_jvps[_set_scaling_p] = _set_scaling_jvp
+ad.primitive_transposes[_set_scaling_p] = _set_scaling_transpose
+batching.primitive_batchers[_set_scaling_p] = _set_scaling_batch
+
+
+# The forward rescale: like a scale that is set, by a statistic.
+_rescale_p = _primitive("scalify_rescale")
+jax_mlir.register_lowering(_rescale_p, _composite("scalify.rescale"))
+
+
+def _rescale_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    return _rescale_p.bind(*primals, **params), tangents[0]
+
+
+def _rescale_transpose(cotangent: Any, _: Any, **__: Any) -> Any:
+    return (cotangent,)
+
+
+def _rescale_batch(args: Any, dims: Any, **params: Any) -> Any:
+    return _rescale_p.bind(*args, **params), dims[0]
+
+
+ad.primitive_jvps[_rescale_p] = _rescale_jvp
+ad.primitive_transposes[_rescale_p] = _rescale_transpose
+batching.primitive_batchers[_rescale_p] = _rescale_batch
+
+
+# On the cotangent: linear, and its transpose is the rescale.
+_rescale_grad_p = _primitive("scalify_rescale_grad")
+jax_mlir.register_lowering(_rescale_grad_p, jax_mlir.lower_fun(_identity, multiple_results=False))
+
+
+def _rescale_grad_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    if isinstance(tangent, ad.Zero):
+        return x, tangent
+    return x, _rescale_grad_p.bind(tangent, **params)
+
+
+def _rescale_grad_transpose(cotangent: Any, _: Any, **params: Any) -> Any:
+    if isinstance(cotangent, ad.Zero):
+        return (cotangent,)
+    return (_rescale_p.bind(cotangent, **params),)
+
+
+def _rescale_grad_batch(args: Any, dims: Any, **params: Any) -> Any:
+    return _rescale_grad_p.bind(*args, **params), dims[0]
+
+
+ad.primitive_jvps[_rescale_grad_p] = _rescale_grad_jvp
+ad.primitive_transposes[_rescale_grad_p] = _rescale_grad_transpose
+batching.primitive_batchers[_rescale_grad_p] = _rescale_grad_batch
+
+
+# The parts of a scaled value.
+_data_scale_p = jax_core.Primitive("scalify_get_data_scale")
+_data_scale_p.multiple_results = True
+_data_scale_p.def_impl(lambda x: [x, jnp.float32(1)])
+_data_scale_p.def_abstract_eval(lambda x: [x, jax.core.ShapedArray((), jnp.float32)])
+jax_mlir.register_lowering(_data_scale_p, _composite("scalify.get_data_scale", 2))
+
+
+def _data_scale_jvp(primals: Any, tangents: Any) -> Any:
+    data, scale = _data_scale_p.bind(*primals)
+    zero = ad.Zero(jax.core.ShapedArray((), jnp.float32))
+    (tangent,) = tangents
+    if not isinstance(tangent, ad.Zero):
+        tangent = tangent / scale.astype(tangent.dtype)
+    return [data, scale], [tangent, zero]
+
+
+def _data_scale_batch(args: Any, dims: Any) -> Any:
+    return _data_scale_p.bind(*args), [dims[0], None]
+
+
+ad.primitive_jvps[_data_scale_p] = _data_scale_jvp
+batching.primitive_batchers[_data_scale_p] = _data_scale_batch

@@ -1,0 +1,121 @@
+"""scalify.calibrate: measured scales of casts, kept, loaded, and refused by another program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+
+HEAD = '#scalify.recipe<"fp8", head = true>'
+
+
+def loss(params: Any, x: Any) -> Any:
+    # The rules cannot know that the mean of |cos| of large numbers is not that of its input.
+    hidden = jnp.cos(x @ params["a"]) * 2.0**-12
+    return jnp.mean((hidden @ params["b"]) ** 2)
+
+
+def step(params: Any, x: Any) -> Any:
+    value, grads = jax.value_and_grad(loss)(params, x)
+    return grads, value
+
+
+def arguments() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    params = {
+        "a": rng.normal(0, 3.0, (32, 48)).astype(np.float32),
+        "b": rng.normal(0, 2.0**-8, (48, 16)).astype(np.float32),
+    }
+    return params, rng.normal(0, 50, (64, 32)).astype(np.float32)
+
+
+def drift(row: dict[str, Any]) -> float:
+    wide = row["value"].astype(np.float64)
+    return float(np.log2(np.sqrt(np.mean(wide * wide)) / row["scale"]))
+
+
+def test_scales_are_the_root_mean_squares_that_the_probe_sees() -> None:
+    args = arguments()
+    calibration = scalify.calibrate(step, *args, recipe=HEAD)
+    rows = scalify.probe(step, HEAD)(*args)
+    assert [cast.cast for cast in calibration.casts] == [row["name"] for row in rows]
+    for cast, row in zip(calibration.casts, rows, strict=True):
+        wide = row["value"].astype(np.float64)
+        rms = np.sqrt(np.mean(wide * wide))
+        largest = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}[row["format"]]
+        assert cast.elements == wide.size
+        assert np.abs(wide).max() <= largest * 2.0**cast.exponent
+        nearest = np.log2(rms)
+        assert cast.exponent == max(
+            np.floor(nearest + 0.5), np.ceil(np.log2(np.abs(wide).max() / largest))
+        )
+
+
+@pytest.mark.parametrize("make", [scalify.jit, scalify.transform], ids=["jit", "transform"])
+def test_a_step_takes_its_calibration(make: Any) -> None:
+    args = arguments()
+    # Scales that are off by far: the calibration makes up for them.
+    off = [12, -20, -20]
+    calibration = scalify.calibrate(step, *args, recipe=HEAD, scales=off)
+    want = {k: np.asarray(v, np.float64) for k, v in step(*args)[0].items()}
+    errors = {}
+    for name, given in (("off", None), ("calibrated", calibration)):
+        fn = make(step, recipe=HEAD, scales=off, calibration=given)
+        grads = {k: np.asarray(v, np.float64) for k, v in fn(*args)[0].items()}
+        errors[name] = max(
+            np.linalg.norm(grads[k] - want[k]) / np.linalg.norm(want[k]) for k in "ab"
+        )
+        report = fn.report()
+    assert [row["scale"] for row in report.casts()] == [c.exponent for c in calibration.casts]
+    assert any("calibrated" in row["reason"] for row in report.casts())
+    # The cosine of large numbers turns errors of E4M3 into noise, so only the order is asserted.
+    assert errors["calibrated"] < errors["off"]
+
+
+def test_a_calibration_is_kept_in_a_file(tmp_path: Any) -> None:
+    args = arguments()
+    made = scalify.jit(step, recipe=HEAD)
+    calibration = scalify.calibrate(made, *args)
+    assert calibration.recipe == HEAD
+    calibration.save(tmp_path / "calibration.json")
+    loaded = scalify.Calibration.load(tmp_path / "calibration.json")
+    assert loaded == calibration
+    texts = {
+        scalify.transform(step, recipe=HEAD, calibration=given).text(*args)
+        for given in (calibration, loaded)
+    }
+    assert len(texts) == 1
+    (tmp_path / "other.json").write_text('{"recipe": "fp8"}')
+    with pytest.raises(ValueError, match="does not hold a calibration"):
+        scalify.Calibration.load(tmp_path / "other.json")
+
+
+def test_another_program_is_refused() -> None:
+    params, x = arguments()
+    calibration = scalify.calibrate(step, params, x, recipe=HEAD)
+
+    def other(params: Any, x: Any) -> Any:
+        return step(params, jnp.tanh(x))
+
+    with pytest.raises(scalify.CompileError, match="calibrate this program, by this recipe"):
+        scalify.transform(other, recipe=HEAD, calibration=calibration)(params, x)
+    with pytest.raises(scalify.CompileError, match="calibrate this program, by this recipe"):
+        scalify.transform(step, recipe=HEAD, calibration=calibration)(params, x[:32])
+    with pytest.raises(ValueError, match="calibration by recipe"):
+        scalify.transform(step, recipe="fp8", calibration=calibration)
+
+
+def test_values_that_say_nothing_keep_the_propagated_scale() -> None:
+    def matmul(x: Any, w: Any) -> Any:
+        return x @ w
+
+    w = np.ones((8, 8), np.float32)
+    for x in (np.zeros((8, 8), np.float32), np.full((8, 8), np.nan, np.float32)):
+        calibration = scalify.calibrate(matmul, x, w, recipe=HEAD, scales=[3, 0])
+        exponents = {cast.cast: cast.exponent for cast in calibration.casts}
+        assert exponents == {"c0: x": 3, "c1: w": 0}
