@@ -3,7 +3,8 @@
 The step is lowered from types alone, nothing is allocated or run. Each depth goes through
 scalify-opt in one thread, stage by stage. Times are seconds of the processor, which other work
 on the machine does not change, the smallest of some runs; a stage's is the difference of two
-runs, and `parse` has the printing too. The last lines say how many times longer a step of k times the layers takes.
+runs, and `parse` has the printing too. The last lines say how many times longer a step of k times
+the layers takes.
 """
 
 from __future__ import annotations
