@@ -3,6 +3,7 @@
 #include "scalify/Precision/ValueOrigin.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -71,6 +72,7 @@ static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
   // A parameter that a loop updates is none, though gradients flow into it.
   if (!seen.insert(value).second || getStepArgument(value))
     return false;
+  value = stablehlo::skipInvariantCarries(value);
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
     unsigned index = arg.getArgNumber();
@@ -108,7 +110,9 @@ SmallVector<Value> scalify::getFollowers(OpOperand &use) {
   unsigned index = use.getOperandNumber();
   if (auto loop = dyn_cast<WhileOp>(user))
     return {loop.getBody().getArgument(index)};
-  if (!isa<stablehlo::ReturnOp>(user))
+  if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
+    return {manual.getBody().getArgument(index)};
+  if (!isa<stablehlo::ReturnOp, sdy::ReturnOp>(user))
     return SmallVector<Value>(user->getResults());
   Operation *parent = user->getParentOp();
   auto loop = dyn_cast<WhileOp>(parent);

@@ -11,6 +11,7 @@
 
 #include "scalify/Scaling/Passes.h"
 
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -200,6 +201,9 @@ void ScaleFolder::sinkThroughRegions(Operation *op) {
 }
 
 void ScaleFolder::visit(Operation *op) {
+  // Values cross its border true already.
+  if (auto manual = dyn_cast<sdy::ManualComputationOp>(op))
+    return visitBlock(manual.getBody().front());
   if (stablehlo::isControlFlow(op))
     return sinkThroughRegions(op);
   if (auto rescale = dyn_cast<RescaleOp>(op)) {

@@ -12,6 +12,7 @@
 
 #include "scalify/Scaling/Passes.h"
 
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/Provenance.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -61,6 +62,7 @@ private:
   void rewriteAt(Operation &op, Value scale);
   void rewriteProduct(Operation &op, bool quotient);
   void rewriteControlFlow(Operation &op);
+  void rewriteManual(Operation &op);
   void rewriteRegion(Region &from, Region &to, ArrayRef<int64_t> argExponents,
                      ArrayRef<int64_t> resultExponents);
 
@@ -256,7 +258,8 @@ int64_t Propagator::getBorderExponent(Value original) {
 }
 
 /// Rewrites the ops of `from` into a new block in `to`. Its arguments are data
-/// of the given scales, and so is what it returns.
+/// of the given scales, true values without any, and what it returns is data of
+/// the given scales too.
 void Propagator::rewriteRegion(Region &from, Region &to,
                                ArrayRef<int64_t> argExponents,
                                ArrayRef<int64_t> resultExponents) {
@@ -266,11 +269,15 @@ void Propagator::rewriteRegion(Region &from, Region &to,
   for (BlockArgument arg : source.getArguments())
     locs.push_back(arg.getLoc());
   Block *block = builder.createBlock(&to, {}, source.getArgumentTypes(), locs);
-  for (auto [i, arg] : llvm::enumerate(source.getArguments()))
-    values[arg] = {block->getArgument(i),
-                   isFloatTensor(arg.getType())
-                       ? scales.powerOfTwo(argExponents[i])
-                       : Value()};
+  for (auto [i, arg] : llvm::enumerate(source.getArguments())) {
+    Value data = block->getArgument(i);
+    if (argExponents.empty())
+      setResult(arg.getLoc(), arg, data, scales.one());
+    else
+      values[arg] = {data, isFloatTensor(arg.getType())
+                               ? scales.powerOfTwo(argExponents[i])
+                               : Value()};
+  }
   for (Operation &op : source.without_terminator())
     rewrite(op);
   Operation *terminator = source.getTerminator();
@@ -315,7 +322,23 @@ void Propagator::rewriteControlFlow(Operation &op) {
   }
 }
 
+/// What devices exchange with the rest is true; each side rescales its own.
+void Propagator::rewriteManual(Operation &op) {
+  SmallVector<Value> operands;
+  for (Value operand : op.getOperands())
+    operands.push_back(dataAt(operand, scales.one(), op.getLoc()));
+  IRMapping none;
+  Operation *clone = builder.cloneWithoutRegions(op, none);
+  clone->setOperands(operands);
+  SmallVector<int64_t> trueResults(op.getNumResults());
+  rewriteRegion(op.getRegion(0), clone->getRegion(0), {}, trueResults);
+  for (auto [old, result] : llvm::zip(op.getResults(), clone->getResults()))
+    setResult(op.getLoc(), old, result, scales.one());
+}
+
 void Propagator::rewrite(Operation &op) {
+  if (isa<sdy::ManualComputationOp>(op))
+    return rewriteManual(op);
   if (stablehlo::isControlFlow(&op))
     return rewriteControlFlow(op);
   auto rule = dyn_cast<ScaleRuleInterface>(op);

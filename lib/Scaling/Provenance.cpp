@@ -3,7 +3,8 @@
 #include "scalify/Scaling/Provenance.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/IR/Builders.h"
@@ -14,7 +15,7 @@ using namespace mlir;
 using namespace scalify;
 
 MutableArrayRef<Region> scalify::getScaledBodies(Operation *op) {
-  if (isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op))
+  if (stablehlo::isControlFlow(op))
     return op->getRegions();
   return {};
 }
@@ -111,6 +112,10 @@ llvm::SetVector<Value> ProvenanceWriter::getSources(Value value) {
   llvm::SetVector<Value> sources;
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     Operation *parent = arg.getOwner()->getParentOp();
+    if (isa<sdy::ManualComputationOp>(parent)) {
+      sources.insert(parent->getOperand(arg.getArgNumber()));
+      return sources;
+    }
     if (parent != func) {
       addFlowSources(parent, arg.getArgNumber(), sources);
       return sources;

@@ -133,6 +133,17 @@ void ScaleAnalysis::inferLoop(stablehlo::WhileOp loop, unsigned depth) {
     checkGrowth(loop, i, carries[i]);
 }
 
+/// The parts of a value that devices hold are as large as the whole.
+void ScaleAnalysis::inferManual(Operation *op, unsigned depth) {
+  Block &body = op->getRegion(0).front();
+  for (auto [arg, operand] : llvm::zip(body.getArguments(), op->getOperands()))
+    facts[arg] = ScaleFacts(lookup(operand));
+  inferBlock(body, depth);
+  for (auto [result, value] :
+       llvm::zip(op->getResults(), body.getTerminator()->getOperands()))
+    facts[result] = ScaleFacts(lookup(value));
+}
+
 void ScaleAnalysis::inferBranches(Operation *op, unsigned depth) {
   SmallVector<CarryFacts, 0> results(op->getNumResults());
   for (Region &region : op->getRegions()) {

@@ -2,6 +2,7 @@
 
 #include "scalify/Scaling/ScaleAnalysis.h"
 
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/CarryFacts.h"
 #include "scalify/Scaling/Rules.h"
@@ -63,6 +64,8 @@ static bool feedsDot(Value value) {
       return true;
     if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
       return feedsDot(loop.getBody().getArgument(use.getOperandNumber()));
+    if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
+      return feedsDot(manual.getBody().getArgument(use.getOperandNumber()));
     return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
                stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
                stablehlo::DynamicSliceOp>(user) &&
@@ -107,6 +110,8 @@ static bool hasRule(Operation *op) {
 void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
   if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
     return inferLoop(loop, depth);
+  if (isa<sdy::ManualComputationOp>(op))
+    return inferManual(&op, depth);
   if (stablehlo::isControlFlow(&op))
     return inferBranches(&op, depth);
   auto lookupRef = [this](Value value) -> const ScaleFacts & {

@@ -59,6 +59,7 @@ private:
   void inferBlock(mlir::Block &block, unsigned depth);
   void inferOp(mlir::Operation &op, unsigned depth);
   void inferLoop(stablehlo::WhileOp loop, unsigned depth);
+  void inferManual(mlir::Operation *op, unsigned depth);
   void inferBranches(mlir::Operation *op, unsigned depth);
   void runLoop(stablehlo::WhileOp loop, unsigned depth,
                llvm::MutableArrayRef<CarryFacts> carries);

@@ -2,6 +2,8 @@
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
+#include "scalify/Dialect/Sdy/Sdy.h"
+
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -11,7 +13,7 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 
 bool stablehlo::isControlFlow(Operation *op) {
-  return isa<WhileOp, CaseOp, IfOp>(op);
+  return isa<WhileOp, CaseOp, IfOp, sdy::ManualComputationOp>(op);
 }
 
 bool stablehlo::isProgramCode(Operation *op) {
@@ -28,10 +30,12 @@ bool stablehlo::isInvariantCarry(WhileOp loop, unsigned index) {
 
 Value stablehlo::skipInvariantCarries(Value value) {
   while (auto arg = dyn_cast<BlockArgument>(value)) {
-    auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
-    if (!loop || !isInvariantCarry(loop, arg.getArgNumber()))
+    Operation *parent = arg.getOwner()->getParentOp();
+    auto loop = dyn_cast<WhileOp>(parent);
+    if (!isa<sdy::ManualComputationOp>(parent) &&
+        !(loop && isInvariantCarry(loop, arg.getArgNumber())))
       break;
-    value = loop->getOperand(arg.getArgNumber());
+    value = parent->getOperand(arg.getArgNumber());
   }
   return value;
 }

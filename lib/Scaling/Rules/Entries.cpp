@@ -62,8 +62,6 @@ void scalify::attachEntries(MLIRContext *context) {
 void scalify::attachSdyRules(MLIRContext *context) {
   attachRule<ScaleFamily::Pass, passFacts, sdy::ShardingConstraintOp,
              sdy::ReshardOp>(context);
-  // Distribution turns a manual computation into a program per device.
-  attachRule<ScaleFamily::Opaque, noFacts, sdy::ManualComputationOp>(context);
   attachRule<ScaleFamily::Untouched, noFacts, sdy::MeshOp, sdy::ShardingGroupOp,
              sdy::ReturnOp>(context);
 }

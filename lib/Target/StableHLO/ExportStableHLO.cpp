@@ -4,14 +4,17 @@
 
 #include "ProbeCasts.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace scalify {
@@ -154,6 +157,38 @@ static void eraseArgumentAttributes(func::FuncOp func) {
         func.removeArgAttr(i, attr.getName());
 }
 
+/// Copies the op behind `value`, and what it reads, to the builder's place.
+static LogicalResult copyInto(OpBuilder &builder, Value value,
+                              IRMapping &copies) {
+  if (copies.contains(value))
+    return success();
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumRegions() > 0 || !isPure(op))
+    return failure();
+  for (Value operand : op->getOperands())
+    if (failed(copyInto(builder, operand, copies)))
+      return failure();
+  builder.clone(*op, copies);
+  return success();
+}
+
+/// In a manual computation nothing from outside is seen: the constants that it
+/// shares with the function become its own.
+static LogicalResult isolate(sdy::ManualComputationOp op) {
+  llvm::SetVector<Value> captures;
+  getUsedValuesDefinedAbove(op.getBody(), captures);
+  OpBuilder builder = OpBuilder::atBlockBegin(&op.getBody().front());
+  IRMapping copies;
+  for (Value captured : captures) {
+    if (failed(copyInto(builder, captured, copies)))
+      return op.emitOpError("reads a ")
+             << captured.getType()
+             << " from outside that is no constant: pass it as an operand";
+    replaceAllUsesInRegionWith(captured, copies.lookup(captured), op.getBody());
+  }
+  return success();
+}
+
 namespace {
 struct ExportStableHLOPass
     : scalify::impl::ExportStableHLOBase<ExportStableHLOPass> {
@@ -188,6 +223,10 @@ struct ExportStableHLOPass
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());
     eliminateCommonSubExpressions(rewriter, dominance, getOperation());
+    WalkResult isolated = getOperation().walk(
+        [](sdy::ManualComputationOp op) -> WalkResult { return isolate(op); });
+    if (isolated.wasInterrupted())
+      signalPassFailure();
   }
 };
 } // namespace

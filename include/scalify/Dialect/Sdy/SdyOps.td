@@ -47,8 +47,10 @@ def Sdy_ShardingGroupOp : Sdy_Op<"sharding_group"> {
   }];
 }
 
+// Not isolated while it is compiled: its body reads the constants of scales,
+// which functions keep in one place. The export of StableHLO copies them in.
 def Sdy_ManualComputationOp : Sdy_Op<"manual_computation", [
-    IsolatedFromAbove, RecursiveMemoryEffects, RecursivelySpeculatable,
+    RecursiveMemoryEffects, RecursivelySpeculatable,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a computation on one device's parts of its operands";
   let arguments = (ins Variadic<AnyRankedTensor>:$tensors,

@@ -9,7 +9,8 @@
 
 namespace scalify::stablehlo {
 
-/// Whether the op runs its regions as code of the program: while, case, if.
+/// Whether the op runs its regions as code of the program: while, case, if, and
+/// the manual computation of a sharded program.
 /// The bodies of reductions and their like belong to their op instead.
 bool isControlFlow(mlir::Operation *op);
 
@@ -24,7 +25,8 @@ std::optional<int64_t> getTripCount(WhileOp loop);
 bool isInvariantCarry(WhileOp loop, unsigned index);
 
 /// The value from outside that an argument of a loop's body or condition
-/// always is; `value` itself if it is no such argument.
+/// always is, or an argument of a manual computation one device's part of;
+/// `value` itself if it is no such argument.
 mlir::Value skipInvariantCarries(mlir::Value value);
 
 /// Where the body writes slices of a carry and reads nothing of it: the value
