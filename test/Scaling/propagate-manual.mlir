@@ -8,7 +8,7 @@ sdy.mesh @mesh = <["data"=2]>
 
 // CHECK-LABEL: func.func @dot
 // CHECK:         sdy.manual_computation
-// CHECK-SAME:      (%[[X:.*]]: tensor<4x64xf32>, %[[W:.*]]: tensor<64x64xf32>) {
+// CHECK-SAME:      (%[[X:[a-z0-9]+]]: tensor<4x64xf32>, %[[W:[a-z0-9]+]]: tensor<64x64xf32>) {
 // CHECK-DAG:       scalify.rescale %[[X]] from %{{.*}} to %{{.*}} :
 // CHECK-DAG:       scalify.rescale %[[W]] from %{{.*}} to %{{.*}} :
 // CHECK:           stablehlo.dot_general
