@@ -14,6 +14,8 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace scalify;
 
@@ -27,6 +29,10 @@ static constexpr int64_t kDynamicGuess = 64;
 // Data within [-4, +4] binades of a constant scale fits E4M3; gradients, which
 // E5M2 holds, within [-8, +8].
 static constexpr double kForwardSpread = 8, kGradientSpread = 16;
+
+// A bounded carry leaves a drift of at most 2^4 of its bound, if that takes no
+// more than three binades from what it starts with.
+static constexpr double kBoundShare = 0x1p-4, kRoomToBound = 0x1p3;
 
 static bool carriesScale(Type type) {
   return isScalableTensor(type) && cast<ShapedType>(type).getRank() > 0;
@@ -90,6 +96,18 @@ void ScaleAnalysis::checkGrowth(stablehlo::WhileOp loop, unsigned index,
     growing.push_back({arg, carry.spread()});
 }
 
+/// Room for a recurrent state that fills its bound as the gates learn: tanh and
+/// logistic of small weights start far below 1 and end near it.
+static void leaveRoomToBound(ScaleFacts &state) {
+  if (!std::isfinite(state.bound) || !(state.rms > 0) || state.constant)
+    return;
+  double room = std::min(state.bound * kBoundShare, state.rms * kRoomToBound);
+  if (room <= state.rms)
+    return;
+  state.rms = room;
+  state.rule += ", with room to its bound";
+}
+
 /// Facts inside of the body under the merged carries, and of the results.
 void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
                                   ArrayRef<CarryFacts> carries) {
@@ -104,6 +122,19 @@ void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
   }
   inferBlock(body, depth + 1);
   inferBlock(cond, depth + 1);
+  for (unsigned i = 0; i < carries.size(); ++i) {
+    Value next = body.getTerminator()->getOperand(i);
+    if (!carriesScale(next.getType()) || stablehlo::isInvariantCarry(loop, i) ||
+        stablehlo::getStackedUpdate(loop, i))
+      continue;
+    for (Value state : {Value(body.getArgument(i)), next}) {
+      leaveRoomToBound(facts[state]);
+      // What the backward saves of it is the state as a slice of a stack.
+      for (Operation *user : state.getUsers())
+        if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(user))
+          leaveRoomToBound(facts[user->getResult(0)]);
+    }
+  }
   for (auto [i, carry] : llvm::enumerate(carries)) {
     ScaleFacts result = carry.last();
     if (Value update = getStackedOnZero(loop, i)) {
