@@ -81,6 +81,8 @@ static StringRef describeRole(DotRole role) {
     return "a one-hot times a table";
   case DotRole::Convolution:
     return "a convolution";
+  case DotRole::Router:
+    return "chooses experts";
   }
   return "";
 }

@@ -2,12 +2,13 @@
 //
 // A linear layer multiplies by an argument of the step; attention multiplies
 // two activations under batch dimensions. The head is the linear layer from
-// whose result the loss is reached without another dot. Its gradients are the
-// dots on its weight, and those that meet its input with the same gradient.
-// Among attention's dots, the scores come first; what follows them without a
-// dot between mixes the values; and the gradient of the scores is what follows
-// the gradient of that mix.
-// Values are told apart by their origin, so that loops do not hide them.
+// whose result the loss is reached without another dot; a router one whose
+// result is sorted, or searched for its largest, on the way to other dots.
+// Their gradients are the dots on their weight, and those that meet their input
+// with the same gradient. Among attention's dots, the scores come first; what
+// follows them without a dot between mixes the values; and the gradient of the
+// scores is what follows the gradient of that mix. Values are told apart by
+// their origin, so that loops do not hide them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +43,21 @@ static bool isForward(Operation *op) {
   return !phase || phase.getValue() == "forward";
 }
 
-/// Whether forward ops lead from `value` to another dot.
-static bool reachesDot(Value value) {
+/// Whether the op makes numbers of a choice, as an argmax does. What is
+/// gathered by them starts anew: a token drawn from the logits is no part of
+/// their layer.
+static bool isIndexOf(Value result, Value operand) {
+  auto isIndex = [](Value value) {
+    Type type = getElementTypeOrSelf(value.getType());
+    return isa<IntegerType>(type) && !type.isInteger(1);
+  };
+  return isIndex(result) && !isIndex(operand) &&
+         !isa_and_present<stablehlo::BitcastConvertOp>(result.getDefiningOp());
+}
+
+/// Whether forward ops lead from `value` to a use that is looked for, without
+/// another dot or an index between.
+static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound) {
   SmallVector<Value> worklist{value};
   DenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -54,56 +68,101 @@ static bool reachesDot(Value value) {
       Operation *user = use.getOwner();
       if (!stablehlo::isControlFlow(user) && !isForward(user))
         continue;
-      if (isa<DotGeneralOp>(user))
+      if (isFound(use))
         return true;
-      llvm::append_range(worklist, getFollowers(use));
+      if (isContraction(user))
+        continue;
+      for (Value follower : getFollowers(use))
+        if (!isIndexOf(follower, next))
+          worklist.push_back(follower);
     }
   }
   return false;
 }
 
-void DotRoles::findHeads(FunctionOpInterface func) {
+static bool isDotOperand(OpOperand &use) {
+  return isContraction(use.getOwner());
+}
+
+/// Whether the op orders by the used value, or looks for its largest: a key of
+/// a sort, or the numbers of a reduction that carries their positions along.
+static bool isChosenBy(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (!isa<FloatType>(getElementTypeOrSelf(use.get().getType())))
+    return false;
+  unsigned index = use.getOperandNumber();
+  if (auto sort = dyn_cast<stablehlo::SortOp>(user))
+    return !sort.getComparator().getArgument(2 * index).use_empty();
+  auto reduce = dyn_cast<stablehlo::ReduceOp>(user);
+  return reduce && reduce.getInputs().size() == 2 && index < 2 &&
+         isa<IntegerType>(
+             getElementTypeOrSelf(reduce.getInputs()[1 - index].getType()));
+}
+
+void DotRoles::Layers::add(DotGeneralOp dot) {
+  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
+  bool isLeft = isWeight(dot.getLhs());
+  weights.insert(isLeft ? lhs : rhs);
+  inputs.insert(isLeft ? rhs : lhs);
+}
+
+/// What multiplies the weight in the backward is the gradient of the output.
+void DotRoles::Layers::addGradient(DotGeneralOp dot) {
+  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
+  if (weights.contains(lhs))
+    gradients.insert(rhs);
+  if (weights.contains(rhs))
+    gradients.insert(lhs);
+}
+
+bool DotRoles::Layers::hasGradientDot(DotGeneralOp dot) const {
+  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
+  if (weights.contains(lhs) || weights.contains(rhs))
+    return true;
+  return (inputs.contains(lhs) && gradients.contains(rhs)) ||
+         (inputs.contains(rhs) && gradients.contains(lhs));
+}
+
+void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
   // A layer that a checkpoint makes again reaches the gradients only; its
   // weight tells it from a head, by what the forward did with it.
-  SmallVector<DotGeneralOp> candidates;
+  SmallVector<DotGeneralOp> candidates, inner;
   DenseSet<Value> innerWeights;
-  func.getFunctionBody().walk([&](DotGeneralOp dot) {
-    bool isLeft = isWeight(dot.getLhs()), isRight = isWeight(dot.getRhs());
-    if (!isForward(dot) || isLeft == isRight)
+  bool hasChoices = false;
+  func.getFunctionBody().walk([&](Operation *op) {
+    hasChoices |= llvm::any_of(op->getOpOperands(), isChosenBy);
+    auto dot = dyn_cast<DotGeneralOp>(op);
+    if (!dot || !isForward(dot))
       return;
-    if (reachesDot(dot.getResult()))
-      innerWeights.insert(getOrigin(isLeft ? dot.getLhs() : dot.getRhs()));
-    else
+    bool isLeft = isWeight(dot.getLhs()), isRight = isWeight(dot.getRhs());
+    if (isLeft == isRight)
+      return;
+    if (!reaches(dot.getResult(), isDotOperand)) {
       candidates.push_back(dot);
+      return;
+    }
+    inner.push_back(dot);
+    innerWeights.insert(getOrigin(isLeft ? dot.getLhs() : dot.getRhs()));
   });
   for (DotGeneralOp dot : candidates) {
-    Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
     bool isLeft = isWeight(dot.getLhs());
-    if (innerWeights.contains(isLeft ? lhs : rhs))
+    if (innerWeights.contains(getOrigin(isLeft ? dot.getLhs() : dot.getRhs())))
       continue;
-    headWeights.insert(isLeft ? lhs : rhs);
-    headInputs.insert(isLeft ? rhs : lhs);
+    heads.add(dot);
     roles[dot] = DotRole::Head;
   }
-  // What multiplies the head's weight in the backward is the gradient of its
-  // output.
+  for (DotGeneralOp dot : inner)
+    if (hasChoices && !roles.contains(dot) &&
+        reaches(dot.getResult(), isChosenBy)) {
+      routers.add(dot);
+      roles[dot] = DotRole::Router;
+    }
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
     if (isForward(dot))
       return;
-    Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-    if (headWeights.contains(lhs))
-      headGradients.insert(rhs);
-    if (headWeights.contains(rhs))
-      headGradients.insert(lhs);
+    heads.addGradient(dot);
+    routers.addGradient(dot);
   });
-}
-
-bool DotRoles::isHeadGradient(DotGeneralOp dot) const {
-  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-  if (headWeights.contains(lhs) || headWeights.contains(rhs))
-    return true;
-  return (headInputs.contains(lhs) && headGradients.contains(rhs)) ||
-         (headInputs.contains(rhs) && headGradients.contains(lhs));
 }
 
 /// Whether the root compares integers with a range: rows of an identity.
@@ -164,7 +223,7 @@ void DotRoles::findAttention(FunctionOpInterface func) {
 
 DotRoles::DotRoles(FunctionOpInterface func) {
   findEmbeddings(func);
-  findHeads(func);
+  findHeadsAndRouters(func);
   func.getFunctionBody().walk([&](Operation *op) {
     auto dot = dyn_cast<DotGeneralOp>(op);
     if (!dot) {
@@ -178,8 +237,10 @@ DotRoles::DotRoles(FunctionOpInterface func) {
     bool hasWeight = isWeight(dot.getLhs()) || isWeight(dot.getRhs());
     bool isBatched =
         !dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty();
-    if (!isForward(dot) && isHeadGradient(dot))
+    if (!isForward(dot) && heads.hasGradientDot(dot))
       roles[dot] = DotRole::Head;
+    else if (routers.hasGradientDot(dot)) // Or made again by a checkpoint.
+      roles[dot] = DotRole::Router;
     else
       roles[dot] =
           isBatched && !hasWeight ? DotRole::AttentionQK : DotRole::Linear;

@@ -22,15 +22,20 @@ public:
   DotRole lookup(mlir::Operation *dot) const { return roles.lookup(dot); }
 
 private:
-  void findHeads(mlir::FunctionOpInterface func);
+  /// Layers whose two gradients have the role of the layer.
+  struct Layers {
+    void add(stablehlo::DotGeneralOp dot);
+    void addGradient(stablehlo::DotGeneralOp dot);
+    bool hasGradientDot(stablehlo::DotGeneralOp dot) const;
+
+    llvm::DenseSet<mlir::Value> weights, inputs, gradients;
+  };
+  void findHeadsAndRouters(mlir::FunctionOpInterface func);
   void findEmbeddings(mlir::FunctionOpInterface func);
   void findAttention(mlir::FunctionOpInterface func);
-  bool isHeadGradient(stablehlo::DotGeneralOp dot) const;
 
   llvm::DenseMap<mlir::Operation *, DotRole> roles;
-  llvm::DenseSet<mlir::Value> headWeights;
-  llvm::DenseSet<mlir::Value> headInputs;
-  llvm::DenseSet<mlir::Value> headGradients;
+  Layers heads, routers;
 };
 
 using stablehlo::isContraction;

@@ -49,7 +49,8 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     // FP8 costs accuracy in these, and they are a small part of the work.
     for (DotRole role :
          {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS,
-          DotRole::Head, DotRole::Embedding, DotRole::Convolution})
+          DotRole::Head, DotRole::Embedding, DotRole::Convolution,
+          DotRole::Router})
       roles[static_cast<unsigned>(role)] = {wide, wide};
   } else {
     forward = gradient = preset.width == Width::F16 ? f16 : bf16;

@@ -11,6 +11,12 @@ module @own attributes {scalify.recipe = #scalify.recipe<"mine", scales = curren
 module @attention attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = bf16, attention_pv = bf16, attention_ds = bf16>} {}
 // CHECK: module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", linear = [f8E4M3FN, f32], attention_qk = true, attention_pv = f16, convolution = f8E5M2>}
 module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", convolution = [f8E5M2, f8E5M2], linear = [f8E4M3FN, f32], attention_pv = f16, attention_qk = true>} {}
+// CHECK: module @router attributes {scalify.recipe = #scalify.recipe<"fp8", router = bf16>}
+module @router attributes {scalify.recipe = #scalify.recipe<"fp8", router = [bf16, bf16]>} {}
+// CHECK: module @router_wide attributes {scalify.recipe = #scalify.recipe<"fp8">}
+module @router_wide attributes {scalify.recipe = #scalify.recipe<"fp8", router = wide>} {}
+// CHECK: module @router_of_bf16 attributes {scalify.recipe = #scalify.recipe<"bf16", router = false>}
+module @router_of_bf16 attributes {scalify.recipe = #scalify.recipe<"bf16", router = false>} {}
 // CHECK: module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = false, "params\\['w'\\]" = f8E5M2}>}
 module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = wide, "params\\['w'\\]" = [f8E5M2, f8E5M2]}>} {}
 // CHECK: module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", masters = given, moments = bf16, saved = given>}

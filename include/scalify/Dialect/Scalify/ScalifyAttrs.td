@@ -35,7 +35,8 @@ def Scalify_DotRole : I32EnumAttr<"DotRole",
       I32EnumAttrCase<"AttentionDS", 3, "attention_ds">,
       I32EnumAttrCase<"Head", 4, "head">,
       I32EnumAttrCase<"Embedding", 5, "embedding">,
-      I32EnumAttrCase<"Convolution", 6, "convolution">]> {
+      I32EnumAttrCase<"Convolution", 6, "convolution">,
+      I32EnumAttrCase<"Router", 7, "router">]> {
   let cppNamespace = "::scalify";
 }
 
@@ -52,7 +53,7 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {}
     module attributes {scalify.recipe = #scalify.recipe<"fp8",
         attention_qk = f8E4M3FN, attention_pv = bf16, moments = f16,
-        where = {"layer0/" = wide, "params\\['router'\\]" = bf16}>} {}
+        where = {"layer0/" = wide, "params\\['gate'\\]" = bf16}>} {}
     ```
 
     A name that is no preset starts from `fp8`.
@@ -65,10 +66,11 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
       and its two gradients), `attention_ds` (the two dots on the gradient of
       the scores), `attention` (all three), `head` (the last linear layer
-      before the loss), `embedding` (a one-hot times a table), `convolution`:
-      the formats of these. `true`: the recipe's own; `false` or `wide`: not
-      cast; a type: for all operands; `[a, b]`: forward and gradient. An f32
-      operand keeps its dots wide.
+      before the loss), `router` (a linear layer that chooses experts),
+      `embedding` (a one-hot times a table), `convolution`: the formats of
+      these. `true`: the recipe's own; `false` or `wide`: not cast; a type: for
+      all operands; `[a, b]`: forward and gradient. An f32 operand keeps its
+      dots wide.
     - `where`: exceptions, the first match counts. A key is a regular
       expression that is searched in the name of the dot's weight and in the
       dot's location.
