@@ -85,3 +85,13 @@ def test_probe_agrees_with_scalify_probe() -> None:
     for mine, other in zip(ours, theirs, strict=True):
         assert mine["scale"] == other["scale"]
         np.testing.assert_allclose(mine["value"], other["value"], rtol=1e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", ["moe_einsum", "moe_sort"])
+def test_dots_of_routers_stay_wide(name: str) -> None:
+    """Of each layer the forward dot and its two gradients, and none of the experts."""
+    program = make(name, 2)
+    args = (program.params, program.batch(0))
+    for recipe, count in (("fp8", 2 * 3), ('#scalify.recipe<"fp8", router = true>', 0)):
+        dots = scalify.transform(program.grads, recipe=recipe).report(*args).dots()
+        assert sum(row["reason"].startswith("stays wide: router") for row in dots) == count
