@@ -22,6 +22,13 @@ static Value getMoved(OpResult result) {
     return op->getOperand(0);
   if (isa<stablehlo::OptimizationBarrierOp>(op))
     return op->getOperand(result.getResultNumber());
+  // As a value is put on a stack: dimensions of one element are added.
+  if (auto broadcast = dyn_cast<stablehlo::BroadcastInDimOp>(op)) {
+    Value operand = broadcast->getOperand(0);
+    if (cast<ShapedType>(operand.getType()).getNumElements() ==
+        cast<ShapedType>(result.getType()).getNumElements())
+      return operand;
+  }
   return {};
 }
 

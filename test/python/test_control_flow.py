@@ -245,3 +245,27 @@ def test_phases_in_bodies_do_not_need_names(name: str) -> None:
     by_names = dot_phases(True)
     assert {"forward", "backward"} == set(by_names)
     assert dot_phases(False) == by_names
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_routers_in_a_scan_have_their_role(remat: bool) -> None:
+    """With both gradients, and the dot that a checkpoint makes again."""
+
+    def layer(x: Any, p: Any) -> Any:
+        gates, _ = jax.lax.top_k(jax.nn.softmax(x @ p["router"]), 2)
+        return x + jnp.tanh(x @ p["w"]) * gates.sum(-1, keepdims=True), None
+
+    def loss(p: Any, x: Any) -> Any:
+        body = jax.checkpoint(layer) if remat else layer
+        return jnp.mean((jax.lax.scan(body, x @ p["in"], p["layers"])[0] @ p["head"]) ** 2)
+
+    rng = np.random.default_rng(0)
+    shapes = {"in": (16, 16), "layers": {"router": (3, 16, 8), "w": (3, 16, 16)}, "head": (16, 8)}
+    args = jax.tree.map(
+        lambda shape: rng.normal(0, 0.2, shape).astype(np.float32),
+        (shapes, (32, 16)),
+        is_leaf=lambda leaf: isinstance(leaf, tuple) and isinstance(leaf[0], int),
+    )
+    dots = scalify.transform(jax.grad(loss), recipe="fp8").report(*args).dots()
+    routers = [row for row in dots if row["reason"].startswith("stays wide: router")]
+    assert len(routers) == (4 if remat else 3)
