@@ -2,7 +2,8 @@
 
 #include "ArgumentRanges.h"
 
-#include "scalify/Scaling/RangeProofs.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Scaling/RangeAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"

@@ -3,20 +3,13 @@
 #include "ArgumentScales.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace scalify;
-
-static std::string getName(func::FuncOp main, unsigned index) {
-  if (auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr))
-    return name.str();
-  if (auto name = dyn_cast<NameLoc>(main.getArgument(index).getLoc()))
-    return name.getName().str();
-  return "arg" + std::to_string(index);
-}
 
 static bool isFloat(Type type) {
   auto shaped = dyn_cast<ShapedType>(type);
@@ -32,8 +25,8 @@ LogicalResult scalify::applyArgumentScales(ModuleOp module,
     return module.emitError("the module has no function '@main' whose "
                             "arguments could be given scales");
   llvm::StringMap<unsigned> indices;
-  for (unsigned i = 0; i < main.getNumArguments(); ++i)
-    indices.try_emplace(getName(main, i), i);
+  for (BlockArgument argument : main.getArguments())
+    indices.try_emplace(getArgumentName(argument), argument.getArgNumber());
   Builder builder(module.getContext());
   for (const ArgumentScale &scale : scales) {
     // By name, by index, or by what an argument without a name is called.

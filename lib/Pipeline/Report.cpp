@@ -3,6 +3,7 @@
 #include "scalify/Pipeline/Report.h"
 
 #include "ReportValues.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Pipeline/Diagnostics.h"
 #include "scalify/Scaling/RangeProofs.h"
@@ -61,7 +62,7 @@ void ReportBuilder::addArgument(BlockArgument arg) {
     return;
   unsigned index = arg.getArgNumber();
   ReportRow row;
-  row.value = getArgumentName(main, index);
+  row.value = getArgumentName(arg);
   row.op = "argument";
   row.location = describeLocation(arg.getLoc());
   row.format = getElement(arg);

@@ -2,11 +2,9 @@
 
 #include "ReportValues.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/Passes.h"
-
-#include "mlir/IR/Matchers.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace scalify;
@@ -17,21 +15,6 @@ std::string scalify::getElement(Value value) {
   auto shaped = dyn_cast<ShapedType>(value.getType());
   os << (shaped ? shaped.getElementType() : value.getType());
   return text;
-}
-
-std::optional<int64_t> scalify::getScaleExponent(Value scale) {
-  DenseFPElementsAttr constant;
-  if (!matchPattern(scale, m_Constant(&constant)) || !constant.isSplat())
-    return std::nullopt;
-  double value = constant.getSplatValue<APFloat>().convertToDouble();
-  if (!(value > 0) || std::isinf(value))
-    return std::nullopt;
-  return std::llround(std::log2(value));
-}
-
-std::string scalify::getArgumentName(func::FuncOp main, unsigned index) {
-  auto name = main.getArgAttrOfType<StringAttr>(index, kNameAttr);
-  return name ? name.str() : "arg" + std::to_string(index);
 }
 
 std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
@@ -65,34 +48,18 @@ std::string scalify::getWideReason(Operation *dot) {
   return reason ? "stays wide: " + reason.str() : "";
 }
 
-/// Whether a rescale by a statistic made the scale.
-static bool isRescaled(Value scale) {
-  SmallVector<Value> worklist{scale};
-  DenseSet<Operation *> seen;
-  while (!worklist.empty()) {
-    Operation *op = worklist.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    if (isa<DynamicRescaleOp>(op))
-      return true;
-    // Arithmetic of scales is rank 0; an amax reads a tensor.
-    for (Value operand : op->getOperands())
-      if (auto type = dyn_cast<RankedTensorType>(operand.getType());
-          type && type.getRank() == 0)
-        worklist.push_back(operand);
-  }
-  return false;
-}
-
 std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
+  ScaleSource scales = RecipeAttr::of(main->getParentOp()).getScales();
   if (!getScaleExponent(quantize.getScale()))
-    return isRescaled(quantize.getScale()) ? "rescaled in the step"
-                                           : "measured in the step";
-  if (RecipeAttr::of(main->getParentOp()).getScales() == ScaleSource::Unit)
-    return "unit scale of the recipe: a plain cast";
-  auto arg = dyn_cast<BlockArgument>(quantize.getValue());
-  if (arg && arg.getOwner()->getParentOp() == main)
-    return explainArgument(main, arg.getArgNumber());
+    return scales == ScaleSource::Propagated ? "rescaled in the step"
+                                             : "measured in the step";
   auto rule = quantize->getAttrOfType<StringAttr>(kRuleAttr);
+  if (!isCalibrated(quantize)) {
+    if (scales == ScaleSource::Unit)
+      return "unit scale of the recipe: a plain cast";
+    auto arg = dyn_cast<BlockArgument>(quantize.getValue());
+    if (arg && arg.getOwner()->getParentOp() == main)
+      return explainArgument(main, arg.getArgNumber());
+  }
   return rule ? rule.str() : "";
 }

@@ -12,10 +12,6 @@ namespace scalify {
 
 /// The element type as text.
 std::string getElement(mlir::Value value);
-/// log2 of a scale known at compile time.
-std::optional<int64_t> getScaleExponent(mlir::Value scale);
-/// `params['w']`, or `arg3`.
-std::string getArgumentName(mlir::func::FuncOp main, unsigned index);
 /// Why an argument has its scale, which is not written on any op.
 std::string explainArgument(mlir::func::FuncOp main, unsigned index);
 /// `f8E4M3FN x f8E5M2 -> f32`, of a dot or a convolution.

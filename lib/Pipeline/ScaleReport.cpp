@@ -4,11 +4,12 @@
 
 #include "ReportValues.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Pipeline/SourceNames.h"
-#include "scalify/Precision/MeasuredScale.h"
+#include "scalify/Precision/CastScales.h"
 #include "scalify/Scaling/Provenance.h"
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -131,7 +132,7 @@ void ScaleReportBuilder::describeValue(Value value, ScaleRow &row) {
   if (auto arg = dyn_cast<BlockArgument>(value);
       arg && arg.getOwner()->getParentOp() == main) {
     unsigned index = arg.getArgNumber();
-    row.value = getArgumentName(main, index);
+    row.value = getArgumentName(arg);
     if (auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr))
       row.phase = role.str();
     if (row.rule.empty() && isFloatTensor(arg.getType()))
@@ -202,7 +203,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   row.scale = getScaleExponent(quantize.getScale());
   bool isPropagated = RecipeAttr::of(main->getParentOp()).getScales() ==
                       ScaleSource::Propagated;
-  if (row.rule.empty() || !row.scale || !isPropagated)
+  if (row.rule.empty() || !row.scale || !isPropagated || isCalibrated(quantize))
     row.rule = describeCastRule(main, quantize);
   row.isInBody = !isa<FunctionOpInterface>(quantize->getParentOp());
   row.range = describeProof(quantize);

@@ -10,12 +10,13 @@
 
 #include "scalify/Precision/CastScales.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/RangeProofs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Matchers.h"
 
 #include <cmath>
 
@@ -26,16 +27,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static std::optional<int32_t> getExponent(Value scale) {
-  DenseFPElementsAttr constant;
-  if (!matchPattern(scale, m_Constant(&constant)) || !constant.isSplat())
-    return std::nullopt;
-  double value = constant.getSplatValue<APFloat>().convertToDouble();
-  if (!(value > 0) || std::isinf(value))
-    return std::nullopt;
-  return static_cast<int32_t>(std::llround(std::log2(value)));
-}
 
 static int64_t countElements(QuantizeOp cast) {
   return mlir::cast<RankedTensorType>(cast.getType()).getNumElements();
@@ -67,7 +58,7 @@ static SmallVector<Operation *> getReaders(QuantizeOp cast) {
 /// Whether the scale is a constant that only this step knows. Data that main
 /// returns is read by the next step, at the scale of its argument.
 static bool isFree(QuantizeOp cast) {
-  return getExponent(cast.getScale()) &&
+  return getScaleExponent(cast.getScale()) &&
          llvm::all_of(getReaders(cast), llvm::IsaPred<DequantizeOp>);
 }
 
@@ -75,6 +66,13 @@ static void setScale(QuantizeOp cast, Value scale) {
   cast.getScaleMutable().assign(scale);
   for (Operation *reader : getReaders(cast))
     mlir::cast<DequantizeOp>(reader).getScaleMutable().assign(scale);
+}
+
+static constexpr StringLiteral kCalibratedRule = "calibrated: measured";
+
+bool scalify::isCalibrated(QuantizeOp cast) {
+  auto rule = cast->getAttrOfType<StringAttr>(kRuleAttr);
+  return rule && rule.getValue() == kCalibratedRule;
 }
 
 LogicalResult scalify::applyCastScales(ModuleOp module,
@@ -105,7 +103,8 @@ LogicalResult scalify::applyCastScales(ModuleOp module,
                        builder, cast.getLoc(),
                        mlir::cast<ElementsAttr>(
                            DenseElementsAttr::get(type, value))));
-    cast->setAttr(kRuleAttr, builder.getStringAttr("calibrated: measured"));
+    cast->setAttr(kRuleAttr, builder.getStringAttr(kCalibratedRule));
+    updateProof(cast);
   }
   return success();
 }

@@ -2,6 +2,7 @@
 
 #include "Caster.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/MeasuredScale.h"
@@ -40,13 +41,9 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
 static std::string describe(Value root, unsigned number) {
   std::string text = "c" + std::to_string(number) + ": ";
   if (auto arg = dyn_cast<BlockArgument>(root)) {
-    auto func = dyn_cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-    if (!func)
-      return text + "carry" + std::to_string(arg.getArgNumber());
-    auto name =
-        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
-    return text +
-           (name ? name.str() : "arg" + std::to_string(arg.getArgNumber()));
+    bool isCarry = !isa<FunctionOpInterface>(arg.getOwner()->getParentOp());
+    return text + (isCarry ? "carry" + std::to_string(arg.getArgNumber())
+                           : getArgumentName(arg));
   }
   return text + root.getDefiningOp()->getName().stripDialect().str();
 }

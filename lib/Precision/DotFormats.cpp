@@ -9,6 +9,8 @@
 
 #include "DotFormats.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
 
@@ -56,15 +58,6 @@ static void appendNames(Location loc, std::string &text) {
   });
 }
 
-static std::string getArgumentName(Value value) {
-  auto arg = cast<BlockArgument>(value);
-  auto func = dyn_cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-  if (!func)
-    return "";
-  auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kNameAttr);
-  return name ? name.str() : "arg" + std::to_string(arg.getArgNumber());
-}
-
 static StringRef describeRole(DotRole role) {
   switch (role) {
   case DotRole::Linear:
@@ -93,7 +86,7 @@ DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
   if (!recipe.getOverrides().empty()) {
     appendNames(dot->getLoc(), names);
     if (Value weight = weights.lookup(dot))
-      names += getArgumentName(weight);
+      names += getArgumentName(cast<BlockArgument>(weight));
   }
   for (const FormatOverride &entry : recipe.getOverrides())
     if (llvm::Regex(entry.pattern.getValue(), llvm::Regex::Newline)

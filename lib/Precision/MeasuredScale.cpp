@@ -3,19 +3,11 @@
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "MeasuredScaleOps.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-
-#include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
 using namespace scalify;
-
-double scalify::getLargestFinite(FloatType format) {
-  APFloat largest = APFloat::getLargest(format.getFloatSemantics());
-  bool loses;
-  largest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-  return largest.convertToDouble();
-}
 
 namespace {
 /// Builds rank-0 arithmetic at one place.

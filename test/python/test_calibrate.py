@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import scalify
+from scalify import _compiler
 
 HEAD = '#scalify.recipe<"fp8", head = true>'
 
@@ -119,3 +121,33 @@ def test_values_that_say_nothing_keep_the_propagated_scale() -> None:
         calibration = scalify.calibrate(matmul, x, w, recipe=HEAD, scales=[3, 0])
         exponents = {cast.cast: cast.exponent for cast in calibration.casts}
         assert exponents == {"c0: x": 3, "c1: w": 0}
+
+
+def test_proofs_and_reasons_are_of_the_scales_that_were_measured() -> None:
+    def matmul(x: Any, w: Any) -> Any:
+        return x @ w
+
+    x, w = np.full((8, 8), 2.0**-9, np.float32), np.ones((8, 8), np.float32)
+    text = jax.jit(matmul).lower(x, w).as_text(debug_info=True)
+    casts = scalify.calibrate(matmul, x, w, recipe=HEAD).options(HEAD)
+    options = {"recipe": HEAD, "ranges": [{"max": 32.0}, {"max": 100.0}]}
+
+    def ranges(given: list[dict[str, Any]]) -> dict[str, str]:
+        options["castScales"] = given
+        full = json.loads(_compiler.report(text, json.dumps(options)))["rows"]
+        brief = json.loads(_compiler.transform(text, json.dumps(options))[1])
+        for row in full + brief:
+            if row["op"] == "quantize":
+                assert ("calibrated" in row.get("rule", row.get("reason"))) == bool(given)
+        found = {row["cast"]: row["range"] for row in full if row.get("cast")}
+        assert found == {row["cast"]: row["range"] for row in brief if row.get("cast")}
+        return {cast[4:]: text.split(", assuming")[0] for cast, text in found.items()}
+
+    assert ranges([]) == {
+        "x": "proved: |x| <= 32, data up to 32 of 448",
+        "w": "proved: |x| <= 100, data up to 100 of 448",
+    }
+    assert ranges(casts) == {
+        "x": "unproved: |x| <= 32, data up to 1.638e+04 at scale 2^-9",
+        "w": "proved: |x| <= 100, data up to 100 of 448",
+    }

@@ -25,6 +25,9 @@ struct CastScale {
 llvm::LogicalResult applyCastScales(mlir::ModuleOp module,
                                     llvm::ArrayRef<CastScale> scales);
 
+/// Whether the scale of a cast is one that `applyCastScales` put there.
+bool isCalibrated(QuantizeOp cast);
+
 /// The argument of main that `scalify-adapt-scales` appends.
 inline constexpr llvm::StringLiteral kCastScalesName = "scalify.scales";
 

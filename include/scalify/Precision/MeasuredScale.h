@@ -9,9 +9,6 @@
 
 namespace scalify {
 
-/// The largest finite magnitude of an FP8 format.
-double getLargestFinite(mlir::FloatType format);
-
 /// Builds the smallest power of two s with amax(value) / s within the format.
 /// 1 where the amax is 0 or not finite (current scaling, as in
 /// TransformerEngine's Float8CurrentScaling with power-of-two scales).

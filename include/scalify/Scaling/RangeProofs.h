@@ -3,6 +3,7 @@
 #ifndef SCALIFY_SCALING_RANGEPROOFS_H
 #define SCALIFY_SCALING_RANGEPROOFS_H
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Scaling/RangeAnalysis.h"
 
 namespace scalify {
@@ -38,9 +39,6 @@ struct RangeProof {
 RangeProof proveCast(const ModuleRanges &ranges, mlir::Value value,
                      std::optional<double> scale, mlir::FloatType format);
 
-/// How an argument is called in assumptions: its name, or `argN`.
-std::string getArgumentName(mlir::BlockArgument argument);
-
 /// A state as a dictionary, for tests and for reading.
 mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context,
                                  const RangeState &state);
@@ -48,6 +46,8 @@ mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context,
 /// Hands the proof of `hint` on to the quantizing cast that `operand`, what
 /// takes its place, comes from.
 void moveProof(mlir::Operation *hint, mlir::Value operand);
+/// Makes the proof of `cast` one for the scale that it has now.
+void updateProof(QuantizeOp cast);
 /// The format for the value of `hint`: `wanted`, or E5M2 if its bound fits only
 /// that.
 mlir::FloatType chooseFormat(mlir::Operation *hint, mlir::FloatType wanted);

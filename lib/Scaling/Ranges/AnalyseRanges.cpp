@@ -3,6 +3,7 @@
 #include "scalify/Scaling/Passes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/RangeProofs.h"
 

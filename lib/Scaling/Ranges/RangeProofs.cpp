@@ -9,6 +9,7 @@
 #include "scalify/Scaling/RangeProofs.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 
@@ -24,16 +25,6 @@
 using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
-
-std::string scalify::getArgumentName(BlockArgument argument) {
-  auto func =
-      dyn_cast_or_null<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  unsigned index = argument.getArgNumber();
-  if (func)
-    if (auto name = func.getArgAttrOfType<StringAttr>(index, kNameAttr))
-      return name.str();
-  return "arg" + std::to_string(index);
-}
 
 /// The values whose bounds that of `value` rests on.
 static SmallVector<Value> getSources(const ModuleRanges &ranges, Value value) {
@@ -110,6 +101,11 @@ static std::string describeNumber(double value) {
   return text;
 }
 
+static std::string describeBound(double bound, double data) {
+  return "|x| <= " + describeNumber(bound) + ", data up to " +
+         describeNumber(data);
+}
+
 static std::string describeValue(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     if (!isa<FunctionOpInterface>(argument.getOwner()->getParentOp()))
@@ -155,9 +151,8 @@ RangeProof scalify::proveCast(const ModuleRanges &ranges, Value value,
     return proof;
   proof.spoiler = findSpoiler(ranges, value, limit);
   bool isUnbounded = std::isinf(proof.bound);
-  proof.reason = isUnbounded ? "no bound"
-                             : "|x| <= " + describeNumber(proof.bound) +
-                                   ", data up to " + describeNumber(proof.data);
+  proof.reason =
+      isUnbounded ? "no bound" : describeBound(proof.bound, proof.data);
   proof.reason += ": " + describeValue(proof.spoiler);
   return proof;
 }
@@ -231,13 +226,42 @@ FloatType scalify::chooseFormat(Operation *hint, FloatType wanted) {
 
 void scalify::moveProof(Operation *hint, Value operand) {
   Operation *op = operand.getDefiningOp();
-  while (isa_and_nonnull<DequantizeOp, hlo::ReshapeOp, hlo::TransposeOp>(op))
+  while (isa_and_nonnull<DequantizeOp, hlo::ReshapeOp, hlo::TransposeOp,
+                         hlo::ReverseOp>(op))
     op = op->getOperand(0).getDefiningOp();
-  if (!isa_and_nonnull<QuantizeOp>(op))
+  auto cast = dyn_cast_or_null<QuantizeOp>(op);
+  if (!cast)
     return;
   for (StringRef name : {kProvedAttr, kUnprovedAttr})
     if (Attribute proof = hint->getAttr(name))
-      op->setAttr(name, proof);
+      cast->setAttr(name, proof);
+  updateProof(cast);
+}
+
+void scalify::updateProof(QuantizeOp cast) {
+  DictionaryAttr proof = getProof(cast);
+  std::optional<int64_t> exponent = getScaleExponent(cast.getScale());
+  if (!proof || !exponent)
+    return;
+  double bound = proof.getAs<FloatAttr>("bound").getValueAsDouble();
+  double data = std::ldexp(bound, -*exponent);
+  if (data == getDataBound(proof))
+    return;
+  auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+  Builder builder(cast.getContext());
+  NamedAttrList entries(proof);
+  entries.set("data", builder.getF64FloatAttr(data));
+  bool isProved = data <= Rounding::of(format).largest;
+  if (isProved)
+    entries.erase("reason");
+  else
+    entries.set("reason", builder.getStringAttr(describeBound(bound, data) +
+                                                " at scale 2^" +
+                                                std::to_string(*exponent)));
+  cast->removeAttr(kProvedAttr);
+  cast->removeAttr(kUnprovedAttr);
+  cast->setAttr(isProved ? kProvedAttr : kUnprovedAttr,
+                entries.getDictionary(cast.getContext()));
 }
 
 std::string scalify::getReasonUnproved(Operation *hint) {
@@ -265,10 +289,9 @@ std::string scalify::describeProof(Operation *op) {
   auto reason = proof.getAs<StringAttr>("reason");
   if (reason && !(getDataBound(proof) <= largest))
     return "unproved: " + reason.str();
-  std::string text = "proved: |x| <= ";
-  text += describeNumber(proof.getAs<FloatAttr>("bound").getValueAsDouble());
-  text += ", data up to " + describeNumber(getDataBound(proof)) + " of " +
-          describeNumber(largest);
+  double bound = proof.getAs<FloatAttr>("bound").getValueAsDouble();
+  std::string text = "proved: " + describeBound(bound, getDataBound(proof)) +
+                     " of " + describeNumber(largest);
   SmallVector<StringRef> names;
   for (auto name : proof.getAs<ArrayAttr>("assumed").getAsRange<StringAttr>())
     names.push_back(name);

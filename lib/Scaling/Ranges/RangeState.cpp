@@ -2,6 +2,8 @@
 
 #include "scalify/Scaling/RangeState.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/APFloat.h"
 
@@ -38,7 +40,7 @@ Rounding Rounding::of(Type element) {
   else
     result.relative = getUnit(type) + 0x1p-21;
   result.absolute = toDouble(APFloat::getSmallest(semantics));
-  result.largest = toDouble(APFloat::getLargest(semantics));
+  result.largest = getLargestFinite(type);
   result.normal = toDouble(APFloat::getSmallestNormalized(semantics));
   return result;
 }
