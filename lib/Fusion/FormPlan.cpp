@@ -352,7 +352,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
 
 LogicalResult PlanWriter::write() {
   b.setInsertionPoint(main);
-  program = plan::ProgramOp::create(b, main.getLoc(), "step", IntegerAttr());
+  StringRef name = main.getSymName() == "main" ? "step" : main.getSymName();
+  program = plan::ProgramOp::create(b, main.getLoc(), name, IntegerAttr());
   Block *block = &program.getBody().emplaceBlock();
   b.setInsertionPointToEnd(block);
   // Buffers above, commands below.
@@ -383,33 +384,49 @@ class FormPlanPass : public scalify::impl::FormPlanBase<FormPlanPass> {
 public:
   using FormPlanBase::FormPlanBase;
   void runOnOperation() override;
+
+private:
+  LogicalResult plan(func::FuncOp function);
 };
 } // namespace
 
-void FormPlanPass::runOnOperation() {
-  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-  if (!main || !main.getBody().hasOneBlock()) {
-    getOperation().emitError("has no function 'main' of one block to plan");
-    return signalPassFailure();
-  }
-  Block &block = main.getBody().front();
+LogicalResult FormPlanPass::plan(func::FuncOp function) {
+  Block &block = function.getBody().front();
   // Results and GEMM operands see through reshapes: memory is the same.
   for (Operation &op : block)
     if (isa<plan::MatmulOp, func::ReturnOp>(op))
       for (OpOperand &operand : op.getOpOperands())
         if (isa<plan::MatmulOp>(op))
           operand.set(stripReshapes(operand.get()));
-  SmallVector<Type> resultTypes(main.getResultTypes());
   Operation *ret = block.getTerminator();
   for (OpOperand &operand : ret->getOpOperands())
     operand.set(stripReshapes(operand.get()));
   Clusters clusters(block, maxBuffers, maxOps);
   clusters.pull();
   numMerged += clusters.merge();
-  PlanWriter writer(main, clusters);
+  PlanWriter writer(function, clusters);
   if (failed(writer.write()))
-    return signalPassFailure();
+    return failure();
   numKernels += writer.numKernels;
   // Users before definitions.
-  main.erase();
+  function.erase();
+  return success();
+}
+
+void FormPlanPass::runOnOperation() {
+  auto functions = llvm::to_vector(getOperation().getOps<func::FuncOp>());
+  auto isMain = [](func::FuncOp function) {
+    return function.getSymName() == "main";
+  };
+  auto hasOneBlock = [](func::FuncOp function) {
+    return function.getBody().hasOneBlock();
+  };
+  if (llvm::none_of(functions, isMain) ||
+      !llvm::all_of(functions, hasOneBlock)) {
+    getOperation().emitError("has no function 'main' of one block to plan");
+    return signalPassFailure();
+  }
+  for (func::FuncOp function : functions)
+    if (failed(plan(function)))
+      return signalPassFailure();
 }

@@ -10,6 +10,8 @@
 
 #include "scalify/Precision/CastScales.h"
 
+#include "RescaleFunction.h"
+
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
@@ -122,17 +124,29 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
     OpBuilder builder(&getContext());
     auto count = static_cast<int64_t>(casts.size());
     auto type = RankedTensorType::get({count}, builder.getF32Type());
+    auto initial = llvm::map_to_vector(casts, [](QuantizeOp cast) {
+      return static_cast<int32_t>(
+          getScaleExponent(cast.getScale()).value_or(0));
+    });
+    auto names = llvm::map_to_vector(
+        casts, [](QuantizeOp cast) { return cast.getCast().value_or(""); });
     DictionaryAttr attrs = builder.getDictionaryAttr(
-        {builder.getNamedAttr(kNameAttr,
+        {builder.getNamedAttr(kCastsAttr, builder.getStrArrayAttr(names)),
+         builder.getNamedAttr(kNameAttr,
                               builder.getStringAttr(kCastScalesName)),
+         builder.getNamedAttr(kInitialAttr,
+                              builder.getDenseI32ArrayAttr(initial)),
          builder.getNamedAttr(kRoleAttr, builder.getStringAttr("input"))});
     unsigned index = main.getNumArguments();
     if (failed(main.insertArgument(index, type, attrs, main.getLoc())))
       return signalPassFailure();
     builder.setInsertionPointToStart(&main.getBody().front());
+    SmallVector<CountedCast> counted;
     for (auto [i, cast] : llvm::enumerate(casts)) {
       // What a loop's body casts keeps its constant.
-      if (!isFree(cast) || cast->getParentOp() != main)
+      bool moves = isFree(cast) && cast->getParentOp() == main;
+      counted.push_back({countElements(cast), moves});
+      if (!moves)
         continue;
       auto first = static_cast<int64_t>(i);
       Value entry = stablehlo::SliceOp::create(
@@ -145,6 +159,8 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
                    RankedTensorType::get({}, builder.getF32Type()), entry));
       ++numAdapted;
     }
+    if (!casts.empty())
+      buildRescaleFunction(getOperation(), counted);
   }
 };
 } // namespace

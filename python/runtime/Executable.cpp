@@ -3,6 +3,7 @@
 #include "scalify/runtime.h"
 
 #include <cstring>
+#include <map>
 #include <nanobind/stl/string.h>
 #include <stdexcept>
 
@@ -66,6 +67,11 @@ nb::list describe(const std::vector<Parameter> &parameters, const char *other) {
   return out;
 }
 
+/// What a function takes and gives.
+struct Signature {
+  std::vector<Parameter> arguments, results;
+};
+
 /// One call's arguments: what is read, what is consumed, who keeps it alive.
 struct Call {
   std::vector<void *> in, out;
@@ -84,21 +90,32 @@ public:
 
   nb::tuple run(const nb::sequence &inputs, const std::string &function);
   nb::list health() const;
+  nb::object counters() const;
+  nb::object initial(int index) const;
   nb::list profile() const;
   const char *manifest() const { return scalify_rt_manifest(handle); }
   int threads() const { return scalify_rt_threads(handle); }
   void setThreads(int count) { check(scalify_rt_set_threads(handle, count)); }
   void setProfiling(bool on) { check(scalify_rt_set_profiling(handle, on)); }
-  nb::list args() const { return describe(arguments, "alias_result"); }
-  nb::list outs() const { return describe(results, "alias_arg"); }
+  nb::list args() const {
+    return describe(signature("step").arguments, "alias_result");
+  }
+  nb::list outs() const {
+    return describe(signature("step").results, "alias_arg");
+  }
+  nb::list functions() const;
 
 private:
-  void bindInput(Call &call, size_t index, nb::handle input) const;
-  nb::tuple collect(const Call &call) const;
+  const Signature &signature(const std::string &function) const;
+  void readSignature(const char *function);
 
   scalify_rt_executable *handle = nullptr;
-  std::vector<Parameter> arguments, results;
+  std::map<std::string, Signature> signatures;
 };
+
+void bindInput(Call &call, const Parameter &parameter, size_t index,
+               nb::handle input);
+nb::tuple collect(const Call &call, const std::vector<Parameter> &results);
 
 Executable::Executable(const nb::object &source, int threads) {
   scalify_rt_options options = {};
@@ -111,20 +128,43 @@ Executable::Executable(const nb::object &source, int threads) {
     check(scalify_rt_load_file(nb::cast<std::string>(path).c_str(), &options,
                                &handle));
   }
-  scalify_rt_tensor tensor;
-  for (int32_t i = 0; i < scalify_rt_num_args(handle); ++i) {
-    check(scalify_rt_arg(handle, i, &tensor));
-    arguments.emplace_back(tensor);
-  }
-  for (int32_t i = 0; i < scalify_rt_num_results(handle); ++i) {
-    check(scalify_rt_result(handle, i, &tensor));
-    results.emplace_back(tensor);
-  }
+  for (int32_t i = 0; i < scalify_rt_num_functions(handle); ++i)
+    readSignature(scalify_rt_function_name(handle, i));
   check(scalify_rt_set_poll(handle, checkSignals, nullptr));
 }
 
-void Executable::bindInput(Call &call, size_t index, nb::handle input) const {
-  const Parameter &parameter = arguments[index];
+void Executable::readSignature(const char *function) {
+  Signature &read = signatures[function];
+  scalify_rt_tensor tensor;
+  int32_t numArgs = scalify_rt_function_num_args(handle, function);
+  for (int32_t i = 0; i < numArgs; ++i) {
+    check(scalify_rt_function_arg(handle, function, i, &tensor));
+    read.arguments.emplace_back(tensor);
+  }
+  int32_t numResults = scalify_rt_function_num_results(handle, function);
+  for (int32_t i = 0; i < numResults; ++i) {
+    check(scalify_rt_function_result(handle, function, i, &tensor));
+    read.results.emplace_back(tensor);
+  }
+}
+
+const Signature &Executable::signature(const std::string &function) const {
+  auto found = signatures.find(function);
+  if (found == signatures.end())
+    throw nb::value_error(
+        ("the artefact has no function '" + function + "'").c_str());
+  return found->second;
+}
+
+nb::list Executable::functions() const {
+  nb::list out;
+  for (const auto &entry : signatures)
+    out.append(entry.first);
+  return out;
+}
+
+void bindInput(Call &call, const Parameter &parameter, size_t index,
+               nb::handle input) {
   const bool donate = parameter.alias >= 0;
   Array *array = nullptr;
   HostView view;
@@ -157,8 +197,9 @@ void Executable::bindInput(Call &call, size_t index, nb::handle input) const {
 
 nb::tuple Executable::run(const nb::sequence &inputs,
                           const std::string &function) {
+  const auto &[arguments, results] = signature(function);
   if (nb::len(inputs) != arguments.size())
-    throw nb::value_error(("the step takes " +
+    throw nb::value_error(("the " + function + " takes " +
                            std::to_string(arguments.size()) +
                            " arguments, not " + std::to_string(nb::len(inputs)))
                               .c_str());
@@ -168,7 +209,7 @@ nb::tuple Executable::run(const nb::sequence &inputs,
   call.out.resize(results.size());
   call.fresh.resize(results.size());
   for (size_t i = 0; i < arguments.size(); ++i)
-    bindInput(call, i, inputs[i]);
+    bindInput(call, arguments[i], i, inputs[i]);
   for (size_t i = 0; i < results.size(); ++i)
     if (results[i].alias < 0) {
       call.fresh[i] = std::make_shared<Slot>(results[i].type.bytes);
@@ -186,10 +227,10 @@ nb::tuple Executable::run(const nb::sequence &inputs,
     for (Array *array : call.consumed)
       array->consume();
   check(status);
-  return collect(call);
+  return collect(call, results);
 }
 
-nb::tuple Executable::collect(const Call &call) const {
+nb::tuple collect(const Call &call, const std::vector<Parameter> &results) {
   nb::list out;
   for (size_t i = 0; i < results.size(); ++i) {
     const Parameter &result = results[i];
@@ -217,6 +258,24 @@ nb::list Executable::health() const {
     out.append(entry);
   }
   return out;
+}
+
+nb::object Executable::counters() const {
+  int64_t rows = scalify_rt_num_counters(handle);
+  TensorType type = *makeTensorType(DType::U64, {rows, 2});
+  auto slot = std::make_shared<Slot>(type.bytes);
+  if (type.bytes)
+    std::memcpy(slot->data(), scalify_rt_counters(handle),
+                static_cast<size_t>(type.bytes));
+  return numpyArray(slot, type);
+}
+
+nb::object Executable::initial(int index) const {
+  scalify_rt_tensor tensor;
+  check(scalify_rt_arg(handle, index, &tensor));
+  auto slot = std::make_shared<Slot>(static_cast<int64_t>(tensor.bytes));
+  check(scalify_rt_initial(handle, index, slot->data()));
+  return numpyArray(slot, typeOf(tensor));
 }
 
 nb::list Executable::profile() const {
@@ -251,10 +310,15 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            "NumPy arrays.")
       .def("health", &Executable::health,
            "Saturated and flushed counts of each cast in the last run.")
+      .def("counters", &Executable::counters,
+           "The same counts as an array, a row (saturated, flushed) each.")
+      .def("initial", &Executable::initial, nb::arg("index"),
+           "What an argument of the step starts from.")
       .def("profile", &Executable::profile,
            "Calls and time of each command since profiling was set.")
       .def("set_profiling", &Executable::setProfiling, nb::arg("on"))
       .def_prop_ro("manifest", &Executable::manifest)
+      .def_prop_ro("functions", &Executable::functions)
       .def_prop_ro("args", &Executable::args)
       .def_prop_ro("results", &Executable::outs)
       .def_prop_rw("threads", &Executable::threads, &Executable::setThreads);

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _compiler, _runtime
-from scalify.calibration import move_by_counts
 from scalify.portable import to_text
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
@@ -79,8 +78,9 @@ class Executable:
         args = self._runtime.args
         if not args or args[-1]["name"] != _CAST_SCALES:
             return None
-        exponents = [row["scale"] for row in self.report().casts()]
-        return np.array([1.0 if e is None else 2.0**e for e in exponents], np.float32)
+        if args[-1]["shape"] == (0,):
+            return np.zeros(0, np.float32)
+        return self._runtime.initial(len(args) - 1)
 
     @property
     def cast_scales(self) -> NDArray[Any] | None:
@@ -102,25 +102,26 @@ class Executable:
         self._cast_scales = given.copy()
 
     def rescale(self) -> int:
-        """Moves the scales of casts by what the last step counted; returns how many moved.
+        """Runs `@rescale`: moves scales of casts by what the last step counted.
 
-        Run it every k steps. A scale moves by powers of two, up where values saturated, down
-        where they became zero; where nothing clips nothing moves, and steps keep their bits.
+        Run it every k steps. A scale moves by 1, 2 or 4 binades: up where more than 2^-12, 1 % or
+        10 % of the values saturated, down where none did and more than 2 %, 10 % or 50 % became
+        zero. Where nothing clips nothing moves, and steps keep their bits.
+
+        Returns:
+            How many scales moved.
 
         Raises:
             ValueError: the scales are constants of the code: compile with adaptive scales.
         """
         if self._cast_scales is None:
             raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
-        counts = {row["cast"]: row for row in self.health()}
-        idle = {"elements": 0, "saturated": 0, "flushed": 0}
-        casts = self.report().casts()
-        # A scale that the step measures is not ours to move.
-        rows = [idle if row["scale"] is None else counts.get(row["cast"], idle) for row in casts]
-        moved = move_by_counts(self._cast_scales, rows)
-        count = int(np.count_nonzero(moved != self._cast_scales))
-        self._cast_scales = moved
-        return count
+        before = self._cast_scales
+        if len(before):
+            counters = self._runtime.counters()[: len(before)]
+            (moved,) = self._runtime.run((before, counters), "rescale")
+            self._cast_scales = np.asarray(moved).copy()
+        return int(np.count_nonzero(self._cast_scales != before))
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]

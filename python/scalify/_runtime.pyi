@@ -59,6 +59,16 @@ class Executable:
     def health(self) -> list[dict[str, Any]]:
         """Returns cast, op, loc, format, elements, saturated, flushed per cast, of the last run."""
 
+    def counters(self) -> NDArray[np.uint64]:
+        """Returns the same counts as a table [casts, 2]: saturated and flushed."""
+
+    def initial(self, index: int) -> NDArray[np.float32]:
+        """Returns what an argument of the step starts from.
+
+        Raises:
+            ValueError: it has no such value.
+        """
+
     def profile(self) -> list[dict[str, Any]]:
         """Returns function, op, name, loc, calls, nanoseconds, bytes, flops per command."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from scalify._dtypes import to_numpy
 from scalify.scales import Scales, ScalesLike
 
-__all__ = ["Calibration", "CastScale", "HealthPolicy", "move_by_counts", "scale_options"]
+__all__ = ["Calibration", "CastScale", "HealthPolicy", "scale_options"]
 
 # Columns of what scalify-collect-statistics measures, in units of the cast's data but for the
 # largest magnitude.
@@ -143,31 +143,6 @@ def _measured_exponent(element: str, figures: np.ndarray) -> int:
     if bound > 0 and math.isfinite(bound):
         exponent = max(exponent, math.ceil(math.log2(bound)))
     return max(-_LARGEST, min(_LARGEST, exponent))
-
-
-def move_by_counts(scales: np.ndarray, health: Iterable[Mapping[str, Any]]) -> np.ndarray:
-    """Returns the scales, moved by what the last step's casts counted.
-
-    Counts say that a scale is off and little of how far, so it moves in steps: up by 1, 2 or 4
-    binades where more than 2^-12, 1 % or 10 % of the values saturated; down by as much where
-    none did and more than 2 %, 10 % or 50 % became zero; and stays else.
-
-    Args:
-        scales: [N] F32 powers of two.
-        health: the N rows of `Executable.health`, in the order of the scales.
-    """
-    moved = scales.copy()
-    for i, row in enumerate(health):
-        count = max(1, int(row["elements"]))
-        up = _binades(row["saturated"] / count, (2.0**-12, 0.01, 0.1))
-        down = 0 if row["saturated"] else _binades(row["flushed"] / count, (0.02, 0.1, 0.5))
-        exponent = math.log2(float(scales[i])) + up - down
-        moved[i] = np.float32(2.0 ** max(-_LARGEST, min(_LARGEST, exponent)))
-    return moved
-
-
-def _binades(share: float, limits: tuple[float, float, float]) -> int:
-    return sum(step for limit, step in zip(limits, (1, 1, 2), strict=True) if share > limit)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@
 #include "loader/Manifest.h"
 #include "support/Error.h"
 
+#include <cmath>
 #include <new>
 
 using namespace scalify::rt;
@@ -87,6 +88,45 @@ void describe(const TensorType &type, scalify_rt_tensor &out) {
   out.rank = static_cast<int32_t>(type.shape.size());
   out.bytes = static_cast<uint64_t>(type.bytes);
 }
+
+void describeArg(const Interface &interface, int32_t index,
+                 scalify_rt_tensor &out) {
+  requireIndex(index, interface.args, "argument");
+  const Argument &arg = interface.args[index];
+  describe(arg.type, out);
+  out.name = arg.name.c_str();
+  out.role = arg.role.c_str();
+  out.alias = arg.aliasResult;
+}
+
+void describeResult(const Interface &interface, int32_t index,
+                    scalify_rt_tensor &out) {
+  requireIndex(index, interface.results, "result");
+  const Result &result = interface.results[index];
+  describe(result.type, out);
+  out.name = result.name.c_str();
+  out.role = "";
+  out.alias = result.aliasArg;
+}
+
+/// Null where there is no such function.
+const Interface *findInterface(const scalify_rt_executable *executable,
+                               const char *function) {
+  if (!executable || !function)
+    return nullptr;
+  const Program &program = executable->impl.program();
+  const Function *found = program.find(function);
+  return found ? &program.interfaceOf(*found) : nullptr;
+}
+
+const Interface &requireInterface(const scalify_rt_executable *executable,
+                                  const char *function) {
+  const Interface *found = findInterface(executable, function);
+  if (!found)
+    badArgument("the artefact has no function '" +
+                std::string(function ? function : "") + "'");
+  return *found;
+}
 } // namespace
 
 const char *scalify_rt_version(void) { return SCALIFY_RUNTIME_VERSION; }
@@ -133,13 +173,7 @@ scalify_rt_status scalify_rt_arg(const scalify_rt_executable *executable,
                                  int32_t index, scalify_rt_tensor *out) {
   return guarded([&] {
     requireHandle(executable);
-    const auto &args = executable->impl.program().args;
-    requireIndex(index, args, "argument");
-    const Argument &arg = args[index];
-    describe(arg.type, *out);
-    out->name = arg.name.c_str();
-    out->role = arg.role.c_str();
-    out->alias = arg.aliasResult;
+    describeArg(executable->impl.program(), index, *out);
   });
 }
 
@@ -147,13 +181,64 @@ scalify_rt_status scalify_rt_result(const scalify_rt_executable *executable,
                                     int32_t index, scalify_rt_tensor *out) {
   return guarded([&] {
     requireHandle(executable);
-    const auto &results = executable->impl.program().results;
-    requireIndex(index, results, "result");
-    const Result &result = results[index];
-    describe(result.type, *out);
-    out->name = result.name.c_str();
-    out->role = "";
-    out->alias = result.aliasArg;
+    describeResult(executable->impl.program(), index, *out);
+  });
+}
+
+int32_t scalify_rt_num_functions(const scalify_rt_executable *executable) {
+  return executable ? int32_t(executable->impl.program().functions.size()) : 0;
+}
+
+const char *scalify_rt_function_name(const scalify_rt_executable *executable,
+                                     int32_t index) {
+  if (index < 0 || index >= scalify_rt_num_functions(executable))
+    return nullptr;
+  return executable->impl.program().functions[size_t(index)].name.c_str();
+}
+
+int32_t scalify_rt_function_num_args(const scalify_rt_executable *executable,
+                                     const char *function) {
+  const Interface *found = findInterface(executable, function);
+  return found ? int32_t(found->args.size()) : -1;
+}
+
+int32_t scalify_rt_function_num_results(const scalify_rt_executable *executable,
+                                        const char *function) {
+  const Interface *found = findInterface(executable, function);
+  return found ? int32_t(found->results.size()) : -1;
+}
+
+scalify_rt_status
+scalify_rt_function_arg(const scalify_rt_executable *executable,
+                        const char *function, int32_t index,
+                        scalify_rt_tensor *out) {
+  return guarded([&] {
+    requireHandle(executable);
+    describeArg(requireInterface(executable, function), index, *out);
+  });
+}
+
+scalify_rt_status
+scalify_rt_function_result(const scalify_rt_executable *executable,
+                           const char *function, int32_t index,
+                           scalify_rt_tensor *out) {
+  return guarded([&] {
+    requireHandle(executable);
+    describeResult(requireInterface(executable, function), index, *out);
+  });
+}
+
+scalify_rt_status scalify_rt_initial(const scalify_rt_executable *executable,
+                                     int32_t index, void *data) {
+  return guarded([&] {
+    requireHandle(executable);
+    const auto &args = executable->impl.program().args;
+    requireIndex(index, args, "argument");
+    if (args[index].initialExponents.empty())
+      badArgument("argument '" + args[index].name + "' has no initial value");
+    float *out = static_cast<float *>(data);
+    for (int32_t exponent : args[index].initialExponents)
+      *out++ = std::ldexp(1.0f, exponent);
   });
 }
 
@@ -208,6 +293,10 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
             counter.format.c_str(), counter.elements,   words[2 * index],
             words[2 * index + 1]};
   });
+}
+
+const uint64_t *scalify_rt_counters(const scalify_rt_executable *executable) {
+  return executable ? executable->impl.health().data() : nullptr;
 }
 
 scalify_rt_status scalify_rt_set_profiling(scalify_rt_executable *executable,

@@ -37,34 +37,33 @@ int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
 }
 
 namespace {
-int32_t bufferIndex(const JsonNode &node, const Program &program) {
-  return node.index(program.buffers.size(), "buffers");
+int32_t bufferIndex(const JsonNode &node, const Interface &interface) {
+  return node.index(interface.buffers.size(), "buffers");
 }
 
 void requireWritable(const JsonNode &node, int32_t index,
-                     const Program &program) {
-  if (program.buffers[index].kind == Buffer::Kind::Const)
+                     const Interface &interface) {
+  if (interface.buffers[index].kind == Buffer::Kind::Const)
     node.fail("is written to, but buffer " + std::to_string(index) +
               " is a constant");
 }
 
-void readKernel(const JsonNode &node, const Program &program,
-                Command &command) {
+void readKernel(const JsonNode &node, const Interface &interface,
+                size_t numCounters, Command &command) {
   command.symbol = node["symbol"].text();
   JsonNode buffers = node["bufs"];
   for (size_t i = 0; i < buffers.size(); ++i)
-    command.buffers.push_back(bufferIndex(buffers.at(i), program));
+    command.buffers.push_back(bufferIndex(buffers.at(i), interface));
   command.rows = node["rows"].atLeast(0);
   command.grain = node["grain"].atLeast(1);
   command.bytes = std::max<int64_t>(node.integerOr("bytes", 0), 0);
   if (command.bytes == 0)
     for (int32_t buffer : command.buffers)
-      command.bytes += program.buffers[buffer].type.bytes;
+      command.bytes += interface.buffers[buffer].type.bytes;
   if (node.has("counters")) {
     JsonNode counters = node["counters"];
     for (size_t i = 0; i < counters.size(); ++i)
-      command.counters.push_back(
-          counters.at(i).index(program.counters.size(), "counters"));
+      command.counters.push_back(counters.at(i).index(numCounters, "counters"));
   }
   command.rowsPerTask =
       chooseRowsPerTask(command.rows, command.grain, command.bytes);
@@ -77,11 +76,11 @@ Strides readStrides(const JsonNode &node) {
 }
 
 /// The largest element of each operand must lie in its buffer.
-void checkGemmExtents(const JsonNode &node, const Program &program,
+void checkGemmExtents(const JsonNode &node, const Interface &interface,
                       const Command &command) {
   const char *names[] = {"a", "b", "c"};
   for (int operand = 0; operand < 3; ++operand) {
-    const Buffer &buffer = program.buffers[command.buffers[operand]];
+    const Buffer &buffer = interface.buffers[command.buffers[operand]];
     if (buffer.type.dtype != DType::F32)
       unsupported("gemm '" + command.name + "' has operand " + names[operand] +
                   " of type " + toString(buffer.type) +
@@ -96,7 +95,8 @@ void checkGemmExtents(const JsonNode &node, const Program &program,
   }
 }
 
-void readGemm(const JsonNode &node, const Program &program, Command &command) {
+void readGemm(const JsonNode &node, const Interface &interface,
+              Command &command) {
   std::string dtype = node.textOr("dtype", "f32");
   if (dtype != "f32")
     unsupported("gemm '" + command.name + "' has dtype '" + dtype +
@@ -121,55 +121,57 @@ void readGemm(const JsonNode &node, const Program &program, Command &command) {
   const char *names[] = {"a", "b", "c"};
   const char *offsets[] = {"a_off", "b_off", "c_off"};
   for (int i = 0; i < 3; ++i) {
-    command.buffers.push_back(bufferIndex(node[names[i]], program));
+    command.buffers.push_back(bufferIndex(node[names[i]], interface));
     if (node.has(offsets[i]))
       command.gemmOffsets[i] = node[offsets[i]].atLeast(0);
   }
-  requireWritable(node["c"], command.buffers[2], program);
-  checkGemmExtents(node, program, command);
+  requireWritable(node["c"], command.buffers[2], interface);
+  checkGemmExtents(node, interface, command);
   std::string reason = planGemm(gemm, command.gemmPlan);
   if (!reason.empty())
     unsupported("gemm '" + command.name + "': " + reason);
   for (int32_t buffer : command.buffers)
-    command.bytes += program.buffers[buffer].type.bytes;
+    command.bytes += interface.buffers[buffer].type.bytes;
 }
 
-void checkLength(const JsonNode &node, const Program &program,
+void checkLength(const JsonNode &node, const Interface &interface,
                  const Command &command) {
   for (int32_t index : command.buffers)
-    if (command.bytes > program.buffers[index].type.bytes)
+    if (command.bytes > interface.buffers[index].type.bytes)
       node["bytes"].fail("is " + std::to_string(command.bytes) +
                          ", more than the " +
-                         std::to_string(program.buffers[index].type.bytes) +
+                         std::to_string(interface.buffers[index].type.bytes) +
                          " of buffer " + std::to_string(index));
 }
 } // namespace
 
-Command scalify::rt::readCommand(const JsonNode &node, const Program &program) {
+Command scalify::rt::readCommand(const JsonNode &node,
+                                 const Interface &interface,
+                                 size_t numCounters) {
   Command command;
   std::string op = node["op"].text();
   command.name = node.textOr("name", op.c_str());
   command.loc = node.textOr("loc", "");
   if (op == "kernel") {
     command.op = Command::Op::Kernel;
-    readKernel(node, program, command);
+    readKernel(node, interface, numCounters, command);
   } else if (op == "gemm") {
     command.op = Command::Op::Gemm;
-    readGemm(node, program, command);
+    readGemm(node, interface, command);
   } else if (op == "copy") {
     command.op = Command::Op::Copy;
-    command.buffers = {bufferIndex(node["src"], program),
-                       bufferIndex(node["dst"], program)};
+    command.buffers = {bufferIndex(node["src"], interface),
+                       bufferIndex(node["dst"], interface)};
     command.bytes = node["bytes"].atLeast(0);
-    requireWritable(node["dst"], command.buffers[1], program);
-    checkLength(node, program, command);
+    requireWritable(node["dst"], command.buffers[1], interface);
+    checkLength(node, interface, command);
   } else if (op == "fill") {
     command.op = Command::Op::Fill;
-    command.buffers = {bufferIndex(node["dst"], program)};
+    command.buffers = {bufferIndex(node["dst"], interface)};
     command.bytes = node["bytes"].atLeast(0);
     command.fillByte = static_cast<uint8_t>(node["byte"].index(256, "bytes"));
-    requireWritable(node["dst"], command.buffers[0], program);
-    checkLength(node, program, command);
+    requireWritable(node["dst"], command.buffers[0], interface);
+    checkLength(node, interface, command);
   } else {
     unsupported("command '" + op +
                 "' is not one this runtime runs (kernel, "

@@ -7,8 +7,9 @@
 
 namespace scalify::rt {
 
-/// `program` already holds buffers, constants and counters.
-Command readCommand(const JsonNode &node, const Program &program);
+/// `interface` already holds its buffers. `numCounters` are the program's.
+Command readCommand(const JsonNode &node, const Interface &interface,
+                    size_t numCounters);
 
 } // namespace scalify::rt
 

@@ -19,6 +19,14 @@ bool overlap(const void *a, int64_t aSize, const void *b, int64_t bSize) {
 }
 } // namespace
 
+/// Functions run one after another and leave nothing in the arena.
+static int64_t mostArenaBytes(const Program &plan) {
+  int64_t bytes = plan.arenaBytes;
+  for (const Function &function : plan.functions)
+    bytes = std::max(bytes, plan.interfaceOf(function).arenaBytes);
+  return bytes;
+}
+
 PageMemory::PageMemory(int64_t size) : length(static_cast<size_t>(size)) {
   if (length == 0)
     return;
@@ -41,12 +49,13 @@ PageMemory::~PageMemory() {
 Executable::Executable(Image file, std::unique_ptr<Device> device)
     : image(std::move(file)),
       plan(parseManifest(image.manifest(), int64_t(image.size()))),
-      dev(std::move(device)), arena(plan.arenaBytes) {
+      dev(std::move(device)), arena(mostArenaBytes(plan)) {
   if (dev->needsKernels())
     loadKernels();
-  size_t mostBuffers = 0, mostCounters = 0;
+  size_t mostBuffers = 0, mostCounters = 0, mostBound = 0;
   for (const Function &function : plan.functions) {
     firstRow.push_back(rows.size());
+    mostBound = std::max(mostBound, plan.interfaceOf(function).buffers.size());
     for (const Command &command : function.commands) {
       dev->prepare(command);
       mostBuffers = std::max(mostBuffers, command.buffers.size());
@@ -57,15 +66,7 @@ Executable::Executable(Image file, std::unique_ptr<Device> device)
   kernelArgs.resize(mostBuffers);
   kernelCounts.resize(2 * mostCounters);
   counterWords.resize(2 * plan.counters.size());
-  bound.resize(plan.buffers.size());
-  for (size_t i = 0; i < bound.size(); ++i) {
-    const Buffer &buffer = plan.buffers[i];
-    if (buffer.kind == Buffer::Kind::Temp)
-      bound[i] = arena.data() + buffer.offset;
-    else if (buffer.kind == Buffer::Kind::Const)
-      bound[i] = const_cast<uint8_t *>(image.data()) + plan.constants.offset +
-                 buffer.offset;
-  }
+  bound.resize(mostBound);
 }
 
 void Executable::loadKernels() {
@@ -84,16 +85,17 @@ void Executable::loadKernels() {
         command.kernel = kernels.kernel(command.symbol);
 }
 
-void Executable::bind(void *const *args, int32_t numArgs, void *const *results,
+void Executable::bind(const Interface &interface, void *const *args,
+                      int32_t numArgs, void *const *results,
                       int32_t numResults) {
-  if (numArgs != int64_t(plan.args.size()) ||
-      numResults != int64_t(plan.results.size()))
-    badArgument("the function takes " + std::to_string(plan.args.size()) +
-                " arguments and gives " + std::to_string(plan.results.size()) +
-                " results; got " + std::to_string(numArgs) + " and " +
-                std::to_string(numResults));
+  if (numArgs != int64_t(interface.args.size()) ||
+      numResults != int64_t(interface.results.size()))
+    badArgument("the function takes " + std::to_string(interface.args.size()) +
+                " arguments and gives " +
+                std::to_string(interface.results.size()) + " results; got " +
+                std::to_string(numArgs) + " and " + std::to_string(numResults));
   for (int32_t i = 0; i < numArgs; ++i) {
-    const Argument &arg = plan.args[i];
+    const Argument &arg = interface.args[i];
     if (!args[i] && arg.type.bytes)
       badArgument("argument '" + arg.name + "' is null");
     if (reinterpret_cast<uintptr_t>(args[i]) % byteWidth(arg.type.dtype))
@@ -101,13 +103,13 @@ void Executable::bind(void *const *args, int32_t numArgs, void *const *results,
                   name(arg.type.dtype) + " elements");
     // A donated argument is written to while the others are still read.
     for (int32_t j = 0; arg.aliasResult >= 0 && j < numArgs; ++j)
-      if (j != i &&
-          overlap(args[i], arg.type.bytes, args[j], plan.args[j].type.bytes))
+      if (j != i && overlap(args[i], arg.type.bytes, args[j],
+                            interface.args[j].type.bytes))
         badArgument("donated argument '" + arg.name + "' overlaps argument '" +
-                    plan.args[j].name + "'");
+                    interface.args[j].name + "'");
   }
   for (int32_t i = 0; i < numResults; ++i) {
-    const Result &result = plan.results[i];
+    const Result &result = interface.results[i];
     if (result.aliasArg >= 0) {
       if (results[i] && results[i] != args[result.aliasArg])
         badArgument("result '" + result.name +
@@ -121,17 +123,25 @@ void Executable::bind(void *const *args, int32_t numArgs, void *const *results,
                   name(result.type.dtype) + " elements");
     }
   }
-  for (size_t i = 0; i < bound.size(); ++i) {
-    const Buffer &buffer = plan.buffers[i];
+  for (size_t i = 0; i < interface.buffers.size(); ++i) {
+    const Buffer &buffer = interface.buffers[i];
     void *base = nullptr;
-    if (buffer.kind == Buffer::Kind::Arg)
+    switch (buffer.kind) {
+    case Buffer::Kind::Arg:
       base = args[buffer.index];
-    else if (buffer.kind == Buffer::Kind::Result)
-      base = plan.results[buffer.index].aliasArg >= 0
-                 ? args[plan.results[buffer.index].aliasArg]
+      break;
+    case Buffer::Kind::Result:
+      base = interface.results[buffer.index].aliasArg >= 0
+                 ? args[interface.results[buffer.index].aliasArg]
                  : results[buffer.index];
-    else
-      continue;
+      break;
+    case Buffer::Kind::Temp:
+      base = arena.data();
+      break;
+    case Buffer::Kind::Const:
+      base = const_cast<uint8_t *>(image.data()) + plan.constants.offset;
+      break;
+    }
     bound[i] = static_cast<uint8_t *>(base) + buffer.offset;
   }
 }
@@ -176,8 +186,10 @@ void Executable::run(const std::string &functionName, void *const *args,
   const Function *function = plan.find(functionName);
   if (!function)
     badArgument("the artefact has no function '" + functionName + "'");
-  bind(args, numArgs, results, numResults);
-  std::fill(counterWords.begin(), counterWords.end(), 0);
+  bind(plan.interfaceOf(*function), args, numArgs, results, numResults);
+  // @rescale reads what the step has counted.
+  if (function->counts())
+    std::fill(counterWords.begin(), counterWords.end(), 0);
   ProfileRow *row =
       rows.data() + firstRow[size_t(function - plan.functions.data())];
   const bool timed = profiling || poll;

@@ -60,8 +60,8 @@ private:
   using Clock = std::chrono::steady_clock;
 
   void loadKernels();
-  void bind(void *const *args, int32_t numArgs, void *const *results,
-            int32_t numResults);
+  void bind(const Interface &interface, void *const *args, int32_t numArgs,
+            void *const *results, int32_t numResults);
   void execute(const Command &command);
   void pollIfDue(Clock::time_point now);
   std::unique_lock<std::mutex> lockForUse();

@@ -13,6 +13,12 @@ const Function *Program::find(const std::string &name) const {
   return nullptr;
 }
 
+bool Function::counts() const {
+  return std::any_of(
+      commands.begin(), commands.end(),
+      [](const Command &command) { return !command.counters.empty(); });
+}
+
 namespace {
 constexpr int64_t pageSize = 4096;
 constexpr int64_t bufferAlignment = 64;
@@ -30,7 +36,22 @@ Section readSection(const JsonNode &node, int64_t fileSize) {
   return section;
 }
 
-void readArgs(const JsonNode &list, Program &program) {
+void readInitial(const JsonNode &node, Argument &arg) {
+  if (!node.has("initial_exp"))
+    return;
+  JsonNode list = node["initial_exp"];
+  if (arg.type.dtype != DType::F32 ||
+      static_cast<int64_t>(list.size()) != arg.type.elements)
+    list.fail("must have one exponent for each element of f32");
+  for (size_t i = 0; i < list.size(); ++i) {
+    int64_t exponent = list.at(i).atLeast(-126);
+    if (exponent > 127)
+      list.at(i).fail("must be at most 127");
+    arg.initialExponents.push_back(static_cast<int32_t>(exponent));
+  }
+}
+
+void readArgs(const JsonNode &list, Interface &interface) {
   for (size_t i = 0; i < list.size(); ++i) {
     JsonNode node = list.at(i);
     Argument arg;
@@ -41,11 +62,12 @@ void readArgs(const JsonNode &list, Program &program) {
     arg.type = node.tensor();
     arg.aliasResult = static_cast<int32_t>(
         std::clamp<int64_t>(node.integerOr("alias_result", -1), -1, INT32_MAX));
-    program.args.push_back(std::move(arg));
+    readInitial(node, arg);
+    interface.args.push_back(std::move(arg));
   }
 }
 
-void readResults(const JsonNode &list, Program &program) {
+void readResults(const JsonNode &list, Interface &interface) {
   for (size_t i = 0; i < list.size(); ++i) {
     JsonNode node = list.at(i);
     Result result;
@@ -54,8 +76,8 @@ void readResults(const JsonNode &list, Program &program) {
       result.name = "result" + std::to_string(i);
     result.type = node.tensor();
     if (node.has("alias_arg")) {
-      result.aliasArg = node["alias_arg"].index(program.args.size(), "args");
-      const Argument &arg = program.args[result.aliasArg];
+      result.aliasArg = node["alias_arg"].index(interface.args.size(), "args");
+      const Argument &arg = interface.args[result.aliasArg];
       if (!(arg.type == result.type))
         node.fail("has type " + toString(result.type) +
                   " but shares memory with an argument of type " +
@@ -64,12 +86,12 @@ void readResults(const JsonNode &list, Program &program) {
         node.fail("claims argument " + std::to_string(result.aliasArg) +
                   ", whose alias_result is " + std::to_string(arg.aliasResult));
     }
-    program.results.push_back(std::move(result));
+    interface.results.push_back(std::move(result));
   }
-  for (size_t i = 0; i < program.args.size(); ++i) {
-    int32_t alias = program.args[i].aliasResult;
-    if (alias >= 0 && (static_cast<size_t>(alias) >= program.results.size() ||
-                       program.results[alias].aliasArg != int64_t(i)))
+  for (size_t i = 0; i < interface.args.size(); ++i) {
+    int32_t alias = interface.args[i].aliasResult;
+    if (alias >= 0 && (static_cast<size_t>(alias) >= interface.results.size() ||
+                       interface.results[alias].aliasArg != int64_t(i)))
       badArtefact("bad manifest: args[" + std::to_string(i) +
                   "].alias_result is " + std::to_string(alias) +
                   ", and that result does not name the argument back");
@@ -77,29 +99,31 @@ void readResults(const JsonNode &list, Program &program) {
 }
 
 /// The bytes of memory that a buffer's kind and index give it.
-int64_t extentOf(const Buffer &buffer, const Program &program) {
+int64_t extentOf(const Buffer &buffer, const Interface &interface,
+                 const Program &program) {
   switch (buffer.kind) {
   case Buffer::Kind::Arg:
-    return program.args[buffer.index].type.bytes;
+    return interface.args[buffer.index].type.bytes;
   case Buffer::Kind::Result:
-    return program.results[buffer.index].type.bytes;
+    return interface.results[buffer.index].type.bytes;
   case Buffer::Kind::Temp:
-    return program.arenaBytes;
+    return interface.arenaBytes;
   case Buffer::Kind::Const:
     return program.constants.size;
   }
   return 0;
 }
 
-Buffer readBuffer(const JsonNode &node, const Program &program) {
+Buffer readBuffer(const JsonNode &node, const Interface &interface,
+                  const Program &program) {
   Buffer buffer;
   std::string kind = node["kind"].text();
   if (kind == "arg") {
     buffer.kind = Buffer::Kind::Arg;
-    buffer.index = node["index"].index(program.args.size(), "args");
+    buffer.index = node["index"].index(interface.args.size(), "args");
   } else if (kind == "result") {
     buffer.kind = Buffer::Kind::Result;
-    buffer.index = node["index"].index(program.results.size(), "results");
+    buffer.index = node["index"].index(interface.results.size(), "results");
   } else if (kind == "temp" || kind == "const") {
     buffer.kind = kind == "temp" ? Buffer::Kind::Temp : Buffer::Kind::Const;
     if (node["offset"].integer() % bufferAlignment)
@@ -110,12 +134,23 @@ Buffer readBuffer(const JsonNode &node, const Program &program) {
   if (node.has("offset"))
     buffer.offset = node["offset"].atLeast(0);
   buffer.type = node.tensor();
-  int64_t extent = extentOf(buffer, program);
+  int64_t extent = extentOf(buffer, interface, program);
   if (buffer.offset > extent || buffer.type.bytes > extent - buffer.offset)
     node.fail("takes " + std::to_string(buffer.type.bytes) + " bytes at " +
               std::to_string(buffer.offset) + ", past the end of its " +
               std::to_string(extent) + " bytes of " + kind + " memory");
   return buffer;
+}
+
+/// The parts that the root and a function of its own have alike.
+void readInterface(const JsonNode &node, const Program &program,
+                   Interface &interface) {
+  interface.arenaBytes = node["arena_bytes"].atLeast(0);
+  readArgs(node["args"], interface);
+  readResults(node["results"], interface);
+  JsonNode buffers = node["buffers"];
+  for (size_t i = 0; i < buffers.size(); ++i)
+    interface.buffers.push_back(readBuffer(buffers.at(i), interface, program));
 }
 
 void readCounters(const JsonNode &list, Program &program) {
@@ -135,11 +170,16 @@ void readFunctions(const JsonNode &table, Program &program) {
   if (!table.json().is_object())
     table.fail("must be an object");
   for (const auto &[name, value] : table.json().items()) {
-    JsonNode list = table[name.c_str()];
+    JsonNode node = table[name.c_str()];
     Function function;
     function.name = name;
+    bool isOwn = value.is_object();
+    if (isOwn)
+      readInterface(node, program, function.own.emplace());
+    JsonNode list = isOwn ? node["commands"] : node;
     for (size_t i = 0; i < list.size(); ++i)
-      function.commands.push_back(readCommand(list.at(i), program));
+      function.commands.push_back(readCommand(
+          list.at(i), program.interfaceOf(function), program.counters.size()));
     program.functions.push_back(std::move(function));
   }
 }
@@ -169,14 +209,9 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
   program.mcpu = root.textOr("mcpu", "x86-64");
   program.recipe = root.textOr("recipe", "none");
   program.hash = root.textOr("hash", "");
-  program.arenaBytes = root["arena_bytes"].atLeast(0);
   program.kernels = readSection(root["sections"]["kernels"], fileSize);
   program.constants = readSection(root["sections"]["constants"], fileSize);
-  readArgs(root["args"], program);
-  readResults(root["results"], program);
-  JsonNode buffers = root["buffers"];
-  for (size_t i = 0; i < buffers.size(); ++i)
-    program.buffers.push_back(readBuffer(buffers.at(i), program));
+  readInterface(root, program, program);
   readCounters(root["counters"], program);
   readFunctions(root["functions"], program);
   return program;

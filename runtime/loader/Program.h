@@ -8,6 +8,7 @@
 #include "support/Types.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct Argument {
   std::string role;
   TensorType type;
   int32_t aliasResult = -1;
+  /// log2 of the F32 elements that it starts from, or empty.
+  std::vector<int32_t> initialExponents;
 };
 
 struct Result {
@@ -71,9 +74,21 @@ struct Command {
   int64_t tasks() const { return rows == 0 ? 0 : (rows - 1) / rowsPerTask + 1; }
 };
 
+/// What a function takes and gives, and the memory that its commands name.
+struct Interface {
+  int64_t arenaBytes = 0;
+  std::vector<Buffer> buffers;
+  std::vector<Argument> args;
+  std::vector<Result> results;
+};
+
 struct Function {
   std::string name;
   std::vector<Command> commands;
+  /// Of its own; else it is the program's.
+  std::optional<Interface> own;
+
+  bool counts() const;
 };
 
 struct Section {
@@ -81,17 +96,17 @@ struct Section {
   int64_t size = 0;
 };
 
-struct Program {
+/// The program's interface is that of the step.
+struct Program : Interface {
   std::string target, mcpu, recipe, hash;
-  int64_t arenaBytes = 0;
   Section kernels, constants;
-  std::vector<Buffer> buffers;
-  std::vector<Argument> args;
-  std::vector<Result> results;
   std::vector<Counter> counters;
   std::vector<Function> functions;
 
   const Function *find(const std::string &name) const;
+  const Interface &interfaceOf(const Function &function) const {
+    return function.own ? *function.own : *this;
+  }
 };
 
 const char *name(Command::Op op);

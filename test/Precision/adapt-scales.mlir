@@ -4,7 +4,7 @@
 // behind it, also through moves. A measured scale stays, and so does that of
 // what main returns, which the next step reads.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %[[S:[^:]*]]: tensor<4xf32> {scalify.name = "scalify.scales", scalify.role = "input"}
+// CHECK-SAME: %[[S:[^:]*]]: tensor<4xf32> {scalify.casts = ["c0: x", "c1: w", "c2: w", "c3: w"], scalify.initial = array<i32: -1, 0, -1, -1>, scalify.name = "scalify.scales", scalify.role = "input"}
 // CHECK-DAG: %[[E0:.*]] = stablehlo.slice %[[S]] [0:1]
 // CHECK-DAG: %[[R0:.*]] = stablehlo.reshape %[[E0]] : (tensor<1xf32>) -> tensor<f32>
 // CHECK-DAG: %[[E2:.*]] = stablehlo.slice %[[S]] [2:3]
@@ -17,6 +17,15 @@
 // CHECK: %[[Q2:.*]] = scalify.quantize %arg1, %[[R2]]
 // CHECK: scalify.dequantize %[[Q2]], %[[R2]]
 // CHECK: scalify.quantize %arg1, %cst
+
+// Scales and counters in, scales out. Of 32 values 2^-12 are none; what does
+// not read its entry can never move.
+// CHECK-LABEL: func.func @rescale
+// CHECK-SAME: (%[[IN:[^:]*]]: tensor<4xf32> {{.*}}tf.aliasing_output = 0 : i32}, %[[N:[^:]*]]: tensor<4x2xui64>
+// CHECK-SAME: -> (tensor<4xf32>
+// CHECK: stablehlo.convert %[[N]]
+// CHECK: stablehlo.constant dense<[7.812500e-03, 0x7F800000, 7.812500e-03, 0x7F800000]>
+// CHECK: stablehlo.clamp
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32>, %m: tensor<f32>)
     -> (tensor<4x8xf32>, tensor<8x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf16>) {
   %s = stablehlo.constant dense<0.5> : tensor<f32>

@@ -16,6 +16,7 @@ import pytest
 from programs import LLAMA, llama
 
 import scalify
+from scalify._executable import compile_text
 
 CFG = dataclasses.replace(LLAMA, layers=3, dim=64, heads=4, kv_heads=4, ffn=176, seq=64)
 
@@ -157,6 +158,53 @@ def test_rescale_moves_scales_until_nothing_clips_without_a_new_compilation() ->
     assert np.array_equal(np.frexp([up, down])[0], [0.5, 0.5])
     # The step now is within the error of E4M3's three bits.
     assert np.linalg.norm(got - want) < 0.05 * np.linalg.norm(want)
+
+
+def moved_by_counts(scale: float, elements: int, saturated: int, flushed: int) -> float:
+    """Returns the scale that @rescale must give, in Python's own arithmetic."""
+
+    def binades(share: float, limits: tuple[float, float, float]) -> int:
+        return sum(step for limit, step in zip(limits, (1, 1, 2), strict=True) if share > limit)
+
+    up = binades(saturated / elements, (2.0**-12, 0.01, 0.1))
+    down = 0 if saturated else binades(flushed / elements, (0.02, 0.1, 0.5))
+    return min(max(scale * 2.0 ** (up - down), 2.0**-100), 2.0**100)
+
+
+def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
+    """@rescale alone, on counters of our own, for each threshold from both sides."""
+    program = """
+    func.func @main(%x: tensor<100x1000xf32>, %m: tensor<f32>) -> (tensor<100x1000xf32>,
+        tensor<100x1000xf32>) {
+      %s = stablehlo.constant dense<0.5> : tensor<f32>
+      %q = scalify.quantize %x, %s {cast = "c0: x"}
+          : tensor<100x1000xf32> -> tensor<100x1000xf8E4M3FN>
+      %a = scalify.dequantize %q, %s : tensor<100x1000xf8E4M3FN> -> tensor<100x1000xf32>
+      %p = scalify.quantize %x, %m {cast = "c1: x"}
+          : tensor<100x1000xf32> -> tensor<100x1000xf8E5M2>
+      %b = scalify.dequantize %p, %m : tensor<100x1000xf8E5M2> -> tensor<100x1000xf32>
+      return %a, %b : tensor<100x1000xf32>, tensor<100x1000xf32>
+    }"""
+    text = scalify.opt(program, "scalify-adapt-scales")
+    artefact = compile_text(text, {"compileFrom": "precision"})
+    assert set(artefact.manifest["functions"]) == {"step", "rescale"}
+    executable = artefact._runtime
+    assert np.array_equal(artefact.cast_scales, [0.5, 1.0])
+    for saturated in (0, 1, 24, 25, 1000, 1001, 10000, 10001, 100000):
+        for flushed in (0, 2000, 2001, 10000, 10001, 50000, 50001):
+            for scale in (2.0**-100, 0.25, 2.0**99):
+                counters = np.array([[saturated, flushed]] * 2, np.uint64)
+                scales = np.array([scale, scale], np.float32)
+                (got,) = executable.run((scales, counters), "rescale")
+                want = moved_by_counts(scale, 100_000, saturated, flushed)
+                # The second cast measures its scale in the step: it is not ours to move.
+                assert np.array_equal(np.asarray(got), [want, scale]), (saturated, flushed, scale)
+    x = np.full((100, 1000), 3000, np.float32)
+    artefact(x, np.float32(2.0**10))
+    assert executable.counters().tolist() == [[100_000, 0], [0, 0]]
+    assert artefact.rescale() == 1 and np.array_equal(artefact.cast_scales, [8.0, 1.0])
+    # The counters are the step's, and running the other function leaves them.
+    assert executable.counters().tolist() == [[100_000, 0], [0, 0]]
 
 
 def test_scales_of_casts_are_state_that_can_be_kept() -> None:

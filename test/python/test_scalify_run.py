@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from hand_artefact import KERNELS, build_kernels, pack, train_step
 
+import scalify
+
 N = 64
 BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD") or pathlib.Path(__file__).parents[2] / "build")
 TOOL = BUILD / "bin" / "scalify-run"
@@ -196,3 +198,42 @@ def test_help_and_no_arguments() -> None:
     assert "--profile" in done.stdout
     done = subprocess.run([str(TOOL)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "no artefact given" in done.stderr
+
+
+def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
+    tmp_path: pathlib.Path,
+) -> None:
+    def matmul(x: Any, w: Any) -> Any:
+        return x @ w
+
+    x = np.full((32, 32), 2.0**15, np.float32)
+    w = np.ones((32, 32), np.float32)
+    recipe = '#scalify.recipe<"fp8", head = true>'
+    fn = scalify.jit(matmul, recipe=recipe, scales=[0, 0], adaptive_scales=True)
+    fn.executable(x, w).save(tmp_path / "step.scalify")
+    save(tmp_path / "state.safetensors", {"x": x, "w": w})
+
+    def run(state: str, out: str, *more: str) -> str:
+        files = [str(tmp_path / name) for name in ("step.scalify", state, out)]
+        command = [str(TOOL), files[0], "--in", files[1], "--out", files[2], *more]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    once = run("state.safetensors", "once.safetensors")
+    out = read(tmp_path / "once.safetensors")
+    # Untouched, the scales are the constants that the code was made with.
+    assert "rescale" not in once and out["scalify.scales"].tolist() == [1.0, 1.0]
+    assert out["result"][0, 0] == 32 * 448
+    text = run("state.safetensors", "out.safetensors", "--steps=6", "--rescale-every=2")
+    assert text.count("rescale: 1 scales moved") == 2
+    out = read(tmp_path / "out.safetensors")
+    # w is cast first. x needs 2^15 / 448, and gets it in moves of four binades.
+    assert out["scalify.scales"].tolist() == [1.0, 2.0**8]
+    assert out["result"][0, 0] == 32 * 2.0**15
+    # The output is the next run's input.
+    save(tmp_path / "next.safetensors", {"x": x, "w": w, "scalify.scales": out["scalify.scales"]})
+    run("next.safetensors", "last.safetensors")
+    assert np.array_equal(read(tmp_path / "last.safetensors")["result"], out["result"])
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        scalify.jit(matmul, scales=[0, 0]).executable(x, w).save(tmp_path / "step.scalify")
+        run("state.safetensors", "out.safetensors", "--rescale-every=1")
+    assert "scales are constants" in error.value.stderr

@@ -93,6 +93,16 @@ static cl::opt<bool>
                       cl::desc("with --target=stablehlo: main also returns "
                                "the statistics of every cast"),
                       cl::cat(category));
+static cl::list<std::string>
+    rescaleAt("rescale",
+              cl::desc("where the step measures scales: residual_grad, "
+                       "residual, or a regular expression for JAX's names"),
+              cl::value_desc("place"), cl::cat(category));
+static cl::opt<bool>
+    adaptScales("adapt-scales",
+                cl::desc("make the scales of casts an argument, which the "
+                         "artefact's function 'rescale' moves"),
+                cl::cat(category));
 static cl::opt<bool> remarks("remarks", cl::desc("print remarks in full"),
                              cl::cat(category));
 
@@ -152,6 +162,8 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.strict = strict;
   options.snapshots = snapshots;
   options.collectStatistics = collectStatistics;
+  options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
+  options.adaptScales = adaptScales;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();

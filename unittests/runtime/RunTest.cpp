@@ -181,6 +181,67 @@ TEST(Run, CopyFillAndConstants) {
   EXPECT_EQ(step.loss, step.batch[0]);
 }
 
+TEST(Run, FunctionWithAnInterfaceOfItsOwn) {
+  Json m = tinyManifest(64);
+  Json step = m["functions"]["step"];
+  Json copy = {{"op", "copy"}, {"src", 0}, {"dst", 1}, {"bytes", 32}};
+  Json scales = {{"name", "scales"}, {"shape", {8}}, {"dtype", "f32"}};
+  m["args"][1]["initial_exp"] = std::vector<int>(64, -3);
+  m["functions"]["move"] = {
+      {"arena_bytes", 1 << 20},
+      {"buffers", {buffer("arg", 0, {8}), buffer("result", 0, {8})}},
+      {"args", {scales}},
+      {"results", {scales}},
+      {"commands", {copy}}};
+  Handle exe = load(pack(m, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  ASSERT_EQ(scalify_rt_num_functions(exe.get()), 2);
+  EXPECT_STREQ(scalify_rt_function_name(exe.get(), 0), "move");
+  EXPECT_STREQ(scalify_rt_function_name(exe.get(), 1), "step");
+  EXPECT_EQ(scalify_rt_function_name(exe.get(), 2), nullptr);
+  EXPECT_EQ(scalify_rt_function_num_args(exe.get(), "step"), 2);
+  EXPECT_EQ(scalify_rt_function_num_args(exe.get(), "move"), 1);
+  EXPECT_EQ(scalify_rt_function_num_results(exe.get(), "move"), 1);
+  EXPECT_EQ(scalify_rt_function_num_results(exe.get(), "moves"), -1);
+  scalify_rt_tensor tensor;
+  ASSERT_EQ(scalify_rt_function_result(exe.get(), "move", 0, &tensor),
+            SCALIFY_RT_OK);
+  EXPECT_EQ(tensor.bytes, 32u);
+  EXPECT_EQ(scalify_rt_function_arg(exe.get(), "moves", 0, &tensor),
+            SCALIFY_RT_BAD_ARGUMENT);
+
+  Step run(64);
+  for (float &x : run.batch)
+    x = 1000;
+  ASSERT_EQ(run.run(exe), SCALIFY_RT_OK) << scalify_rt_last_error();
+  const uint64_t *counters = scalify_rt_counters(exe.get());
+  uint64_t saturated = counters[0];
+  EXPECT_GT(saturated, 0u);
+  std::vector<float> from(8, 2.0f), to(8, 0.0f);
+  void *in[] = {from.data()}, *out[] = {to.data()};
+  ASSERT_EQ(scalify_rt_run(exe.get(), "move", in, 1, out, 1), SCALIFY_RT_OK)
+      << scalify_rt_last_error();
+  EXPECT_EQ(to, from);
+  // A function that casts nothing leaves the counts of the step.
+  EXPECT_EQ(counters[0], saturated);
+
+  std::vector<float> initial(64);
+  EXPECT_EQ(scalify_rt_initial(exe.get(), 0, initial.data()),
+            SCALIFY_RT_BAD_ARGUMENT);
+  ASSERT_EQ(scalify_rt_initial(exe.get(), 1, initial.data()), SCALIFY_RT_OK);
+  EXPECT_EQ(initial, std::vector<float>(64, 0.125f));
+
+  Json bad = m;
+  bad["functions"]["move"]["buffers"][0]["index"] = 1;
+  EXPECT_FALSE(load(pack(bad, kernels(), "")));
+  bad = m;
+  bad["functions"]["move"].erase("args");
+  EXPECT_FALSE(load(pack(bad, kernels(), "")));
+  bad = m;
+  bad["args"][1]["initial_exp"] = {1, 2};
+  EXPECT_FALSE(load(pack(bad, kernels(), "")));
+}
+
 TEST(Run, PollInterrupts) {
   Json m = tinyManifest(64);
   Json slow = m["functions"]["step"][0];

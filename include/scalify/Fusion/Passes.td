@@ -50,6 +50,7 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
   let description = [{
     Before: `@main` of StableHLO ops and `plan.matmul`. After: a `plan.program
     @step` whose kernels, GEMMs, copies and fills do the same in program order.
+    Another function, `@rescale`, becomes a program of its own name.
     A kernel holds ops over one space of rows and columns: elementwise ops,
     sums of rows and what is computed from them. Cheap ops are computed again
     in each kernel that uses them rather than stored; a result that takes its

@@ -30,6 +30,13 @@ bool isCalibrated(QuantizeOp cast);
 
 /// The argument of main that `scalify-adapt-scales` appends.
 inline constexpr llvm::StringLiteral kCastScalesName = "scalify.scales";
+/// On that argument, log2 of the scales that the code was made with: a dense
+/// array of i32.
+inline constexpr llvm::StringLiteral kInitialAttr = "scalify.initial";
+/// On that argument, the names of the casts in the order of the entries.
+inline constexpr llvm::StringLiteral kCastsAttr = "scalify.casts";
+/// The function that moves them between two steps.
+inline constexpr llvm::StringLiteral kRescaleFunction = "rescale";
 
 } // namespace scalify
 

@@ -84,9 +84,9 @@ static std::string assemble(PlanText &text, StringRef kernels,
 FailureOr<std::string>
 scalify::emitCPUArtefactFromPlan(ModuleOp module,
                                  const CPUTargetOptions &options) {
-  auto programs = module.getOps<plan::ProgramOp>();
-  if (programs.empty())
-    return module.emitError("has no plan.program to emit");
+  auto step = module.lookupSymbol<plan::ProgramOp>("step");
+  if (!step)
+    return module.emitError("has no plan.program @step to emit");
   bool isLowered = true;
   module.walk([&](plan::KernelOp kernel) {
     isLowered &= kernel.getFunction().has_value();
@@ -109,7 +109,7 @@ scalify::emitCPUArtefactFromPlan(ModuleOp module,
   FailureOr<std::string> object = compileKernels(*kernels, options);
   if (failed(object))
     return failure();
-  PlanText text = writeManifest(*programs.begin(), options);
+  PlanText text = writeManifest(step, options);
   return assemble(text, *object, options.report);
 }
 

@@ -4,6 +4,7 @@
 
 #include "scalify/Import/Locations.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -60,23 +61,34 @@ static void appendConstant(std::string &bytes, ElementsAttr value) {
 namespace {
 class ManifestWriter {
 public:
-  explicit ManifestWriter(plan::ProgramOp program) : program(program) {}
-  void write(PlanText &text);
+  ManifestWriter(plan::ProgramOp program, std::string &constants)
+      : program(program), constants(constants) {}
+
+  /// Gives the counters the order of the casts' scales, where these are an
+  /// argument: @rescale reads both by position.
+  void orderCounters();
+  json::Array takeCounters() { return std::move(counters); }
+  /// Writes arguments, results, buffers and the arena's size; returns the
+  /// commands.
+  json::Array write(json::Object &manifest);
 
 private:
-  void writeBuffer(Operation &op, std::string &constants);
+  void writeBuffer(Operation &op);
+  int64_t counter(DictionaryAttr cast, StringRef op);
   json::Object kernel(plan::KernelOp op);
   json::Object gemm(plan::GemmOp op);
   void writeArgs(json::Object &manifest);
   int64_t index(Value buffer) const { return indices.lookup(buffer); }
 
   plan::ProgramOp program;
+  std::string &constants;
   llvm::DenseMap<Value, int64_t> indices;
+  llvm::StringMap<int64_t> counterOf; // of a cast whose scale is an argument
   json::Array buffers, commands, counters;
 };
 } // namespace
 
-void ManifestWriter::writeBuffer(Operation &op, std::string &constants) {
+void ManifestWriter::writeBuffer(Operation &op) {
   Value memory = op.getResult(0);
   auto type = cast<MemRefType>(memory.getType());
   json::Object buffer{{"dtype", dtypeOf(type.getElementType())},
@@ -104,6 +116,38 @@ void ManifestWriter::writeBuffer(Operation &op, std::string &constants) {
   buffers.push_back(std::move(buffer));
 }
 
+void ManifestWriter::orderCounters() {
+  auto args = program->getAttrOfType<ArrayAttr>("plan.args");
+  for (auto attrs : args.getAsRange<DictionaryAttr>())
+    if (auto casts = attrs.getAs<ArrayAttr>("scalify.casts"))
+      for (auto cast : casts.getAsRange<StringAttr>()) {
+        counterOf[cast] = static_cast<int64_t>(counters.size());
+        counters.push_back(
+            json::Object{{"cast", cast.str()}, {"elements", int64_t(0)}});
+      }
+}
+
+/// The index of a cast's counter.
+int64_t ManifestWriter::counter(DictionaryAttr cast, StringRef op) {
+  auto text = [&](StringRef name) {
+    return mlir::cast<StringAttr>(cast.get(name)).str();
+  };
+  json::Object entry{
+      {"cast", text("cast")},
+      {"op", op.str()},
+      {"loc", text("loc")},
+      {"format", dtypeOf(mlir::cast<TypeAttr>(cast.get("format")).getValue())},
+      {"elements", mlir::cast<IntegerAttr>(cast.get("elements")).getInt()}};
+  auto place = counterOf.find(text("cast"));
+  int64_t index = static_cast<int64_t>(counters.size());
+  if (place == counterOf.end())
+    counters.push_back(nullptr);
+  else
+    index = place->second;
+  counters[index] = std::move(entry);
+  return index;
+}
+
 json::Object ManifestWriter::kernel(plan::KernelOp op) {
   json::Array bufs, slots;
   int64_t bytes = 0;
@@ -114,20 +158,8 @@ json::Object ManifestWriter::kernel(plan::KernelOp op) {
       bytes += plan::bufferBytes(buffer);
     }
   if (auto casts = op->getAttrOfType<ArrayAttr>("plan.casts"))
-    for (auto cast : casts.getAsRange<DictionaryAttr>()) {
-      slots.push_back(static_cast<int64_t>(counters.size()));
-      auto text = [&](StringRef name) {
-        return mlir::cast<StringAttr>(cast.get(name)).str();
-      };
-      counters.push_back(json::Object{
-          {"cast", text("cast")},
-          {"op", op.getName().str()},
-          {"loc", text("loc")},
-          {"format",
-           dtypeOf(mlir::cast<TypeAttr>(cast.get("format")).getValue())},
-          {"elements",
-           mlir::cast<IntegerAttr>(cast.get("elements")).getInt()}});
-    }
+    for (auto cast : casts.getAsRange<DictionaryAttr>())
+      slots.push_back(counter(cast, op.getName()));
   return json::Object{{"op", "kernel"},
                       {"symbol", op.getFunction().value_or("").str()},
                       {"bufs", std::move(bufs)},
@@ -196,6 +228,8 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     arg["scale_exp"] =
         scale ? json::Value(scale.getInt()) : json::Value(nullptr);
     auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
+    if (auto initial = attrs.getAs<DenseI32ArrayAttr>("scalify.initial"))
+      arg["initial_exp"] = json::Array(initial.asArrayRef());
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
     if (alias)
@@ -216,7 +250,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
   manifest["results"] = std::move(results);
 }
 
-void ManifestWriter::write(PlanText &text) {
+json::Array ManifestWriter::write(json::Object &manifest) {
   for (Operation &op : program.getBody().front()) {
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
@@ -235,15 +269,12 @@ void ManifestWriter::write(PlanText &text) {
                            {"bytes", plan::bufferBytes(o.getDestination())},
                            {"byte", o.getByte()}});
         })
-        .Default([&](Operation *o) { writeBuffer(*o, text.constants); });
+        .Default([&](Operation *o) { writeBuffer(*o); });
   }
-  json::Object &manifest = text.manifest;
   manifest["arena_bytes"] = program.getArenaBytes().value_or(0);
   manifest["buffers"] = std::move(buffers);
-  manifest["functions"] =
-      json::Object{{program.getSymName().str(), std::move(commands)}};
-  manifest["counters"] = std::move(counters);
   writeArgs(manifest);
+  return std::move(commands);
 }
 
 //===----------------------------------------------------------------------===//
@@ -283,8 +314,22 @@ PlanText scalify::writeManifest(plan::ProgramOp program,
   text.manifest["target"] = "cpu";
   text.manifest["mcpu"] = options.mcpu;
   text.manifest["recipe"] = options.recipe;
-  ManifestWriter(program).write(text);
   auto module = program->getParentOfType<ModuleOp>();
+  ManifestWriter step(program, text.constants);
+  step.orderCounters();
+  json::Object functions{
+      {program.getSymName().str(), step.write(text.manifest)}};
+  text.manifest["counters"] = step.takeCounters();
+  // Any other function has arguments and buffers of its own.
+  for (auto other : module.getOps<plan::ProgramOp>()) {
+    if (other == program)
+      continue;
+    json::Object function;
+    function["commands"] =
+        ManifestWriter(other, text.constants).write(function);
+    functions[other.getSymName().str()] = std::move(function);
+  }
+  text.manifest["functions"] = std::move(functions);
   for (StringRef name : {"report", "remarks", "assumptions"}) {
     auto rows = module->getAttrOfType<ArrayAttr>(("scalify." + name).str());
     text.manifest[name.str()] =

@@ -132,6 +132,30 @@ SCALIFY_RT_API scalify_rt_status
 scalify_rt_result(const scalify_rt_executable *executable, int32_t index,
                   scalify_rt_tensor *out);
 
+/* The functions of the artefact: "step", and "rescale" where the scales of
+ * casts are an argument of it. The calls above describe the step; these
+ * describe any function. Counts are -1 where there is no such function. */
+SCALIFY_RT_API int32_t
+scalify_rt_num_functions(const scalify_rt_executable *executable);
+SCALIFY_RT_API const char *
+scalify_rt_function_name(const scalify_rt_executable *executable,
+                         int32_t index);
+SCALIFY_RT_API int32_t scalify_rt_function_num_args(
+    const scalify_rt_executable *executable, const char *function);
+SCALIFY_RT_API int32_t scalify_rt_function_num_results(
+    const scalify_rt_executable *executable, const char *function);
+SCALIFY_RT_API scalify_rt_status scalify_rt_function_arg(
+    const scalify_rt_executable *executable, const char *function,
+    int32_t index, scalify_rt_tensor *out);
+SCALIFY_RT_API scalify_rt_status scalify_rt_function_result(
+    const scalify_rt_executable *executable, const char *function,
+    int32_t index, scalify_rt_tensor *out);
+
+/* Writes what an argument of the step starts from, `bytes` of its tensor, to
+ * `data`: the scales of casts have such values, user's arguments have not. */
+SCALIFY_RT_API scalify_rt_status scalify_rt_initial(
+    const scalify_rt_executable *executable, int32_t index, void *data);
+
 /* Runs one function of the artefact, usually "step", and returns when it is
  * done. `args` and `results` hold one pointer per argument and result. A
  * result that takes over an argument's memory is written there: its entry in
@@ -155,12 +179,18 @@ typedef int (*scalify_rt_poll)(void *context);
 SCALIFY_RT_API scalify_rt_status scalify_rt_set_poll(
     scalify_rt_executable *executable, scalify_rt_poll poll, void *context);
 
-/* Health of the quantizing casts: counts of the last finished run. */
+/* Health of the quantizing casts: counts of the last finished run of a
+ * function that casts. */
 SCALIFY_RT_API int32_t
 scalify_rt_num_counters(const scalify_rt_executable *executable);
 SCALIFY_RT_API scalify_rt_status
 scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
                         scalify_rt_counter *out);
+
+/* The same counts, two words (saturated, flushed) for each counter, for as
+ * long as the executable lives: what the function "rescale" takes. */
+SCALIFY_RT_API const uint64_t *
+scalify_rt_counters(const scalify_rt_executable *executable);
 
 /* Switches per-command timing on (clearing earlier times) or off. */
 SCALIFY_RT_API scalify_rt_status

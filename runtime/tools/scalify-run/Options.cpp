@@ -19,6 +19,9 @@ Runs a compiled step on tensors from a file.
                    so that the file can be the next run's input
   --steps N        runs N steps, feeding donated results back (default 1)
   --threads N      threads to use (default: one per core)
+  --rescale-every N  after every N steps, moves the scales of casts by what they
+                   counted (artefacts with a function rescale); the scales are
+                   in the output
   --function NAME  function of the artefact (default step)
   --profile        prints where the time went
   --health         prints saturated and flushed counts of each quantizing cast
@@ -93,6 +96,8 @@ Options scalify::rt::parseOptions(int argc, char **argv) {
       options.steps = number(name, reader.value(), 1);
     else if (name == "--threads")
       options.threads = number(name, reader.value(), 0);
+    else if (name == "--rescale-every")
+      options.rescaleEvery = number(name, reader.value(), 1);
     else if (name == "--profile")
       options.profile = true;
     else if (name == "--health")

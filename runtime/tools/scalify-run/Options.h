@@ -13,6 +13,7 @@ struct Options {
   std::string function = "step";
   int steps = 1;
   int threads = 0;
+  int rescaleEvery = 0; // 0: never
   bool profile = false;
   bool health = false;
   bool help = false;

@@ -1,6 +1,7 @@
 #include "StepRunner.h"
 #include "support/FloatFormats.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,9 @@ void scalify::rt::check(scalify_rt_status status) {
 }
 
 namespace {
+/// The argument that the compiler appends where scales are no constants.
+constexpr const char *scalesName = "scalify.scales";
+
 Memory allocate(int64_t bytes) {
   // Whole cache lines, and never nothing: an empty tensor has an address too.
   void *memory =
@@ -75,6 +79,7 @@ StepRunner::StepRunner(const Options &chosen) : options(chosen) {
   for (int32_t i = 0; i < scalify_rt_num_args(raw); ++i) {
     check(scalify_rt_arg(raw, i, &tensor));
     args.push_back(describe(tensor));
+    args.back().isOwn = args.back().name == scalesName;
   }
   for (int32_t i = 0; i < scalify_rt_num_results(raw); ++i) {
     check(scalify_rt_result(raw, i, &tensor));
@@ -86,9 +91,15 @@ StepRunner::StepRunner(const Options &chosen) : options(chosen) {
 
 void StepRunner::bindArgument(Slot &arg, size_t index) {
   std::string position = "arg" + std::to_string(index);
-  const FileTensor *tensor = file->find(arg.name);
-  if (!tensor)
+  const FileTensor *tensor = file ? file->find(arg.name) : nullptr;
+  if (file && !tensor)
     tensor = file->find(position);
+  if (arg.isOwn && !tensor) {
+    arg.memory = allocate(arg.type.bytes);
+    check(scalify_rt_initial(executable.get(), static_cast<int32_t>(index),
+                             arg.memory.get()));
+    return;
+  }
   if (!tensor)
     throw std::runtime_error(
         "argument '" + arg.name + "' (" + toString(arg.type) +
@@ -108,14 +119,34 @@ void StepRunner::bindArgument(Slot &arg, size_t index) {
 }
 
 void StepRunner::bind() {
-  if (args.empty())
-    return;
-  if (options.input.empty())
+  auto isOwn = [](const Slot &arg) { return arg.isOwn; };
+  bool needsFile = !std::all_of(args.begin(), args.end(), isOwn);
+  if (needsFile && options.input.empty())
     throw std::runtime_error("the step takes " + std::to_string(args.size()) +
                              " arguments; give a safetensors file with --in");
-  file = std::make_unique<SafetensorsFile>(options.input);
+  if (!options.input.empty())
+    file = std::make_unique<SafetensorsFile>(options.input);
   for (size_t i = 0; i < args.size(); ++i)
     bindArgument(args[i], i);
+}
+
+int64_t StepRunner::rescale() {
+  for (Slot &arg : args) {
+    if (!arg.isOwn)
+      continue;
+    const auto *scales = static_cast<const float *>(arg.memory.get());
+    std::vector<float> before(scales, scales + arg.type.elements);
+    void *in[] = {arg.memory.get(), const_cast<uint64_t *>(
+                                        scalify_rt_counters(executable.get()))};
+    void *out[] = {nullptr};
+    check(scalify_rt_run(executable.get(), "rescale", in, 2, out, 1));
+    int64_t moved = 0;
+    for (size_t i = 0; i < before.size(); ++i)
+      moved += before[i] != scales[i];
+    return moved;
+  }
+  throw std::runtime_error("the artefact's scales are constants: compile it "
+                           "with --adapt-scales");
 }
 
 double StepRunner::run(int64_t step) {
@@ -161,5 +192,8 @@ void StepRunner::write(const std::string &path) const {
         {result.alias >= 0 ? args[size_t(result.alias)].name : result.name,
          result.type, resultData(i)});
   }
+  for (const Slot &arg : args)
+    if (arg.isOwn)
+      tensors.push_back({arg.name, arg.type, arg.memory.get()});
   writeSafetensors(path, std::move(tensors));
 }

@@ -32,6 +32,10 @@ public:
   /// that hold one per step.
   double run(int64_t step);
 
+  /// Runs the artefact's function rescale on the scales of casts and the
+  /// counters of the last step; returns how many scales moved.
+  int64_t rescale();
+
   /// "result[1] 4.158883 ..." for the scalar results of the last step.
   std::string scalars() const;
 
@@ -43,7 +47,8 @@ private:
     std::string name;
     TensorType type;
     int32_t alias = -1;
-    Memory memory; // null for donated results and for sliced arguments
+    bool isOwn = false; // the artefact's own state, not the user's
+    Memory memory;      // null for donated results and for sliced arguments
     const char *slices = nullptr; // an argument with one slice per step
     int64_t numSlices = 0;
   };

@@ -18,6 +18,10 @@ void runSteps(StepRunner &runner, const Options &options) {
     total += seconds;
     best = step == 0 ? seconds : std::min(best, seconds);
     std::printf("step %d%s\n", step + 1, runner.scalars().c_str());
+    if (options.rescaleEvery && (step + 1) % options.rescaleEvery == 0)
+      if (int64_t moved = runner.rescale())
+        std::printf("rescale: %lld scales moved\n",
+                    static_cast<long long>(moved));
   }
   std::printf("%d steps, mean %.3f ms, best %.3f ms, %d threads\n",
               options.steps, 1e3 * total / options.steps, 1e3 * best,

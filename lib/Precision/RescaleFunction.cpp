@@ -1,0 +1,143 @@
+//===- RescaleFunction.cpp - Moves the scales of casts between steps ------===//
+//
+// The second function of a step whose scales are an argument: scales and
+// counters of the last step in, scales out. It is StableHLO like the step
+// itself, so that the same stages compile it and one can read what it does.
+// Exponents move by factors 2, 2 and 4, which is exact, and needs neither log
+// nor exp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RescaleFunction.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/CastScales.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+/// A share of the values above which the scale moves by a factor.
+struct Move {
+  double share;
+  float factor;
+};
+
+/// Builds elementwise arithmetic on vectors of one entry per cast.
+class VectorBuilder {
+public:
+  VectorBuilder(OpBuilder &builder, Location loc, ArrayRef<CountedCast> casts)
+      : builder(builder), loc(loc), casts(casts),
+        type(RankedTensorType::get({static_cast<int64_t>(casts.size())},
+                                   builder.getF32Type())) {}
+
+  Value splat(float x) { return constant(DenseElementsAttr::get(type, x)); }
+  Value column(Value counts, int64_t index);
+  Value factor(Value counts, ArrayRef<Move> moves);
+  Value whereZero(Value counts, Value value);
+
+private:
+  Value constant(DenseElementsAttr value) {
+    return stablehlo::ConstantOp::create(builder, loc,
+                                         mlir::cast<ElementsAttr>(value));
+  }
+  Value limits(double share);
+
+  OpBuilder &builder;
+  Location loc;
+  ArrayRef<CountedCast> casts;
+  RankedTensorType type;
+};
+} // namespace
+
+/// How many values are that share of each cast; none can be where the scale is
+/// not an entry.
+Value VectorBuilder::limits(double share) {
+  auto counts = llvm::map_to_vector(casts, [&](const CountedCast &cast) {
+    return cast.moves ? static_cast<float>(share * double(cast.elements))
+                      : std::numeric_limits<float>::infinity();
+  });
+  return constant(DenseElementsAttr::get(type, ArrayRef<float>(counts)));
+}
+
+Value VectorBuilder::column(Value counts, int64_t index) {
+  int64_t rows = type.getDimSize(0);
+  Value column = stablehlo::SliceOp::create(
+      builder, loc, counts, ArrayRef<int64_t>{0, index},
+      ArrayRef<int64_t>{rows, index + 1}, ArrayRef<int64_t>{1, 1});
+  return stablehlo::ReshapeOp::create(builder, loc, type, column);
+}
+
+Value VectorBuilder::factor(Value counts, ArrayRef<Move> moves) {
+  Value product = splat(1.0f);
+  for (const Move &move : moves) {
+    Value isAbove =
+        stablehlo::CompareOp::create(builder, loc, counts, limits(move.share),
+                                     stablehlo::ComparisonDirection::GT);
+    Value factor = stablehlo::SelectOp::create(builder, loc, isAbove,
+                                               splat(move.factor), splat(1.0f));
+    product = stablehlo::MulOp::create(builder, loc, product, factor);
+  }
+  return product;
+}
+
+/// The value where no count is, else 1.
+Value VectorBuilder::whereZero(Value counts, Value value) {
+  Value isZero = stablehlo::CompareOp::create(
+      builder, loc, counts, splat(0.0f), stablehlo::ComparisonDirection::EQ);
+  return stablehlo::SelectOp::create(builder, loc, isZero, value, splat(1.0f));
+}
+
+static func::FuncOp createFunction(OpBuilder &builder, Location loc,
+                                   int64_t rows) {
+  auto scales = RankedTensorType::get({rows}, builder.getF32Type());
+  auto counters = RankedTensorType::get(
+      {rows, 2}, builder.getIntegerType(64, /*isSigned=*/false));
+  auto function = func::FuncOp::create(
+      builder, loc, kRescaleFunction,
+      builder.getFunctionType({scales, counters}, {scales}));
+  function.addEntryBlock();
+  auto name = [&](unsigned index, StringRef text) {
+    function.setArgAttr(index, kNameAttr, builder.getStringAttr(text));
+  };
+  name(0, kCastScalesName);
+  name(1, "scalify.counters");
+  function.setArgAttr(0, kRoleAttr, builder.getStringAttr("state"));
+  function.setArgAttr(1, kRoleAttr, builder.getStringAttr("input"));
+  function.setArgAttr(0, "tf.aliasing_output", builder.getI32IntegerAttr(0));
+  function.setResultAttr(0, "jax.result_info",
+                         builder.getStringAttr(kCastScalesName));
+  return function;
+}
+
+void scalify::buildRescaleFunction(ModuleOp module,
+                                   ArrayRef<CountedCast> casts) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Location loc = builder.getUnknownLoc();
+  func::FuncOp function =
+      createFunction(builder, loc, static_cast<int64_t>(casts.size()));
+  builder.setInsertionPointToEnd(&function.getBody().front());
+  VectorBuilder vectors(builder, loc, casts);
+  Value scales = function.getArgument(0);
+  Value counts = stablehlo::ConvertOp::create(
+      builder, loc, function.getArgument(1), builder.getF32Type());
+  Value saturated = vectors.column(counts, 0);
+  Value flushed = vectors.column(counts, 1);
+  Value up =
+      vectors.factor(saturated, {{0x1p-12, 2.0f}, {0.01, 2.0f}, {0.1, 4.0f}});
+  Value down =
+      vectors.factor(flushed, {{0.02, 0.5f}, {0.1, 0.5f}, {0.5, 0.25f}});
+  // What saturates needs room first, whatever becomes zero meanwhile.
+  down = vectors.whereZero(saturated, down);
+  Value moved = stablehlo::MulOp::create(
+      builder, loc, stablehlo::MulOp::create(builder, loc, scales, up), down);
+  // Beyond 2^100 a scale's inverse would have no headroom.
+  moved = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
+                                     moved, vectors.splat(0x1p100f));
+  func::ReturnOp::create(builder, loc, moved);
+}
