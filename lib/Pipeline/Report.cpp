@@ -81,6 +81,7 @@ void ReportBuilder::addCast(QuantizeOp quantize) {
   ReportRow row = makeRow(quantize);
   row.scale = getScaleExponent(quantize.getScale());
   row.cast = quantize.getCast().value_or("").str();
+  row.elements = cast<ShapedType>(quantize.getType()).getNumElements();
   row.reason = describeCastRule(main, quantize);
   row.range = describeProof(quantize);
   rows.push_back(std::move(row));
@@ -147,8 +148,10 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
                               {"format", row.format}, {"reason", row.reason}};
     object["scale"] =
         row.scale ? llvm::json::Value(*row.scale) : llvm::json::Value(nullptr);
-    if (!row.cast.empty())
+    if (!row.cast.empty()) {
       object["cast"] = row.cast;
+      object["elements"] = row.elements;
+    }
     if (!row.range.empty())
       object["range"] = row.range;
     array.push_back(std::move(object));

@@ -21,7 +21,7 @@ __all__ = ["Calibration", "CastScale", "HealthPolicy", "scale_options"]
 
 # Columns of what scalify-collect-statistics measures, in units of the cast's data but for the
 # largest magnitude.
-_ELEMENTS, _AMAX, _SQUARES, _INFINITE, _SCALE = 0, 1, 2, 6, 7
+_FINITE, _AMAX, _SQUARES, _SCALE = 0, 1, 2, 7
 # Scales and their inverses stay normal F32 numbers.
 _LARGEST = 100
 
@@ -113,8 +113,8 @@ def calibrate_casts(
         CastScale(
             cast=row["cast"],
             names=_names(row["location"]),
-            elements=int(figures[_ELEMENTS]),
-            exponent=_measured_exponent(row["format"], figures),
+            elements=row["elements"],
+            exponent=_measured_exponent(row, figures),
         )
         for row, figures in zip(casts, statistics, strict=True)
     )
@@ -132,14 +132,19 @@ def largest_finite(element: str) -> float:
     return float(info.max)
 
 
-def _measured_exponent(element: str, figures: np.ndarray) -> int:
-    """Returns log2 of the power of two nearest to the rms, raised until no value saturates."""
-    scale, finite = float(figures[_SCALE]), float(figures[_ELEMENTS] - figures[_INFINITE])
+def _measured_exponent(row: Mapping[str, Any], figures: np.ndarray) -> int:
+    """Returns log2 of the power of two nearest to the rms, raised until no value saturates.
+
+    Where nothing says more, it is the scale that the cast had.
+    """
+    scale, finite = float(figures[_SCALE]), float(figures[_FINITE])
+    if scale <= 0:  # a branch that did not run, or the condition of a loop
+        return row["scale"] or 0
     rms = scale * math.sqrt(float(figures[_SQUARES]) / finite) if finite > 0 else 0.0
     if not (rms > 0 and math.isfinite(rms)):
         return round(math.log2(scale))
     exponent = math.floor(math.log2(rms) + 0.5)
-    bound = float(figures[_AMAX]) / largest_finite(element)
+    bound = float(figures[_AMAX]) / largest_finite(row["format"])
     if bound > 0 and math.isfinite(bound):
         exponent = max(exponent, math.ceil(math.log2(bound)))
     return max(-_LARGEST, min(_LARGEST, exponent))

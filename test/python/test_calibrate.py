@@ -123,6 +123,42 @@ def test_values_that_say_nothing_keep_the_propagated_scale() -> None:
         assert exponents == {"c0: x": 3, "c1: w": 0}
 
 
+def branch(x: Any, w: Any) -> Any:
+    return jax.lax.cond(x[0, 0] > 100, lambda: jnp.tanh(x) @ w, lambda: jnp.tanh(x))
+
+
+def condition(x: Any, w: Any) -> Any:
+    def goes_on(carry: Any) -> Any:
+        return (carry[0] < 3) & (jnp.sum(jnp.tanh(carry[1]) @ w) < 100)
+
+    return jax.lax.while_loop(goes_on, lambda c: (c[0] + 1, jnp.sin(c[1]) @ w), (0, x))
+
+
+def scan(x: Any, w: Any) -> Any:
+    return jax.lax.scan(lambda c, _: (jnp.tanh(c) @ w, None), x, length=5)[0]
+
+
+def infinite(x: Any, w: Any) -> Any:
+    return (1 / x) @ w
+
+
+@pytest.mark.parametrize("fn", [branch, condition, scan, infinite], ids=lambda f: f.__name__)
+def test_a_program_takes_its_calibration_back(fn: Any) -> None:
+    rng = np.random.default_rng(1)
+    x, w = (rng.normal(0, 0.5, (8, 8)).astype(np.float32) for _ in range(2))
+    x[0] = 0
+    calibration = scalify.calibrate(fn, x, w, recipe=HEAD)
+    step = scalify.transform(fn, recipe=HEAD, calibration=calibration)
+    step(x, w)
+    rows = step.report().casts()
+    assert rows and all(row["rule"] == "calibrated: measured" for row in rows)
+    if fn is infinite:
+        wide = 1 / x[1:].astype(np.float64)
+        by_cast = {cast.cast: cast.exponent for cast in calibration.casts}
+        rms = np.sqrt(np.mean(wide * wide))
+        assert by_cast["c0: divide"] == np.floor(np.log2(rms) + 0.5)
+
+
 def test_proofs_and_reasons_are_of_the_scales_that_were_measured() -> None:
     def matmul(x: Any, w: Any) -> Any:
         return x @ w

@@ -26,6 +26,8 @@ struct ReportRow {
   std::string reason;
   /// Of a quantizing cast its name, else empty.
   std::string cast;
+  /// Of a quantizing cast how many elements it casts at a time.
+  int64_t elements = 0;
   /// Of a quantizing cast what the range analysis proves, or what spoils it.
   std::string range;
 

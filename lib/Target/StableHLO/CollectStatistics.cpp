@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProbeCasts.h"
 #include "scalify/Target/StableHLO/Passes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -70,6 +71,7 @@ public:
   unsigned numCasts = 0;
 
 private:
+  SmallVector<Value> zerosOfCondition(stablehlo::WhileOp op);
   SmallVector<Value> collectWhile(stablehlo::WhileOp op);
   SmallVector<Value> collectBranches(Operation *op);
   Operation *addResults(Operation *op, size_t count, ValueRange operands);
@@ -228,11 +230,22 @@ Operation *Collector::addResults(Operation *op, size_t count,
   return next;
 }
 
+/// A condition returns nothing but a truth value: its casts are not measured.
+SmallVector<Value> Collector::zerosOfCondition(stablehlo::WhileOp op) {
+  size_t count = 0;
+  op.getCond().walk([&](QuantizeOp) { ++count; });
+  numCasts += count;
+  b.setLoc(op.getLoc());
+  b.setInsertionPoint(op);
+  return count ? SmallVector<Value>(count, rows.zeros()) : SmallVector<Value>{};
+}
+
 SmallVector<Value> Collector::collectWhile(stablehlo::WhileOp op) {
   Block &body = op.getBody().front();
+  SmallVector<Value> found = zerosOfCondition(op);
   SmallVector<Value> inner = collect(body);
   if (inner.empty())
-    return {};
+    return found;
   b.setLoc(op.getLoc());
   auto row = RankedTensorType::get({kColumns}, b.getF32Type());
   Operation *terminator = body.getTerminator();
@@ -248,7 +261,8 @@ SmallVector<Value> Collector::collectWhile(stablehlo::WhileOp op) {
   SmallVector<Value> operands(op->getOperands());
   operands.append(inner.size(), rows.zeros());
   Operation *next = addResults(op, inner.size(), operands);
-  return llvm::to_vector_of<Value>(next->getResults().take_back(inner.size()));
+  llvm::append_range(found, next->getResults().take_back(inner.size()));
+  return found;
 }
 
 SmallVector<Value> Collector::collectBranches(Operation *op) {
@@ -328,6 +342,8 @@ struct CollectStatisticsPass
       if (func.isExternal() || !func.isPublic() ||
           !func.getBody().hasOneBlock())
         continue;
+      if (failed(checkCastsAreReachable(func)))
+        return signalPassFailure();
       Collector collector(&getContext());
       returnRows(func, collector.collect(func.getBody().front()));
       numCasts += collector.numCasts;

@@ -197,9 +197,13 @@ struct ExportStableHLOPass
 
   void runOnOperation() override {
     if (probeCasts)
-      for (auto func : getOperation().getOps<func::FuncOp>())
-        if (func.isPublic())
-          returnCasts(func);
+      for (auto func : getOperation().getOps<func::FuncOp>()) {
+        if (!func.isPublic())
+          continue;
+        if (failed(checkCastsAreReachable(func)))
+          return signalPassFailure();
+        returnCasts(func);
+      }
     writeFP8Dots(getOperation(), fp8Form);
     getOperation().walk([](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)

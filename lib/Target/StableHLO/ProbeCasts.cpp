@@ -8,6 +8,7 @@
 #include "ProbeCasts.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 using namespace mlir;
@@ -175,6 +176,17 @@ static void exposeAll(func::FuncOp func, MutableArrayRef<Value> values) {
     else
       exposeFromBranches(deepest, probes);
   }
+}
+
+LogicalResult scalify::checkCastsAreReachable(func::FuncOp func) {
+  WalkResult result = func.walk([](QuantizeOp cast) -> WalkResult {
+    if (!cast->getParentOfType<sdy::ManualComputationOp>())
+      return WalkResult::advance();
+    return cast.emitOpError("stands in 'sdy.manual_computation', where it "
+                            "cannot be measured: a device sees its own part "
+                            "only; measure the program without shard_map");
+  });
+  return failure(result.wasInterrupted());
 }
 
 void scalify::returnCasts(func::FuncOp func) {

@@ -14,6 +14,9 @@ namespace scalify {
 /// that does not run they come as zeros.
 void returnCasts(mlir::func::FuncOp func);
 
+/// Fails, naming the cast, if one stands where no result of main can show it.
+llvm::LogicalResult checkCastsAreReachable(mlir::func::FuncOp func);
+
 } // namespace scalify
 
 #endif // SCALIFY_LIB_TARGET_STABLEHLO_PROBECASTS_H

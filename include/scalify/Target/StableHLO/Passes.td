@@ -79,7 +79,7 @@ def CollectStatistics
 
     | column | what |
     |---|---|
-    | 0 | elements |
+    | 0 | elements that are finite |
     | 1 | largest magnitude, times the scale |
     | 2 | sum of squares |
     | 3 | sum of squares of cast minus value |
@@ -89,7 +89,8 @@ def CollectStatistics
     | 7 | the scale |
 
     A cast in a loop sums over the iterations; one in a branch that was not
-    taken has zeros. A cast in the condition of a loop is not measured.
+    taken has zeros, and so has one in the condition of a loop, which can
+    return nothing. In a manual computation no cast can be measured: an error.
 
     ```mlir
     %q = scalify.quantize %x, %s {cast = "c0: x"} : tensor<4x64xf32> -> tensor<4x64xf8E4M3FN>
