@@ -195,6 +195,8 @@ LogicalResult Compilation::runStage(Stage stage) {
     (*module)->setAttr(kPlacesAttr,
                        Builder(&context).getStrArrayAttr(
                            llvm::to_vector_of<StringRef>(options.rescaleAt)));
+  if (stage == Stage::Precision && !options.wide.empty())
+    setWideCasts(*module, options.wide);
   StageOptions stageOptions;
   stageOptions.strict = options.strict;
   stageOptions.rangeUse = options.rangeUse;
@@ -211,7 +213,8 @@ LogicalResult Compilation::runStage(Stage stage) {
     return failure();
   // The report has the scales that the casts start from.
   if (stage == Stage::Precision && !options.castScales.empty() &&
-      failed(applyCastScales(*module, options.castScales)))
+      failed(applyCastScales(*module, options.castScales,
+                             /*someAreWide=*/!options.wide.empty())))
     return failure();
   report(stage);
   if (stage == Stage::Precision && options.adaptScales) {

@@ -141,6 +141,27 @@ static llvm::Error readCastScales(std::vector<CastScale> &scales,
   return llvm::Error::success();
 }
 
+static llvm::Error readWideCasts(std::vector<WideCast> &casts,
+                                 const llvm::json::Value &value) {
+  const llvm::json::Array *array = value.getAsArray();
+  if (!array)
+    return makeError("option 'wide' must be a list");
+  for (const llvm::json::Value &entry : *array) {
+    const llvm::json::Object *object = entry.getAsObject();
+    if (!object)
+      return makeError("an entry of 'wide' must be an object");
+    std::optional<llvm::StringRef> cast = object->getString("cast");
+    std::optional<llvm::StringRef> names = object->getString("names");
+    std::optional<llvm::StringRef> reason = object->getString("reason");
+    std::optional<int64_t> elements = object->getInteger("elements");
+    if (!cast || !names || !reason || !elements)
+      return makeError("an entry of 'wide' needs cast, names, elements and a "
+                       "reason");
+    casts.push_back({cast->str(), *elements, names->str(), reason->str()});
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
                               const llvm::json::Value &value) {
   if (key == "scales") {
@@ -160,6 +181,8 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
   }
   if (key == "rescaleAt")
     return readPlaces(options.rescaleAt, value);
+  if (key == "wide")
+    return readWideCasts(options.wide, value);
   if (key == "castScales")
     return readCastScales(options.castScales, value);
   if (bool *flag = findBool(options, key)) {

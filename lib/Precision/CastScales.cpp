@@ -20,6 +20,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <cmath>
 
 namespace scalify {
@@ -77,10 +79,27 @@ bool scalify::isCalibrated(QuantizeOp cast) {
   return rule && rule.getValue() == kCalibratedRule;
 }
 
+/// The entries for the casts that are there, in the order of these.
+static SmallVector<CastScale> orderByName(ArrayRef<QuantizeOp> casts,
+                                          ArrayRef<CastScale> given) {
+  llvm::StringMap<const CastScale *> byName;
+  for (const CastScale &scale : given)
+    byName[scale.cast] = &scale;
+  SmallVector<CastScale> scales;
+  for (QuantizeOp cast : casts)
+    if (const CastScale *scale = byName.lookup(cast.getCast().value_or("")))
+      scales.push_back(*scale);
+  return scales;
+}
+
 LogicalResult scalify::applyCastScales(ModuleOp module,
-                                       ArrayRef<CastScale> scales) {
+                                       ArrayRef<CastScale> given,
+                                       bool someAreWide) {
   SmallVector<QuantizeOp> casts;
   module.walk([&](QuantizeOp cast) { casts.push_back(cast); });
+  SmallVector<CastScale> scales(given);
+  if (someAreWide)
+    scales = orderByName(casts, given);
   if (casts.size() != scales.size())
     return module.emitError("the calibration is of a program with ")
            << scales.size() << " casts and this one has " << casts.size()

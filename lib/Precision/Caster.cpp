@@ -48,6 +48,18 @@ static std::string describe(Value root, unsigned number) {
   return text + root.getDefiningOp()->getName().stripDialect().str();
 }
 
+std::string Caster::getName(Value root, Type format) {
+  auto number = static_cast<unsigned>(numbers.size());
+  return describe(root,
+                  numbers.try_emplace({root, format}, number).first->second);
+}
+
+std::string Caster::getReasonToStayWide(Value operand, Type format) {
+  Value root = getDotOperandRoot(operand);
+  std::string name = getName(root, format);
+  return wideCasts.match(name, root);
+}
+
 Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   Cast &cast = casts[{root, format}];
   if (cast.data)
@@ -63,7 +75,7 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
   auto quantize =
       QuantizeOp::create(builder, root.getLoc(), type, root, scale,
-                         builder.getStringAttr(describe(root, numCasts++)));
+                         builder.getStringAttr(getName(root, format)));
   quantize->setAttr(kRuleAttr,
                     hint.rule ? hint.rule : builder.getStringAttr("argument"));
   // A slice in the backward of what the forward saved is of the forward.

@@ -3,6 +3,7 @@
 #ifndef SCALIFY_LIB_PRECISION_CASTER_H
 #define SCALIFY_LIB_PRECISION_CASTER_H
 
+#include "WideCasts.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/IR/Builders.h"
@@ -20,8 +21,14 @@ struct ScaleHint {
 /// its uses on the narrow data.
 class Caster {
 public:
-  Caster(RecipeAttr recipe, mlir::Block &block)
-      : recipe(recipe), block(block), builder(recipe.getContext()) {}
+  Caster(RecipeAttr recipe, mlir::Block &block, WideCasts &wideCasts)
+      : recipe(recipe), block(block), wideCasts(wideCasts),
+        builder(recipe.getContext()) {}
+
+  /// Why the cast of the operand's root to `format` is left out; empty if it is
+  /// made. It has its number either way, so that names of casts stay what they
+  /// were in the run that found it.
+  std::string getReasonToStayWide(mlir::Value operand, mlir::Type format);
 
   /// `operand` made wide again from its root's data in `format`.
   mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format);
@@ -29,7 +36,7 @@ public:
   mlir::Value castOperand(SetScaleOp hint, mlir::Type format) {
     return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr()}, format);
   }
-  unsigned getNumCasts() const { return numCasts; }
+  unsigned getNumCasts() const { return casts.size(); }
   /// Must follow the erasure of ops that the moves are known by.
   void forgetMoves() { moved.clear(); }
   /// A rank-0 f32 constant at the start of the function.
@@ -42,17 +49,19 @@ private:
     mlir::Value scale;
   };
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
+  std::string getName(mlir::Value root, mlir::Type format);
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
 
   RecipeAttr recipe;
   mlir::Block &block;
+  WideCasts &wideCasts;
   mlir::OpBuilder builder;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, Cast> casts;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> moved;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> wide;
-  unsigned numCasts = 0;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, unsigned> numbers;
 };
 
 } // namespace scalify

@@ -46,12 +46,16 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       module->setAttr(kRecipeAttr, preset);
     }
     RecipeAttr attr = RecipeAttr::of(module);
+    WideCasts wideCasts(module);
     for (auto func : module.getOps<func::FuncOp>())
-      if (!func.isExternal() && failed(quantize(func, attr)))
+      if (!func.isExternal() && failed(quantize(func, attr, wideCasts)))
         return signalPassFailure();
+    if (failed(wideCasts.checkAllMet(module)))
+      signalPassFailure();
   }
 
-  LogicalResult quantize(func::FuncOp func, RecipeAttr recipe) {
+  LogicalResult quantize(func::FuncOp func, RecipeAttr recipe,
+                         WideCasts &wideCasts) {
     SmallVector<Operation *> dots;
     func.walk([&](Operation *op) {
       if (isContraction(op) &&
@@ -59,20 +63,33 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         dots.push_back(op);
     });
     DotFormatChooser formats(recipe, func);
-    Caster caster(recipe, func.getBody().front());
+    Caster caster(recipe, func.getBody().front(), wideCasts);
     bool usesRanges =
         rangeUse == "choose" && recipe.getScales() == ScaleSource::Propagated;
+    auto getFormat = [&](Operation *dot, Value operand) {
+      Type format = formats.getOperandFormat(dot, operand);
+      return usesRanges ? chooseFormat(operand.getDefiningOp<SetScaleOp>(),
+                                       cast<FloatType>(format))
+                        : format;
+    };
     bool failedStrict = false;
     for (Operation *dot : dots) {
       std::string reason = getReasonToStayWide(dot, formats, recipe);
       if (reason.empty() && strict && usesRanges)
         reason = getReasonUnproved(dot);
+      if (reason.empty())
+        for (Value operand : dot->getOperands().take_front(2)) {
+          // Both operands are numbered, whichever is left wide.
+          std::string health = caster.getReasonToStayWide(
+              operand.getDefiningOp<SetScaleOp>().getValue(),
+              getFormat(dot, operand));
+          if (reason.empty())
+            reason = health;
+        }
       if (reason.empty()) {
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           auto hint = operand.get().getDefiningOp<SetScaleOp>();
-          Type format = formats.getOperandFormat(dot, operand.get());
-          if (usesRanges)
-            format = chooseFormat(hint, cast<FloatType>(format));
+          Type format = getFormat(dot, operand.get());
           operand.set(caster.castOperand(hint, format));
           moveProof(hint, operand.get());
         }

@@ -79,6 +79,11 @@ void SavedValues::castUses(Value value) {
   }
   if (uses.empty() || !mayCast(value))
     return;
+  std::string reason = caster.getReasonToStayWide(value, format);
+  if (!reason.empty()) {
+    value.getDefiningOp()->emitRemark("saved value stays wide: ") << reason;
+    return;
+  }
   Operation *root = getDotOperandRoot(value).getDefiningOp();
   int64_t exponent = root->getAttrOfType<IntegerAttr>(kScaleAttr).getInt();
   ScaleHint hint{

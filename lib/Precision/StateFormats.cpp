@@ -132,6 +132,11 @@ Value StateCaster::castSecondMoment(Value written, int64_t exponent,
   Value sign = create<stablehlo::SignOp>({written});
   Value least = create<stablehlo::MulOp>({sign, smallest});
   root = create<stablehlo::MaxOp>({root, least});
+  if (std::string reason = caster.getReasonToStayWide(root, format);
+      !reason.empty()) {
+    written.getDefiningOp()->emitRemark("state stays wide: ") << reason;
+    return written;
+  }
   Value stored = caster.cast(
       root,
       {caster.makeConstant(std::ldexp(1.0f, half)),
@@ -157,6 +162,11 @@ void StateCaster::run() {
     auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
     if (role.getValue() == "moment" && reachesRoot(written)) {
       result.set(castSecondMoment(written, *exponent, cast<FloatType>(format)));
+      continue;
+    }
+    if (std::string reason = caster.getReasonToStayWide(written, format);
+        !reason.empty()) {
+      written.getDefiningOp()->emitRemark("state stays wide: ") << reason;
       continue;
     }
     Value scale =

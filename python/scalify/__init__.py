@@ -25,7 +25,7 @@ from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
 from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
-from scalify.calibration import Calibration, HealthPolicy  # noqa: E402
+from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
 from scalify.report import Report  # noqa: E402
@@ -42,6 +42,7 @@ __all__ = [
     "Scales",
     "Statistics",
     "Transformed",
+    "WideCast",
     "calibrate",
     "check_assumptions",
     "collect",

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -14,7 +14,14 @@ import numpy as np
 from scalify import _runtime
 from scalify._executable import Executable, compile_text
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
-from scalify.calibration import Calibration, HealthPolicy, scale_options
+from scalify.calibration import (
+    Calibration,
+    HealthPolicy,
+    Patient,
+    WideCast,
+    scale_options,
+    wide_option,
+)
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -102,6 +109,9 @@ class Jit:
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         self._policy = policy
+        self._patients: dict[Hashable, Patient] = {}
+        self._kept_scales: dict[Hashable, dict[str, float]] = {}
+        self._last_key: Hashable = None
         self._steps = 0
         self._warned: set[str] = set()
         functools.update_wrapper(self, signature.fn, updated=())
@@ -117,7 +127,8 @@ class Jit:
             ValueError: an Array that an earlier step has consumed.
         """
         arguments = self._signature.bind(args, kwargs)
-        entry = self._last = self._entry(arguments)
+        self._last_key = arguments.key()
+        entry = self._last = self._entry(arguments, self._last_key)
         results = entry.run(arguments.leaves)
         self._look(entry.executable)
         return results
@@ -131,6 +142,27 @@ class Jit:
         """Moves the scales of casts by what the last step counted; see `Executable.rescale`."""
         return self.executable().rescale()
 
+    def widened(self) -> tuple[WideCast, ...]:
+        """Returns the casts that the policy "widen" found, for the arguments of the last call.
+
+        The next compilation leaves them wide: that after `recompile`, or one in another process
+        that gets them as `scalify.jit(..., wide=)`.
+        """
+        patient = self._patients.get(self._last_key)
+        return () if patient is None else tuple(patient.widened)
+
+    def recompile(self) -> None:
+        """Forgets compiled code: the next call compiles, with what `widened` lists left wide.
+
+        Scales of casts that have moved stay where they are.
+        """
+        for key, entry in self._entries.items():
+            scales = entry.executable.cast_scales
+            if scales is not None:
+                casts = [row["cast"] for row in entry.executable.report().casts()]
+                self._kept_scales[key] = dict(zip(casts, scales.tolist(), strict=True))
+        self._entries.clear()
+
     def _look(self, executable: Executable) -> None:
         """Applies the health policy to the step that has just run."""
         policy = self._policy
@@ -139,6 +171,16 @@ class Jit:
             return
         if policy.action == "rescale":
             executable.rescale()
+            return
+        if policy.action == "widen":
+            patient = self._patients.setdefault(self._last_key, Patient())
+            for cast in patient.look(policy, executable.health()):
+                warnings.warn(
+                    f"of cast '{cast.cast}' at {cast.names or 'no name'}, {cast.reason} at "
+                    f"{policy.patience} looks in a row: '{self._signature.name}' leaves it wide "
+                    "once .recompile() was called",
+                    stacklevel=3,
+                )
             return
         for row in policy.sick(executable.health()):
             if row["cast"] in self._warned:
@@ -166,7 +208,8 @@ class Jit:
             RuntimeError: without arguments before the first call.
         """
         if args or kwargs:
-            return self._entry(self._signature.bind(args, kwargs)).executable
+            arguments = self._signature.bind(args, kwargs)
+            return self._entry(arguments, arguments.key()).executable
         if self._last is None:
             raise RuntimeError(f"'{self._signature.name}' has not been called yet")
         return self._last.executable
@@ -187,11 +230,17 @@ class Jit:
         """
         return self.executable(*args, **kwargs).scales
 
-    def _entry(self, arguments: Arguments) -> _Entry:
-        key = arguments.key()
+    def _entry(self, arguments: Arguments, key: Hashable) -> _Entry:
         if key not in self._entries:
             lowered = self._signature.lower(arguments)
-            executable = self._compile(lowered, self._scales_for(arguments))
+            patient = self._patients.get(key, Patient())
+            executable = self._compile(lowered, self._scales_for(arguments), patient.widened)
+            scales, kept = executable.cast_scales, self._kept_scales.get(key)
+            if scales is not None and kept is not None:
+                casts = [row["cast"] for row in executable.report().casts()]
+                executable.cast_scales = [
+                    kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
+                ]
             self._entries[key] = _Entry(lowered, executable)
         return self._entries[key]
 
@@ -206,8 +255,12 @@ class Jit:
             self._measured[key] = measure(arguments.leaves)
         return self._measured[key]
 
-    def _compile(self, lowered: Lowered, scales: ScalesLike) -> Executable:
+    def _compile(
+        self, lowered: Lowered, scales: ScalesLike, widened: Sequence[WideCast] = ()
+    ) -> Executable:
         options = dict(self._options, scales=to_option(scales, len(lowered.in_avals)))
+        if widened:
+            options["wide"] = [*options.get("wide", []), *wide_option(widened)]
         if (ranges := range_option(scales)) is not None:
             options["ranges"] = ranges
         return compile_text(lowered.text, options, self._threads)
@@ -226,8 +279,9 @@ def jit(
     scales: ScalesLike = None,
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
-    adaptive_scales: bool = False,
-    health: HealthPolicy | None = None,
+    adaptive_scales: bool | None = None,
+    health: HealthPolicy | Literal["report", "rescale", "widen"] | None = None,
+    wide: Sequence[WideCast] = (),
     mcpu: str | None = None,
     threads: int = 0,
     report: str = "brief",
@@ -252,20 +306,24 @@ def jit(
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, "grad:" before it for gradients.
         adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
-            `Jit.rescale` moves them without a new compilation.
-        health: what to do, between two steps, about casts that clip.
+            `Jit.rescale` moves them without a new compilation; the policy "rescale" implies it.
+        health: what to do, between two steps, about casts that clip: an action of
+            `scalify.HealthPolicy`, or a policy with its limits.
+        wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    extra, scales = scale_options(recipe, scales, calibration, rescale)
+    policy = HealthPolicy(health) if isinstance(health, str) else health
+    rescales = policy is not None and policy.action == "rescale"
+    extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
     options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu, "report": report}
     options |= extra
-    if adaptive_scales:
-        options["adaptScales"] = True
-    if health is not None and health.action == "rescale" and not adaptive_scales:
+    if rescales and adaptive_scales is False:
         raise ValueError(
             "health policy 'rescale' needs adaptive_scales=True: else scales are constants"
         )
-    return Jit(signature, options, scales, threads, health)
+    if rescales or adaptive_scales:
+        options["adaptScales"] = True
+    return Jit(signature, options, scales, threads, policy)

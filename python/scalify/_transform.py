@@ -25,7 +25,7 @@ from scalify._lowering import (
     to_physical,
 )
 from scalify._statistics import Statistics
-from scalify.calibration import Calibration, scale_options
+from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -291,6 +291,7 @@ def transform(
     strict: bool = False,
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
+    wide: Sequence[WideCast] = (),
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -312,6 +313,7 @@ def transform(
             count where `scales` gives none.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, "grad:" before it for gradients.
+        wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory results may take. They also say
@@ -326,7 +328,7 @@ def transform(
         ValueError: the calibration is by another recipe.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    extra, scales = scale_options(recipe, scales, calibration, rescale)
+    extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
     return Transformed(signature, recipe, strict, scales, statistics, extra)
 
 

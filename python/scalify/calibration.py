@@ -17,7 +17,15 @@ import numpy as np
 from scalify._dtypes import to_numpy
 from scalify.scales import Scales, ScalesLike
 
-__all__ = ["Calibration", "CastScale", "HealthPolicy", "scale_options"]
+__all__ = [
+    "Calibration",
+    "CastScale",
+    "HealthPolicy",
+    "Patient",
+    "WideCast",
+    "scale_options",
+    "wide_option",
+]
 
 # Columns of what scalify-collect-statistics measures, in units of the cast's data but for the
 # largest magnitude.
@@ -151,26 +159,61 @@ def _measured_exponent(row: Mapping[str, Any], figures: np.ndarray) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
+class WideCast:
+    """A cast that clipped, for `scalify.jit(..., wide=)`: it and its dots are not made narrow.
+
+    Attributes:
+        cast: its name in the report.
+        names: JAX's names of its place, which do not change with the lines of a file.
+        elements: how many it casts.
+        reason: what was counted, for the report.
+    """
+
+    cast: str
+    names: str
+    elements: int
+    reason: str
+
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> WideCast:
+        """Returns the entry for a row of `Executable.health`."""
+        parts = [
+            f"{100 * row[key] / max(1, row['elements']):.3g} % of the values {what}"
+            for key, what in (("saturated", "saturated"), ("flushed", "became zero"))
+            if row[key]
+        ]
+        reason = " and ".join(parts) or "chosen by the user"
+        return WideCast(row["cast"], _names(row["loc"]), int(row["elements"]), reason)
+
+
+@dataclasses.dataclass(frozen=True)
 class HealthPolicy:
     """What `scalify.jit(..., health=)` does about casts that clip, between two steps.
 
     Attributes:
-        action: "report" warns; "rescale" moves the scale, which needs `adaptive_scales`.
+        action: "report" warns; "rescale" moves the scales by `@rescale`; "widen" lists the casts
+            that stay sick, which the next compilation leaves wide (`Jit.recompile`).
         every: steps between two looks at the counters.
         saturated: the share of saturated values above which a cast is not healthy.
         flushed: the share of values that were not zero and became zero.
+        patience: looks in a row at which a cast must be sick before it is widened.
     """
 
-    action: Literal["report", "rescale"] = "report"
+    action: Literal["report", "rescale", "widen"] = "report"
     every: int = 1
     saturated: float = 0.01
     flushed: float = 0.5
+    patience: int = 3
 
     def __post_init__(self) -> None:
-        if self.action not in ("report", "rescale"):
-            raise ValueError(f"unknown action '{self.action}': expected one of report, rescale")
+        if self.action not in ("report", "rescale", "widen"):
+            raise ValueError(
+                f"unknown action '{self.action}': expected one of report, rescale, widen"
+            )
         if self.every < 1:
             raise ValueError(f"every {self.every} steps: expected 1 or more")
+        if self.patience < 1:
+            raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
 
     def sick(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Returns the rows of `health` whose shares are above the limits."""
@@ -182,8 +225,37 @@ class HealthPolicy:
         ]
 
 
+class Patient:
+    """The casts of one executable under the policy "widen".
+
+    Attributes:
+        widened: what the next compilation leaves wide, in the order in which it was found.
+    """
+
+    def __init__(self, widened: Iterable[WideCast] = ()) -> None:
+        self.widened = list(widened)
+        self._sick: dict[str, int] = {}
+
+    def look(self, policy: HealthPolicy, health: Iterable[Mapping[str, Any]]) -> list[WideCast]:
+        """Counts in what a step left; returns the casts that have become too sick by it."""
+        rows = {row["cast"]: row for row in policy.sick(health)}
+        self._sick = {cast: self._sick.get(cast, 0) + 1 for cast in rows}
+        known = {entry.cast for entry in self.widened}
+        found = [
+            WideCast.of(rows[cast])
+            for cast, looks in self._sick.items()
+            if looks >= policy.patience and cast not in known
+        ]
+        self.widened += found
+        return found
+
+
 def scale_options(
-    recipe: str, scales: ScalesLike, calibration: Calibration | None, rescale: Sequence[str]
+    recipe: str,
+    scales: ScalesLike,
+    calibration: Calibration | None,
+    rescale: Sequence[str],
+    wide: Sequence[WideCast] = (),
 ) -> tuple[dict[str, Any], ScalesLike]:
     """Returns the compiler's options for scales of casts, and the scales of arguments."""
     if isinstance(rescale, str):
@@ -192,4 +264,11 @@ def scale_options(
     if calibration is not None:
         extra["castScales"] = calibration.options(recipe)
         scales = calibration.scales if scales is None else scales
+    if wide:
+        extra["wide"] = wide_option(wide)
     return extra, scales
+
+
+def wide_option(wide: Iterable[WideCast]) -> list[dict[str, Any]]:
+    """Returns the compiler's option `wide`."""
+    return [dataclasses.asdict(cast) for cast in wide]

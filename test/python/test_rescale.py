@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import re
 import warnings
@@ -252,6 +253,139 @@ def test_health_policy_reports_and_rescales() -> None:
     assert float(before[0, 0]) == 32 * 448
     assert float(after[0, 0]) == 32 * 2.0**15
     with pytest.raises(ValueError, match="needs adaptive_scales"):
-        scalify.jit(matmul, health=scalify.HealthPolicy("rescale"))
+        scalify.jit(matmul, health=scalify.HealthPolicy("rescale"), adaptive_scales=False)
+    fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], health="rescale")
+    fn(x, w)
+    assert fn.executable().cast_scales.tolist() == [1.0, 16.0]
     with pytest.raises(ValueError, match="unknown action 'panic'"):
         scalify.HealthPolicy("panic")  # type: ignore[arg-type]
+
+
+def two_matmuls(x: Any, w: Any, v: Any) -> tuple[Any, Any]:
+    """Both products read w; the second is healthy."""
+    return x @ w, v @ w
+
+
+def sick_arguments() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(5)
+    x, w, v = (rng.normal(size=(32, 32)).astype(np.float32) for _ in range(3))
+    return 2.0**15 * x, w, v
+
+
+def dots(report: Any) -> list[str]:
+    return [row["reason"] for row in report if row["op"] == "dot_general"]
+
+
+def test_a_cast_that_stays_sick_is_left_wide_at_the_next_compile() -> None:
+    x, w, v = sick_arguments()
+    want = x.astype(np.float64) @ w
+    policy = scalify.HealthPolicy("widen", every=2, patience=3)
+    fn = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], health=policy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            fn(x, w, v)
+        # A healthy step between starts the count anew.
+        for scale in (0, 0, 1, 1, 1, 1, 1):
+            fn(x * np.float32(scale), w, v)
+        assert fn.widened() == ()
+    with pytest.warns(UserWarning, match=r"of cast 'c\d: x'.* saturated at 3 looks in a row"):
+        before, _ = fn(x, w, v)
+    (cast,) = fn.widened()
+    assert re.fullmatch(r"c\d: x", cast.cast) and cast.elements == 32 * 32
+    # Until it is compiled anew nothing changes.
+    first = fn.executable()
+    again, _ = fn(x, w, v)
+    assert fn.executable() is first and np.array_equal(before, again)
+    fn.recompile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        after, healthy = fn(x, w, v)
+    assert fn.executable() is not first
+    np.testing.assert_allclose(after, want, rtol=1e-4, atol=1e-3 * np.abs(want).max())
+    assert np.linalg.norm(before - want) > 0.5 * np.linalg.norm(want)
+    # The other dot, which shares w, stays narrow, and its casts keep their names.
+    assert 0 < np.linalg.norm(healthy - v @ w) < 0.1 * np.linalg.norm(healthy)
+    names = [[row["cast"] for row in exe.report().casts()] for exe in (first, fn.executable())]
+    assert {*names[1]} == {*names[0]} - {cast.cast} and len(names[1]) == 2
+    (reason,) = (reason for reason in dots(fn.report()) if "health" in reason)
+    assert reason.startswith(f"stays wide: health: of cast '{cast.cast}', ")
+    assert re.search(r"\d % of the values saturated", reason)
+    messages = [remark["message"] for remark in fn.executable().diagnostics]
+    assert any("dot stays wide: health" in message for message in messages)
+
+
+def test_what_is_widened_is_kept_for_other_compilations() -> None:
+    x, w, v = sick_arguments()
+    fn = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], health="widen")
+    with pytest.warns(UserWarning, match="at 3 looks in a row"):
+        for _ in range(3):
+            fn(x, w, v)
+    kept = [scalify.WideCast(**json.loads(json.dumps(dataclasses.asdict(c)))) for c in fn.widened()]
+    fn.recompile()
+    want, _ = fn(x, w, v)
+    other = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], wide=kept)
+    np.testing.assert_array_equal(other(x, w, v)[0], want)
+    got, _ = scalify.transform(two_matmuls, recipe=HEAD, scales=[0, 0, 0], wide=kept)(x, w, v)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+    # With a calibration of the program as it was before.
+    calibration = scalify.calibrate(two_matmuls, x, w, v, recipe=HEAD, scales=[0, 0, 0])
+    fn = scalify.jit(two_matmuls, recipe=HEAD, calibration=calibration, wide=kept)
+    fn(x, w, v)
+    exponents = {cast.cast: cast.exponent for cast in calibration.casts}
+    assert len(fn.report().casts()) == len(exponents) - 1 == 2
+    assert all(row["scale"] == exponents[row["cast"]] for row in fn.report().casts())
+    # A second cast of the program that has one wide already.
+    twice = [*kept, scalify.WideCast.of(scalify_row(fn, ": v"))]
+    both = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], wide=twice)
+    np.testing.assert_array_equal(both(x, w, v)[1], scalify.jit(two_matmuls, "none")(x, w, v)[1])
+    assert not both.report().casts()
+    with pytest.raises(scalify.CompileError, match=r"has no cast 'c\d: x' of 1024 elements"):
+        scalify.jit(matmul, recipe=HEAD, scales=[0, 0], wide=kept)(x[:16], w)
+
+
+def scalify_row(fn: Any, name: str) -> dict[str, Any]:
+    (row,) = (row for row in fn.health() if row["cast"].endswith(name))
+    return row
+
+
+def test_moved_scales_survive_a_new_compilation() -> None:
+    x, w, v = sick_arguments()
+    fn = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], health="rescale")
+    for _ in range(5):
+        moved = fn(x, w, v)
+    scales = fn.executable().cast_scales
+    assert max(scales) > 1
+    fn.recompile()
+    again = fn(x, w, v)
+    for a, b in zip(again, moved, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_saved_values_and_state_stay_wide_too() -> None:
+    def step(params: Any, x: Any) -> tuple[Any, Any]:
+        def loss(p: Any) -> Any:
+            return jnp.mean(jnp.exp(x @ p) ** 2)
+
+        value, grad = jax.value_and_grad(loss)(params)
+        return params - 2.0**30 * grad, value
+
+    rng = np.random.default_rng(6)
+    params = rng.normal(0, 0.1, (32, 16)).astype(np.float32)
+    x = rng.normal(size=(64, 32)).astype(np.float32)
+    recipe = '#scalify.recipe<"fp16", head = true>'
+    make = functools.partial(scalify.jit, step, recipe, scales=[-3, 0], donate_argnums=0)
+    fn = make(health="widen")
+    with pytest.warns(UserWarning, match="at 3 looks in a row"):
+        for _ in range(3):
+            fn(params, x)
+    wide = fn.widened()
+    state = {row["cast"] for row in fn.report().casts() if row["reason"].startswith("state")}
+    assert state & {cast.cast for cast in wide}
+    got, _ = make(wide=wide)(params, x)
+    assert np.abs(np.asarray(got)).max() > 2.0 * 65504 * 2.0**-3
+    # Every cast of the program may be left wide; then it is the program in F32.
+    everything = [scalify.WideCast.of(row) for row in fn.health()]
+    exact = scalify.jit(step, "none", donate_argnums=0)
+    for a, b in zip(make(wide=everything)(params, x), exact(params, x), strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))

@@ -48,6 +48,9 @@ struct CompileOptions {
   std::string rangeUse = "report";
   /// A calibration: one entry per cast, in their order, or empty.
   std::vector<CastScale> castScales;
+  /// Casts that an earlier run found to clip, and that this compilation leaves
+  /// wide, with the dots that read them.
+  std::vector<WideCast> wide;
   /// Where the step measures scales: see the pass scalify-place-rescales.
   std::vector<std::string> rescaleAt;
   /// Main takes the scales of its casts as one more argument, last: see the

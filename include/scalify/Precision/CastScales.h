@@ -20,10 +20,25 @@ struct CastScale {
   int32_t exponent = 0;
 };
 
+/// One cast that an earlier run found to clip, and that is left out.
+struct WideCast {
+  /// Its name, elements and JAX's names, as in `CastScale`.
+  std::string cast;
+  int64_t elements = 0;
+  std::string names;
+  /// What was counted: "12.5 % of the values saturated".
+  std::string reason;
+};
+
+/// Tells `scalify-quantize` what to leave wide, by an attribute of the module.
+void setWideCasts(mlir::ModuleOp module, llvm::ArrayRef<WideCast> casts);
+
 /// Puts measured constants in place of the propagated ones. Fails, naming the
-/// cast, where the calibration is of another program.
+/// cast, where the calibration is of another program. If some casts were left
+/// wide since it was made, it may have entries for them.
 llvm::LogicalResult applyCastScales(mlir::ModuleOp module,
-                                    llvm::ArrayRef<CastScale> scales);
+                                    llvm::ArrayRef<CastScale> scales,
+                                    bool someAreWide = false);
 
 /// Whether the scale of a cast is one that `applyCastScales` put there.
 bool isCalibrated(QuantizeOp cast);

@@ -20,7 +20,10 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     data. What the backward needs of an activation is then the narrow tensor.
 
     Dots that stay wide carry `scalify.wide` with the reason, and get a remark:
-    the role that the recipe does not cast, or the exception by name.
+    the role that the recipe does not cast, the exception by name, or the
+    health of a cast: those of the module's `scalify.wide_casts`, a list of
+    dictionaries (`cast`, `elements`, `names`, `reason`), are not made, and the
+    other casts keep the names that they have with them.
 
     Under a recipe with formats for state, a step's new parameters and moments
     go through that format on their way out; under one with a format for what

@@ -1,0 +1,68 @@
+//===- WideCasts.cpp - Casts that health keeps wide -----------------------===//
+
+#include "WideCasts.h"
+
+#include "scalify/Import/Locations.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static constexpr StringLiteral kWideCastsAttr = "scalify.wide_casts";
+
+void scalify::setWideCasts(ModuleOp module, ArrayRef<WideCast> casts) {
+  Builder builder(module.getContext());
+  auto entries =
+      llvm::map_to_vector(casts, [&](const WideCast &cast) -> Attribute {
+        return builder.getDictionaryAttr(
+            {builder.getNamedAttr("cast", builder.getStringAttr(cast.cast)),
+             builder.getNamedAttr("elements",
+                                  builder.getI64IntegerAttr(cast.elements)),
+             builder.getNamedAttr("names", builder.getStringAttr(cast.names)),
+             builder.getNamedAttr("reason",
+                                  builder.getStringAttr(cast.reason))});
+      });
+  module->setAttr(kWideCastsAttr, builder.getArrayAttr(entries));
+}
+
+WideCasts::WideCasts(ModuleOp module) {
+  auto list = module->getAttrOfType<ArrayAttr>(kWideCastsAttr);
+  if (!list)
+    return;
+  for (auto entry : list.getAsRange<DictionaryAttr>()) {
+    auto text = [&](StringRef key) {
+      auto value = entry.getAs<StringAttr>(key);
+      return value ? value.str() : "";
+    };
+    auto elements = entry.getAs<IntegerAttr>("elements");
+    entries.push_back({text("cast"), elements ? elements.getInt() : 0,
+                       text("names"), text("reason")});
+  }
+  met.resize(entries.size());
+  module->removeAttr(kWideCastsAttr);
+}
+
+std::string WideCasts::match(StringRef cast, Value root) {
+  for (auto [index, entry] : llvm::enumerate(entries)) {
+    if (cast != entry.cast ||
+        mlir::cast<ShapedType>(root.getType()).getNumElements() !=
+            entry.elements ||
+        getNameStack(root.getLoc()) != entry.names)
+      continue;
+    met[index] = true;
+    return "health: of cast '" + entry.cast + "', " + entry.reason;
+  }
+  return "";
+}
+
+LogicalResult WideCasts::checkAllMet(ModuleOp module) const {
+  for (auto [entry, isMet] : llvm::zip(entries, met))
+    if (!isMet)
+      return module.emitError("has no cast '")
+             << entry.cast << "' of " << entry.elements << " elements at '"
+             << entry.names
+             << "' to leave wide: take the list from a run of this program, by "
+                "this recipe";
+  return success();
+}
