@@ -5,6 +5,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -50,10 +51,12 @@ std::string scalify::getWideReason(Operation *dot) {
 
 std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
   ScaleSource scales = RecipeAttr::of(main->getParentOp()).getScales();
+  auto rule = quantize->getAttrOfType<StringAttr>(kRuleAttr);
+  if (rule && scales == ScaleSource::Propagated && isGrowthRule(rule))
+    return rule.str();
   if (!getScaleExponent(quantize.getScale()))
     return scales == ScaleSource::Propagated ? "rescaled in the step"
                                              : "measured in the step";
-  auto rule = quantize->getAttrOfType<StringAttr>(kRuleAttr);
   if (!isCalibrated(quantize)) {
     if (scales == ScaleSource::Unit)
       return "unit scale of the recipe: a plain cast";

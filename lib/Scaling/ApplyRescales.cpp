@@ -11,15 +11,11 @@
 
 #include "scalify/Scaling/Passes.h"
 
-#include "scalify/Dialect/Scalify/ScalifyHints.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Scaling/ScaleAnalysis.h"
-#include "scalify/Scaling/ScaleArithmetic.h"
+#include "CorrectionFlow.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-
-#include "llvm/ADT/DenseSet.h"
 
 #include <cmath>
 
@@ -31,52 +27,6 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-namespace {
-
-/// The corrections of one block: of the function, or of a loop's body.
-class CorrectionFlow {
-public:
-  CorrectionFlow(Block &block, const ScaleAnalysis &analysis)
-      : block(block), analysis(analysis), scales(block),
-        builder(block.getParentOp()->getContext()) {}
-  void run();
-
-private:
-  void findMoved();
-  void findNeeded();
-  void visit(Operation &op);
-  void visitHint(SetScaleOp hint);
-  void visitPoint(RescalePointOp point);
-  void visitSetScaling(SetScalingOp op);
-  void visitDataScale(DataScaleOp op);
-  void visitAligned(Operation &op);
-  void visitFactors(Operation &op, bool quotient);
-
-  /// The run-time scale over the predicted one; null where they are equal.
-  Value correction(Value value) { return corrections.lookup(value); }
-  Value correctionOrOne(Value value) {
-    Value found = correction(value);
-    return found ? found : scales.one();
-  }
-  int64_t predicted(Value value);
-  /// The scale of a value as the step will know it.
-  Value currentScale(Value value);
-
-  Block &block;
-  const ScaleAnalysis &analysis;
-  ScaleArithmetic scales;
-  OpBuilder builder;
-  DenseSet<Value> moved, needed;
-  DenseMap<Value, Value> corrections;
-};
-
-} // namespace
-
-static bool isFullFloatTensor(Value value) {
-  return isFloatTensor(value.getType()) &&
-         cast<ShapedType>(value.getType()).getRank() > 0;
-}
-
 static bool isRunTimePin(Operation *op) {
   auto pin = dyn_cast<SetScalingOp>(op);
   return pin && !getConstantScale(pin.getScale());
@@ -87,6 +37,15 @@ static ScaleFamily familyOf(Operation &op) {
   return rule ? rule.getScaleFamily() : ScaleFamily::True;
 }
 
+/// The power that the op takes of its first operand: a factor comes out of it.
+static std::optional<double> getPower(Operation &op) {
+  if (isa<stablehlo::SqrtOp>(op))
+    return 0.5;
+  if (isa<stablehlo::RsqrtOp>(op))
+    return -0.5;
+  return std::nullopt;
+}
+
 /// The operands of a linear op whose corrections its results inherit.
 static SmallVector<Value> getCarriers(Operation &op) {
   SmallVector<Value> carriers;
@@ -95,7 +54,7 @@ static SmallVector<Value> getCarriers(Operation &op) {
   case ScaleFamily::Align:
   case ScaleFamily::Reduce:
     llvm::copy_if(op.getOperands(), std::back_inserter(carriers),
-                  isFullFloatTensor);
+                  [](Value value) { return isFloatTensor(value.getType()); });
     return carriers;
   case ScaleFamily::Pass:
     return {op.getOperand(0)};
@@ -103,6 +62,8 @@ static SmallVector<Value> getCarriers(Operation &op) {
   case ScaleFamily::Quotient:
     return {op.getOperand(0), op.getOperand(1)};
   default:
+    if (getPower(op))
+      return {op.getOperand(0)};
     return {};
   }
 }
@@ -110,12 +71,19 @@ static SmallVector<Value> getCarriers(Operation &op) {
 /// What propagation wrote on the op. The facts of the folded graph may be
 /// others: hints stand between the parts of what a composite rule matches.
 int64_t CorrectionFlow::predicted(Value value) {
-  if (!isFullFloatTensor(value))
-    return 0;
+  // Of rank 0 the facts alone tell the size; the scale is always one.
+  if (!isFloatTensor(value.getType()) ||
+      cast<ShapedType>(value.getType()).getRank() == 0)
+    return analysis.lookup(value).scaleExponent();
   if (auto result = dyn_cast<OpResult>(value))
     if (auto scale = result.getOwner()->getAttrOfType<IntegerAttr>(kScaleAttr);
         scale && result.getResultNumber() == 0)
       return scale.getInt();
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    if (auto carries =
+            arg.getOwner()->getParentOp()->getAttrOfType<DenseI64ArrayAttr>(
+                kCarryScalesAttr))
+      return carries[arg.getArgNumber()];
   return analysis.lookup(value).scaleExponent();
 }
 
@@ -125,9 +93,12 @@ Value CorrectionFlow::currentScale(Value value) {
                         correctionOrOne(value));
 }
 
-/// What lies downstream of a measured scale, without another one between.
-void CorrectionFlow::findMoved() {
-  for (Operation &op : block) {
+void CorrectionFlow::findMoved(Block &body) {
+  for (Operation &op : body.without_terminator()) {
+    if (stablehlo::isControlFlow(&op)) {
+      findMovedByRegions(op);
+      continue;
+    }
     bool isSource = isa<RescalePointOp>(op) || isRunTimePin(&op);
     if (isSource || llvm::any_of(getCarriers(op), [&](Value value) {
           return moved.contains(value);
@@ -136,9 +107,12 @@ void CorrectionFlow::findMoved() {
   }
 }
 
-/// Of these, what a hint reads, directly or through others.
-void CorrectionFlow::findNeeded() {
-  for (Operation &op : llvm::reverse(block)) {
+void CorrectionFlow::findNeeded(Block &body) {
+  for (Operation &op : llvm::reverse(body)) {
+    if (stablehlo::isControlFlow(&op)) {
+      findNeededByRegions(op);
+      continue;
+    }
     bool reads = isa<SetScaleOp, DataScaleOp>(op) ||
                  llvm::any_of(op.getResults(), [&](Value result) {
                    return needed.contains(result);
@@ -146,7 +120,7 @@ void CorrectionFlow::findNeeded() {
     if (!reads)
       continue;
     // A measured scale starts from the one before it.
-    if (isa<DataScaleOp, RescalePointOp>(op))
+    if (isa<SetScaleOp, DataScaleOp, RescalePointOp>(op))
       needed.insert(op.getOperand(0));
     for (Value value : getCarriers(op))
       if (moved.contains(value))
@@ -155,14 +129,31 @@ void CorrectionFlow::findNeeded() {
 }
 
 void CorrectionFlow::visitHint(SetScaleOp hint) {
-  Value change = correction(hint.getValue());
+  Value change = scalarCorrection(hint.getValue());
   if (!change)
     return;
-  builder.setInsertionPoint(hint);
-  hint.getScaleMutable().assign(
-      scales.product(builder, hint.getLoc(), hint.getScale(), change));
+  // Where the correction is and not at the hint: the cast may stand outside of
+  // the body that the hint is in.
+  builder.setInsertionPointAfterValue(change);
+  Value scale = hint.getScale();
+  if (isFractional) {
+    // Rounded down, from half a binade above: the nearest in log2.
+    if (std::optional<float> exponent = getConstantScale(scale))
+      scale = scales.constant(*exponent * std::sqrt(2.0f));
+    scale = scales.product(builder, hint.getLoc(), scale, change);
+    scale =
+        RoundScaleOp::create(builder, hint.getLoc(), scale.getType(), scale);
+  } else {
+    scale = scales.product(builder, hint.getLoc(), scale, change);
+  }
+  hint.getScaleMutable().assign(scale);
+  if (StringAttr rule = growthRules.lookup(hint.getValue()))
+    return hint.setRuleAttr(rule);
   StringRef rule = hint.getRule().value_or("");
-  hint.setRule((rule + " (predicted), times what the step measures").str());
+  hint.setRule(
+      (rule + (isMeasured ? " (predicted), times what the step measures"
+                          : kGrowthRule))
+          .str());
 }
 
 void CorrectionFlow::visitPoint(RescalePointOp point) {
@@ -170,6 +161,7 @@ void CorrectionFlow::visitPoint(RescalePointOp point) {
   Value value = point.getValue(), result = point.getResult();
   if (needed.contains(result)) {
     Value base = currentScale(value);
+    isMeasured = true;
     auto scale = MeasuredScaleOp::create(builder, point.getLoc(),
                                          base.getType(), point.getStatistic(),
                                          value, base, point.getSample());
@@ -216,9 +208,10 @@ void CorrectionFlow::visitAligned(Operation &op) {
       parts.push_back(value);
   if (parts.empty())
     return;
-  Value change = correction(parts.front());
-  if (!llvm::all_of(parts,
-                    [&](Value part) { return correction(part) == change; })) {
+  Value change = scalarCorrection(parts.front());
+  if (!llvm::all_of(parts, [&](Value part) {
+        return scalarCorrection(part) == change;
+      })) {
     int64_t largest = predicted(parts.front());
     for (Value part : parts)
       largest = std::max(largest, predicted(part));
@@ -239,7 +232,8 @@ void CorrectionFlow::visitAligned(Operation &op) {
 }
 
 void CorrectionFlow::visitFactors(Operation &op, bool quotient) {
-  Value a = correction(op.getOperand(0)), b = correction(op.getOperand(1));
+  Value a = scalarCorrection(op.getOperand(0));
+  Value b = scalarCorrection(op.getOperand(1));
   if (!a && !b)
     return;
   Value left = a ? a : scales.one(), right = b ? b : scales.one();
@@ -248,9 +242,26 @@ void CorrectionFlow::visitFactors(Operation &op, bool quotient) {
                : scales.product(builder, op.getLoc(), left, right);
 }
 
+void CorrectionFlow::visitPower(Operation &op) {
+  Value change = scalarCorrection(op.getOperand(0));
+  if (!change)
+    return;
+  // Of 2 it is no power of two.
+  isFractional = true;
+  Value root = stablehlo::SqrtOp::create(builder, op.getLoc(), change);
+  corrections[op.getResult(0)] =
+      *getPower(op) > 0
+          ? root
+          : scales.quotient(builder, op.getLoc(), scales.one(), root);
+}
+
 void CorrectionFlow::visit(Operation &op) {
+  if (stablehlo::isControlFlow(&op))
+    return visitRegions(op);
   if (auto hint = dyn_cast<SetScaleOp>(op))
     visitHint(hint);
+  if (isa<RescalePointOp, SetScalingOp, DataScaleOp>(op))
+    markers.push_back(&op);
   if (auto point = dyn_cast<RescalePointOp>(op))
     return visitPoint(point);
   if (auto pin = dyn_cast<SetScalingOp>(op))
@@ -261,11 +272,14 @@ void CorrectionFlow::visit(Operation &op) {
                     [&](Value result) { return needed.contains(result); }))
     return;
   builder.setInsertionPointAfter(&op);
+  visitMoved(op);
+}
+
+void CorrectionFlow::visitMoved(Operation &op) {
   switch (familyOf(op)) {
   case ScaleFamily::Pass:
-    if (Value change = correction(op.getOperand(0)))
-      for (Value result : op.getResults())
-        corrections[result] = change;
+    if (Value change = moveCorrection(op))
+      corrections[op.getResult(0)] = change;
     return;
   case ScaleFamily::PassEach:
     for (auto [operand, result] : llvm::zip(op.getOperands(), op.getResults()))
@@ -280,8 +294,16 @@ void CorrectionFlow::visit(Operation &op) {
   case ScaleFamily::Quotient:
     return visitFactors(op, /*quotient=*/true);
   default:
-    return;
+    if (getPower(op))
+      visitPower(op);
   }
+}
+
+void CorrectionFlow::visitBlock(Block &body) {
+  SmallVector<Operation *> ops = llvm::map_to_vector(
+      body, [](Operation &op) -> Operation * { return &op; });
+  for (Operation *op : ops)
+    visit(*op);
 }
 
 static void eraseMarker(Operation *op) {
@@ -290,19 +312,22 @@ static void eraseMarker(Operation *op) {
   op->erase();
 }
 
-void CorrectionFlow::run() {
-  findMoved();
-  findNeeded();
-  SmallVector<Operation *> ops = llvm::map_to_vector(
-      block, [](Operation &op) -> Operation * { return &op; });
-  for (Operation *op : ops)
-    visit(*op);
-  for (Operation *op : llvm::reverse(ops))
-    if (isa<RescalePointOp, SetScalingOp, DataScaleOp>(op))
-      eraseMarker(op);
+static void eraseDead(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
+    else if (stablehlo::isControlFlow(&op))
+      for (Region &region : op.getRegions())
+        eraseDead(region.front());
+}
+
+void CorrectionFlow::run() {
+  findMoved(block);
+  findNeeded(block);
+  visitBlock(block);
+  for (Operation *op : llvm::reverse(markers))
+    eraseMarker(op);
+  eraseDead(block);
 }
 
 static int64_t countBytes(Value value) {
@@ -317,7 +342,8 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
   void runOnOperation() override {
     bool any = false;
     getOperation().walk([&](Operation *op) {
-      any |= isa<RescalePointOp, SetScalingOp, DataScaleOp>(op);
+      any |= isa<RescalePointOp, SetScalingOp, DataScaleOp>(op) ||
+             op->hasAttr(kGrowingCarriesAttr);
     });
     if (!any)
       return markAllAnalysesPreserved();
@@ -325,10 +351,7 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
       if (func.isExternal() || !func.getBody().hasOneBlock())
         continue;
       ScaleAnalysis analysis(func);
-      func.walk<WalkOrder::PreOrder>([&](Block *block) {
-        // Reducers and the like hold rank-0 ops only.
-        CorrectionFlow(*block, analysis).run();
-      });
+      CorrectionFlow(func.getBody().front(), analysis).run();
     }
     getOperation().walk([&](MeasuredScaleOp op) {
       ++numMeasured;

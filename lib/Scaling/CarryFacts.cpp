@@ -36,6 +36,7 @@ void CarryFacts::add(const ScaleFacts &facts) {
   if (setsScale(facts)) {
     bool isFirstScale = exponents.empty();
     exponents.push_back(std::log2(facts.rms));
+    iterations.push_back(count - 1);
     meanShare += facts.mean / facts.rms;
     densities += facts.density;
     // A zero keeps the sign and the bound of what it meets.
@@ -59,13 +60,14 @@ bool CarryFacts::isSettledAt(const ScaleFacts &facts) const {
          std::fabs(facts.mean - latest.mean) < kSettled * facts.rms;
 }
 
-/// The rise in binades from the iteration before `at`.
+/// The rise in binades an iteration, from the one before `at`.
 double CarryFacts::slope(size_t at) const {
-  return at == 0 || at >= exponents.size() ? 0
-                                           : exponents[at] - exponents[at - 1];
+  if (at == 0 || at >= exponents.size())
+    return 0;
+  return (exponents[at] - exponents[at - 1]) /
+         (iterations[at] - iterations[at - 1]);
 }
 
-/// Whether neighbours keep a ratio other than one.
 bool CarryFacts::keepsRatio() const {
   if (exponents.size() < 4)
     return false;
@@ -80,8 +82,7 @@ void CarryFacts::extrapolate(double steps) {
     return;
   double n = static_cast<double>(exponents.size());
   double rise = 0;
-  exponential = keepsRatio();
-  if (exponential) {
+  if (keepsRatio()) {
     rise = slope(exponents.size() - 1) * steps;
   } else {
     // Growth by a power of the count has one slope in log2 of the count.
@@ -96,6 +97,41 @@ void CarryFacts::extrapolate(double steps) {
   facts.mean *= factor;
   facts.bound = std::max(facts.bound, facts.bound * factor);
   add(facts);
+  if (iterations.size() == exponents.size() && setsScale(facts))
+    iterations.back() += steps - 1;
+}
+
+CarryTrend CarryFacts::getTrend(bool atEnd) const {
+  CarryTrend trend;
+  if (exponents.empty())
+    return trend;
+  trend.first = exponents.front();
+  if (atEnd) {
+    trend.growth = slope(exponents.size() - 1);
+    trend.start = exponents.back() - trend.growth * iterations.back();
+  } else {
+    // Least squares, moved to the middle of what it leaves.
+    auto n = static_cast<double>(exponents.size());
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (auto [at, exponent] : llvm::zip(iterations, exponents)) {
+      x += at;
+      y += exponent;
+      xx += at * at;
+      xy += at * exponent;
+    }
+    double spread = n * xx - x * x;
+    trend.growth = spread > 0 ? (n * xy - x * y) / spread : 0;
+    double least = std::numeric_limits<double>::infinity(), most = -least;
+    for (auto [at, exponent] : llvm::zip(iterations, exponents)) {
+      least = std::min(least, exponent - trend.growth * at);
+      most = std::max(most, exponent - trend.growth * at);
+    }
+    trend.start = 0.5 * (least + most);
+  }
+  for (auto [at, exponent] : llvm::zip(iterations, exponents))
+    trend.misfit = std::max(
+        trend.misfit, std::fabs(exponent - trend.start - trend.growth * at));
+  return trend;
 }
 
 double CarryFacts::spread() const {

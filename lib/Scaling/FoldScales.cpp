@@ -70,6 +70,9 @@ void ScaleFolder::sink(Operation *op, Value from, Value to) {
   for (OpOperand &operand : op->getOpOperands())
     if (auto rescale = operand.get().getDefiningOp<RescaleOp>())
       operand.set(rescale.getData());
+  // A product with zero is data of any scale, which nothing brings back.
+  if (op->hasAttr(kAnyScaleAttr))
+    return;
   builder.setInsertionPointAfter(op);
   for (Value result : op->getResults()) {
     if (!isFloatTensor(result.getType()))

@@ -23,7 +23,6 @@
 #include "mlir/Transforms/RegionUtils.h"
 
 #include "llvm/ADT/SetVector.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 
@@ -62,6 +61,7 @@ private:
   void rewriteAt(Operation &op, Value scale);
   void rewriteProduct(Operation &op, bool quotient);
   void rewriteControlFlow(Operation &op);
+  ArrayAttr describeGrowing(Operation &op);
   void rewriteManual(Operation &op);
   void rewriteRegion(Region &from, Region &to, ArrayRef<int64_t> argExponents,
                      ArrayRef<int64_t> resultExponents);
@@ -290,6 +290,23 @@ void Propagator::rewriteRegion(Region &from, Region &to,
   builder.clone(*terminator, none)->setOperands(operands);
 }
 
+/// The carries of a loop whose scales the step computes; null if there is none.
+ArrayAttr Propagator::describeGrowing(Operation &op) {
+  SmallVector<Attribute> carries;
+  for (const GrowingCarry &entry : analysis.getGrowingCarries()) {
+    if (entry.carry.getOwner()->getParentOp() != &op)
+      continue;
+    NamedAttrList attrs;
+    attrs.set("carry", builder.getI64IntegerAttr(entry.carry.getArgNumber()));
+    attrs.set("rule", builder.getStringAttr(analysis.lookup(entry.carry).rule));
+    attrs.set("start", builder.getF64FloatAttr(entry.start));
+    if (entry.growth)
+      attrs.set("growth", builder.getF64FloatAttr(*entry.growth));
+    carries.push_back(attrs.getDictionary(builder.getContext()));
+  }
+  return carries.empty() ? ArrayAttr() : builder.getArrayAttr(carries);
+}
+
 void Propagator::rewriteControlFlow(Operation &op) {
   auto loop = dyn_cast<stablehlo::WhileOp>(op);
   SmallVector<int64_t> exponents;
@@ -304,6 +321,8 @@ void Propagator::rewriteControlFlow(Operation &op) {
   state.addTypes(op.getResultTypes());
   state.addAttributes(op.getAttrs());
   state.addAttribute(kCarryScalesAttr, builder.getDenseI64ArrayAttr(exponents));
+  if (ArrayAttr growing = describeGrowing(op))
+    state.addAttribute(kGrowingCarriesAttr, growing);
   for (unsigned i = 0; i < op.getNumRegions(); ++i)
     state.addRegion();
   Operation *clone = builder.create(state);
@@ -417,29 +436,15 @@ struct PropagateScalesPass
     }
   }
 
-  /// A carry that grows without end has no scale at all; one that moves far
-  /// in a known number of iterations has a poor one.
-  LogicalResult reportGrowth(const ScaleAnalysis &analysis) {
-    bool anyError = false;
+  /// A carry that no constant scale fits has one of run time.
+  void reportGrowth(const ScaleAnalysis &analysis) {
     for (const GrowingCarry &entry : analysis.getGrowingCarries()) {
-      bool isError = strict && !entry.spread;
-      anyError |= isError;
-      if (!isError && !remarks)
-        continue;
       Operation *loop = entry.carry.getOwner()->getParentOp();
-      InFlightDiagnostic diag =
-          isError ? loop->emitError() : loop->emitRemark();
-      diag << "carry " << entry.carry.getArgNumber() << " of '"
-           << loop->getName() << "' (" << entry.carry.getType() << ") ";
-      if (entry.spread)
-        diag << "moves through " << llvm::formatv("{0:F1}", *entry.spread).str()
-             << " binades";
-      else
-        diag << "grows in each iteration, and nothing tells their number";
-      diag << ": no constant scale fits it (normalise it in the body, or "
-              "unroll the loop)";
+      loop->emitRemark("carry ")
+          << entry.carry.getArgNumber() << " of '" << loop->getName() << "' ("
+          << entry.carry.getType()
+          << ") has a scale of run time: " << entry.describe();
     }
-    return failure(anyError);
   }
 
   LogicalResult report(func::FuncOp func, const ScaleAnalysis &analysis) {
@@ -460,9 +465,9 @@ struct PropagateScalesPass
             << "argument " << arg.getArgNumber() << " of '" << func.getName()
             << "' has no declared scale: it counts as 2^0 (declare "
             << kScaleAttr << ", or measure the arguments)";
-    bool isGrowing = failed(reportGrowth(analysis));
-    return failure(isGrowing ||
-                   (strict && !analysis.getOpsWithoutRule().empty()));
+    if (remarks)
+      reportGrowth(analysis);
+    return failure(strict && !analysis.getOpsWithoutRule().empty());
   }
 };
 } // namespace

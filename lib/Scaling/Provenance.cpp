@@ -262,12 +262,19 @@ std::vector<ProvenanceEntry> scalify::readProvenance(Operation *module) {
   return entries;
 }
 
+/// Whether a loop or branches got this carry or result of a run-time scale.
+static bool isAdded(Operation *op, unsigned index) {
+  auto scales = op->getAttrOfType<DenseI64ArrayAttr>(kCarryScalesAttr);
+  return scales && index >= static_cast<unsigned>(scales.size());
+}
+
 std::optional<int32_t> scalify::getProvenanceId(Value value) {
   if (Operation *op = value.getDefiningOp()) {
     auto id = op->getAttrOfType<IntegerAttr>(kIdAttr);
-    if (!id)
+    unsigned index = cast<OpResult>(value).getResultNumber();
+    if (!id || isAdded(op, index))
       return std::nullopt;
-    return id.getInt() + cast<OpResult>(value).getResultNumber();
+    return id.getInt() + index;
   }
   auto arg = cast<BlockArgument>(value);
   Operation *parent = arg.getOwner()->getParentOp();
@@ -279,7 +286,7 @@ std::optional<int32_t> scalify::getProvenanceId(Value value) {
   }
   auto bodies = parent->getAttrOfType<DenseI32ArrayAttr>(kBodyIdsAttr);
   unsigned region = arg.getParentRegion()->getRegionNumber();
-  if (!bodies || region >= bodies.size())
+  if (!bodies || region >= bodies.size() || isAdded(parent, arg.getArgNumber()))
     return std::nullopt;
   return bodies[region] + arg.getArgNumber();
 }

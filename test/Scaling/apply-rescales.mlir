@@ -8,8 +8,8 @@
 // CHECK-DAG: %[[P:.*]] = stablehlo.constant dense<2.000000e+00> : tensor<f32>
 // CHECK: %[[M:.*]] = scalify.measured_scale {{ *}}l2 %[[X]], %[[P]] {sample = 2 : i64} : tensor<64x4xf32>
 // CHECK-NEXT: %[[C:.*]] = stablehlo.divide %[[M]], %[[P]] : tensor<f32>
-// CHECK: %[[T:.*]] = stablehlo.transpose %[[X]]
 // CHECK: %[[U:.*]] = stablehlo.multiply {{.*}}, %[[C]] : tensor<f32>
+// CHECK: %[[T:.*]] = stablehlo.transpose %[[X]]
 // CHECK: scalify.set_scale %[[T]], %[[U]] {rule = "{{.*}} (predicted), times what the step measures"
 // CHECK: scalify.set_scale %{{.*}}, %cst{{[_0-9]*}} {{.*}}tensor<64x8xf32>
 // CHECK: stablehlo.maximum {{.*}} : tensor<f32>

@@ -269,3 +269,122 @@ def test_routers_in_a_scan_have_their_role(remat: bool) -> None:
     dots = scalify.transform(jax.grad(loss), recipe="fp8").report(*args).dots()
     routers = [row for row in dots if row["reason"].startswith("stays wide: router")]
     assert len(routers) == (4 if remat else 3)
+
+
+def normal(shape: tuple[int, ...], std: float = 1.0, seed: int = 0) -> np.ndarray:
+    values = np.random.default_rng(seed).normal(0, std, shape)
+    return np.asarray(values, np.float32)
+
+
+def assert_within_bars(step: Callable[..., Any], *args: Any, recipe: str = "fp8") -> None:
+    """Drift of each cast, by iteration where the scale is known at run time."""
+    rows = scalify.probe(step, recipe)(*args)
+    assert rows
+    for row in rows:
+        scale = np.asarray(row["scale"], np.float64)
+        # An entry for each iteration of all loops around, where its scale moves.
+        value = np.asarray(row["value"], np.float64).reshape(scale.size, -1)
+        size = np.sqrt(np.mean(value * value, axis=1))
+        drifts = np.log2(size[size > 0] / scale.reshape(-1)[size > 0])
+        least, most = FORWARD_BAR if row["phase"] == "forward" else GRADIENT_BAR
+        assert np.all((least <= drifts) & (drifts <= most)), (row["name"], row["loc"], drifts)
+
+
+GROWING_LAYERS = 24
+
+
+def growing_parameters() -> dict[str, np.ndarray]:
+    return {
+        "in": normal((16, 32), 0.25),
+        "layers": normal((GROWING_LAYERS, 32, 32), 0.1, 1),
+        "head": normal((32, 8), 0.2, 2),
+    }
+
+
+def growing_loss(params: Any, x: jax.Array, layer: Callable[..., Any]) -> jax.Array:
+    """A stream that each layer more than doubles, and its norm at the end."""
+    x, _ = jax.lax.scan(layer, x @ params["in"], params["layers"])
+    x = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
+    return jnp.mean((x @ params["head"]) ** 2)
+
+
+def doubling(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+    return 2.0 * x + 0.5 * jnp.tanh(x) @ w + x @ w, None
+
+
+def doubling_in_branches(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+    y = jax.lax.cond(w[0, 0] > 0, lambda x: x, lambda x: 0.5 * x, x)
+    return 2.0 * x + y @ w, None
+
+
+GROWING = {
+    "layers": doubling,
+    "remat": jax.checkpoint(doubling),
+    "branches": doubling_in_branches,
+}
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+@pytest.mark.parametrize("name", GROWING)
+def test_a_growing_carry_has_a_scale_of_run_time(name: str, recipe: str) -> None:
+    def step(params: Any, x: jax.Array) -> Any:
+        return jax.value_and_grad(growing_loss)(params, x, GROWING[name])
+
+    args = (growing_parameters(), normal((64, 16)))
+    transformed = scalify.transform(step, recipe=recipe, strict=True)
+    _, grads = transformed(*args)
+    _, want = jax.jit(step)(*args)
+    for left, right in zip(jax.tree.leaves(grads), jax.tree.leaves(want), strict=True):
+        assert cosine(left, right) >= (0.98 if recipe == "fp8" else 0.9999)
+    assert_within_bars(step, *args, recipe=recipe)
+    reasons = [row["reason"] for row in transformed.report().casts()]
+    # The stream and its gradient move by some 26 binades; nothing is measured for it.
+    assert sum(reason.startswith("carry of a loop, dynamic: grows by 2^1.") for reason in reasons)
+    assert sum("times the growth of a loop's carry" in reason for reason in reasons) >= 2
+    assert not any("measured" in reason for reason in reasons)
+
+
+def test_a_carry_that_grows_as_often_as_the_data_says() -> None:
+    def run(x: jax.Array, w: jax.Array, limit: jax.Array) -> Any:
+        def body(carry: Any) -> Any:
+            x, _ = carry
+            y = x @ w
+            return 2.0 * x + y, y
+
+        return jax.lax.while_loop(lambda c: jnp.max(jnp.abs(c[0])) < limit, body, (x, x))
+
+    transformed = scalify.transform(run, recipe="fp8", strict=True)
+    for limit in (2.0, 1e6, 1e30):
+        args = (normal((32, 32)), normal((32, 32), 0.1, 1), np.float32(limit))
+        for got, want in zip(transformed(*args), jax.jit(run)(*args), strict=True):
+            assert cosine(got, want) > 0.99
+
+
+def test_a_carry_that_shrinks_out_of_range_leaves_no_nan() -> None:
+    def run(x: jax.Array, w: jax.Array) -> Any:
+        def body(_: Any, carry: Any) -> Any:
+            return 0.25 * carry[0], carry[1] + carry[0] @ w
+
+        return jax.lax.fori_loop(0, 90, body, (x, x))
+
+    args = (normal((32, 32)), normal((32, 32), 0.1, 1))
+    for got, want in zip(
+        scalify.transform(run, strict=True)(*args), jax.jit(run)(*args), strict=True
+    ):
+        np.testing.assert_allclose(got, want, atol=0.3)
+
+
+def test_a_carry_that_jumps_and_rests_is_measured() -> None:
+    def run(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 40, lambda _, x: jnp.cos(x @ w) + 0.0 * x, x)
+
+    def recur(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 40, lambda i, x: 0.5 * x @ w + jnp.cos(i * w), x)
+
+    args = (normal((64, 64), 2.0**-40), normal((64, 64), 0.1, 1))
+    for fn in (run, recur):
+        transformed = scalify.transform(fn, strict=True)
+        assert cosine(transformed(*args), jax.jit(fn)(*args)) > 0.999
+        reasons = [row["reason"] for row in transformed.report().casts()]
+        assert any("measured" in reason or "rescaled" in reason for reason in reasons)
+        assert_within_bars(fn, *args)

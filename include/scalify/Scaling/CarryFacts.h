@@ -15,6 +15,17 @@
 
 namespace scalify {
 
+/// The exponents of a carry as `start + growth * iteration`.
+struct CarryTrend {
+  double start = 0;
+  /// Binades an iteration.
+  double growth = 0;
+  /// The largest distance of an exponent from the line.
+  double misfit = 0;
+  /// The first exponent itself.
+  double first = 0;
+};
+
 /// The facts that a value takes on, in order of time, and what they have in
 /// common. What fits any scale (the zero that an accumulator starts from)
 /// adopts that of the rest.
@@ -30,8 +41,10 @@ public:
   /// power of the count (sums) or, where the ratio of neighbours does not
   /// fall, an exponential.
   void extrapolate(double steps);
-  /// Whether the trend that was continued is an exponential.
-  bool isExponential() const { return exponential; }
+  /// Whether neighbours keep a ratio other than one.
+  bool keepsRatio() const;
+  /// A line through the exponents; with `atEnd` the one that they end in.
+  CarryTrend getTrend(bool atEnd) const;
 
   /// One set of facts for all: the middle of the exponents.
   ScaleFacts merge() const;
@@ -40,15 +53,16 @@ public:
 
 private:
   double slope(size_t at) const;
-  bool keepsRatio() const;
 
   ScaleFacts latest;
   ScaleFacts joined;
   /// log2 of the root mean squares, without what fits any scale.
   llvm::SmallVector<double> exponents;
+  /// The iteration of each exponent.
+  llvm::SmallVector<double> iterations;
   double meanShare = 0, densities = 0;
   unsigned count = 0;
-  bool exponential = false, masked = false;
+  bool masked = false;
 };
 
 } // namespace scalify

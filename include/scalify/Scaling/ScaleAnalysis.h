@@ -17,12 +17,37 @@ class CarryFacts;
 /// result, and of the loop's carry behind it.
 inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";
 
+/// On loops, from propagation to scalify-apply-rescales: the carries with a
+/// scale of run time, as dictionaries `{carry, growth, rule, start}`: which
+/// one, the binades that an iteration adds, what reports say of it, and log2 of
+/// its scale in the first iteration. Without `growth` the step measures it.
+inline constexpr llvm::StringLiteral kGrowingCarriesAttr =
+    "scalify.growing_carries";
+
+/// How the rule of a value ends whose scale moves with a loop's carry.
+inline constexpr llvm::StringLiteral kGrowthRule =
+    " (predicted), times the growth of a loop's carry";
+/// How the rule of such a carry starts.
+inline constexpr llvm::StringLiteral kDynamicCarryRule =
+    "carry of a loop, dynamic: ";
+
+/// Whether the rule is one of the two.
+inline bool isGrowthRule(llvm::StringRef rule) {
+  return rule.ends_with(kGrowthRule) || rule.starts_with(kDynamicCarryRule);
+}
+
 /// A loop's carry that no one constant scale fits.
 struct GrowingCarry {
   mlir::BlockArgument carry;
-  /// The binades that it moves through; no number where the loop's trip count
-  /// is not known.
-  std::optional<double> spread;
+  /// log2 of the scale in the first iteration.
+  double start = 0;
+  /// The binades that an iteration adds; none where they follow no line.
+  std::optional<double> growth;
+  /// The binades that it moves through.
+  double spread = 0;
+
+  /// Such as "grows by 2^0.50 a trip".
+  std::string describe() const;
 };
 
 /// Facts of all values of a function, inferred forward through the rules. A
@@ -50,7 +75,8 @@ public:
   llvm::ArrayRef<mlir::BlockArgument> getUndeclaredArguments() const {
     return undeclared;
   }
-  /// Carries whose data would leave the headroom of any constant scale.
+  /// Carries whose data would leave the headroom of any constant scale: theirs
+  /// is known at run time.
   llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
 
 private:
@@ -65,8 +91,10 @@ private:
                llvm::MutableArrayRef<CarryFacts> carries);
   void settleCarries(stablehlo::WhileOp loop, unsigned depth,
                      llvm::ArrayRef<CarryFacts> carries);
-  void checkGrowth(stablehlo::WhileOp loop, unsigned index,
-                   const CarryFacts &carry);
+  void findGrowing(stablehlo::WhileOp loop, llvm::ArrayRef<CarryFacts> carries);
+  std::optional<GrowingCarry> findGrowth(stablehlo::WhileOp loop,
+                                         unsigned index,
+                                         const CarryFacts &carry) const;
   mlir::Value getStackedOnZero(stablehlo::WhileOp loop, unsigned index) const;
   void findOpsWithoutRule();
   bool updateState();

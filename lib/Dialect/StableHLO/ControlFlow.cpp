@@ -51,6 +51,23 @@ Value stablehlo::getStackedUpdate(WhileOp loop, unsigned index) {
   return update.getUpdate();
 }
 
+Operation *stablehlo::extendControlFlow(Operation *op, ValueRange operands,
+                                        TypeRange types) {
+  OpBuilder builder(op);
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(op->getOperands());
+  state.addOperands(operands);
+  state.addTypes(op->getResultTypes());
+  state.addTypes(types);
+  state.addAttributes(op->getAttrs());
+  for (Region &region : op->getRegions())
+    state.addRegion()->takeBody(region);
+  Operation *clone = builder.create(state);
+  op->replaceAllUsesWith(clone->getResults().take_front(op->getNumResults()));
+  op->erase();
+  return clone;
+}
+
 static std::optional<int64_t> getConstant(Value value) {
   APInt constant;
   if (!matchPattern(skipInvariantCarries(value), m_ConstantInt(&constant)))

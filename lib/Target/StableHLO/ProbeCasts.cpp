@@ -34,31 +34,13 @@ static std::optional<int64_t> getStackLength(WhileOp loop, Type type) {
   return trips;
 }
 
-/// `op` with more operands and results and the same regions; the old op is
-/// erased.
-static Operation *rebuild(Operation *op, ValueRange operands, TypeRange types) {
-  OpBuilder builder(op);
-  OperationState state(op->getLoc(), op->getName());
-  state.addOperands(op->getOperands());
-  state.addOperands(operands);
-  state.addTypes(op->getResultTypes());
-  state.addTypes(types);
-  state.addAttributes(op->getAttrs());
-  for (Region &region : op->getRegions())
-    state.addRegion()->takeBody(region);
-  Operation *clone = builder.create(state);
-  op->replaceAllUsesWith(clone->getResults().take_front(op->getNumResults()));
-  op->erase();
-  return clone;
-}
-
 namespace {
 /// Values of one loop's body on their way out.
 class LoopProbes {
 public:
   LoopProbes(WhileOp loop, ArrayRef<Value *> probes)
       : loop(loop), probes(probes), before(loop), loc(loop.getLoc()) {}
-  void expose();
+  Operation *expose();
 
 private:
   void addCarry(Value init, llvm::function_ref<Value(Value)> next);
@@ -94,7 +76,7 @@ Value LoopProbes::stack(Value value, Value into, Value counter) {
                                                  start);
 }
 
-void LoopProbes::expose() {
+Operation *LoopProbes::expose() {
   Operation *terminator = loop.getBody().front().getTerminator();
   auto index = RankedTensorType::get({}, before.getI32Type());
   Value counter;
@@ -124,12 +106,14 @@ void LoopProbes::expose() {
   }
   terminator->insertOperands(terminator->getNumOperands(), nexts);
   unsigned first = loop.getNumResults() + 1;
-  Operation *clone = rebuild(loop, inits, ValueRange(inits).getTypes());
+  Operation *clone =
+      stablehlo::extendControlFlow(loop, inits, ValueRange(inits).getTypes());
   for (auto [i, probe] : llvm::enumerate(probes))
     *probe = clone->getResult(first + i);
+  return clone;
 }
 
-static void exposeFromBranches(Operation *op, ArrayRef<Value *> probes) {
+static Operation *exposeFromBranches(Operation *op, ArrayRef<Value *> probes) {
   SmallVector<Type> types;
   for (Value *probe : probes)
     types.push_back(probe->getType());
@@ -145,9 +129,10 @@ static void exposeFromBranches(Operation *op, ArrayRef<Value *> probes) {
     terminator->insertOperands(terminator->getNumOperands(), returned);
   }
   unsigned first = op->getNumResults();
-  Operation *clone = rebuild(op, {}, types);
+  Operation *clone = stablehlo::extendControlFlow(op, {}, types);
   for (auto [i, probe] : llvm::enumerate(probes))
     *probe = clone->getResult(first + i);
+  return clone;
 }
 
 static unsigned getDepth(Operation *op) {
@@ -168,13 +153,18 @@ static void exposeAll(func::FuncOp func, MutableArrayRef<Value> values) {
     if (deepest == func)
       return;
     SmallVector<Value *> probes;
+    SmallVector<std::pair<Value *, unsigned>> results;
     for (Value &value : values)
       if (value.getParentRegion()->getParentOp() == deepest)
         probes.push_back(&value);
-    if (auto loop = dyn_cast<WhileOp>(deepest))
-      LoopProbes(loop, probes).expose();
-    else
-      exposeFromBranches(deepest, probes);
+      else if (value.getDefiningOp() == deepest)
+        results.push_back({&value, cast<OpResult>(value).getResultNumber()});
+    auto loop = dyn_cast<WhileOp>(deepest);
+    Operation *clone = loop ? LoopProbes(loop, probes).expose()
+                            : exposeFromBranches(deepest, probes);
+    // The op that they were results of is gone.
+    for (auto [value, index] : results)
+      *value = clone->getResult(index);
   }
 }
 

@@ -33,6 +33,12 @@ mlir::Value skipInvariantCarries(mlir::Value value);
 /// written in each iteration, as in the stacked results of a scan. Else null.
 mlir::Value getStackedUpdate(WhileOp loop, unsigned index);
 
+/// The loop or branches again with more operands and results, for which its
+/// regions are prepared already. The old op is erased.
+mlir::Operation *extendControlFlow(mlir::Operation *op,
+                                   mlir::ValueRange operands,
+                                   mlir::TypeRange types);
+
 } // namespace scalify::stablehlo
 
 #endif // SCALIFY_DIALECT_STABLEHLO_CONTROLFLOW_H

@@ -1,0 +1,347 @@
+//===- LoopCorrections.cpp - Run-time scales through loops and branches ---===//
+//
+// A carry that grows has a scale of run time: one more carry, of rank 0, that a
+// constant multiplies in each iteration, so nothing is read to know it. What a
+// loop stacks of such values has a scale per slice, which a vector holds; so
+// the backward finds the scale of each slice that it reads. Branches return the
+// correction beside the value.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CorrectionFlow.h"
+
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::WhileOp;
+
+// Rows of a carry that are measured where its growth follows no line.
+static constexpr int64_t kMeasuredRows = 64, kLargestSample = 16;
+
+/// What is appended to a loop, and for which of its carries.
+struct scalify::LoopCarries {
+  WhileOp loop;
+  SmallVector<Value> inits, nexts;
+  /// Per added carry: the one whose scale it is.
+  SmallVector<unsigned> owners;
+  SmallVector<bool> isMeasured;
+
+  Block &body() { return loop.getBody().front(); }
+  Value add(unsigned owner, Value init, bool measured = false) {
+    inits.push_back(init);
+    owners.push_back(owner);
+    isMeasured.push_back(measured);
+    loop.getCond().front().addArgument(init.getType(), loop.getLoc());
+    return body().addArgument(init.getType(), loop.getLoc());
+  }
+};
+
+static unsigned getCarryOf(DictionaryAttr entry) {
+  return entry.getAs<IntegerAttr>("carry").getInt();
+}
+
+static ArrayRef<Attribute> getGrowing(Operation *loop) {
+  auto growing = loop->getAttrOfType<ArrayAttr>(kGrowingCarriesAttr);
+  return growing ? growing.getValue() : ArrayRef<Attribute>{};
+}
+
+/// What a loop writes, one slice in each iteration, into a carry that starts
+/// from nothing.
+static Value getSlices(WhileOp loop, unsigned index) {
+  Value update = stablehlo::getStackedUpdate(loop, index);
+  if (!update || !isFloatTensor(update.getType()))
+    return {};
+  auto type = cast<ShapedType>(update.getType());
+  return type.getRank() > 0 && type.getDimSize(0) == 1 ? update : Value();
+}
+
+static bool isVector(Value change) {
+  return cast<ShapedType>(change.getType()).getRank() == 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Which values
+//===----------------------------------------------------------------------===//
+
+void CorrectionFlow::findMovedByRegions(Operation &op) {
+  auto loop = dyn_cast<WhileOp>(op);
+  if (!loop) {
+    for (Region &region : op.getRegions()) {
+      findMoved(region.front());
+      if (op.getNumOperands() == 1 && op.getNumResults() > 0 &&
+          isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
+        for (auto [result, value] :
+             llvm::zip(op.getResults(),
+                       region.front().getTerminator()->getOperands()))
+          if (moved.contains(value))
+            moved.insert(result);
+    }
+    return;
+  }
+  Block &body = loop.getBody().front();
+  for (Attribute entry : getGrowing(loop)) {
+    unsigned index = getCarryOf(cast<DictionaryAttr>(entry));
+    moved.insert(body.getArgument(index));
+    moved.insert(loop.getResult(index));
+    isFractional = true;
+  }
+  for (auto [i, operand] : llvm::enumerate(loop->getOperands()))
+    if (stablehlo::isInvariantCarry(loop, i) && moved.contains(operand)) {
+      moved.insert(body.getArgument(i));
+      moved.insert(loop.getResult(i));
+    }
+  findMoved(body);
+  for (unsigned i = 0; i < loop.getNumResults(); ++i)
+    if (Value slices = getSlices(loop, i); slices && moved.contains(slices))
+      moved.insert(loop.getResult(i));
+}
+
+void CorrectionFlow::findNeededByRegions(Operation &op) {
+  auto loop = dyn_cast<WhileOp>(op);
+  for (OpResult result : op.getResults()) {
+    unsigned index = result.getResultNumber();
+    if (!needed.contains(result) || !moved.contains(result))
+      continue;
+    if (!loop) {
+      for (Region &region : op.getRegions())
+        needed.insert(region.front().getTerminator()->getOperand(index));
+    } else if (Value slices = getSlices(loop, index)) {
+      needed.insert(slices);
+    }
+  }
+  for (Region &region : op.getRegions())
+    if (!loop || &region == &loop.getBody())
+      findNeeded(region.front());
+  for (unsigned i = 0; loop && i < loop.getNumResults(); ++i)
+    if (stablehlo::isInvariantCarry(loop, i) &&
+        moved.contains(loop->getOperand(i)) &&
+        (needed.contains(loop.getBody().getArgument(i)) ||
+         needed.contains(loop.getResult(i))))
+      needed.insert(loop->getOperand(i));
+}
+
+//===----------------------------------------------------------------------===//
+// Their corrections
+//===----------------------------------------------------------------------===//
+
+/// The maximum of a vector, behind where it is made.
+static Value buildLargest(OpBuilder &builder, Value vector, Value zero) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(vector);
+  Location loc = vector.getLoc();
+  auto reduce = stablehlo::ReduceOp::create(builder, loc, vector, zero,
+                                            ArrayRef<int64_t>{0});
+  Type scalar = zero.getType();
+  Block *body =
+      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
+  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
+                                          body->getArgument(1));
+  stablehlo::ReturnOp::create(builder, loc, larger);
+  return reduce->getResult(0);
+}
+
+Value CorrectionFlow::scalarCorrection(Value value) {
+  Value change = correction(value);
+  if (!change || !isVector(change))
+    return change;
+  Value &entry = largest[change];
+  if (!entry)
+    entry = buildLargest(builder, change, scales.constant(0.0f));
+  return entry;
+}
+
+/// The correction of a part of a stack.
+Value CorrectionFlow::sliceStack(Operation &op, Value change) {
+  Location loc = op.getLoc();
+  Value part;
+  if (auto slice = dyn_cast<stablehlo::DynamicSliceOp>(op))
+    part = stablehlo::DynamicSliceOp::create(
+        builder, loc, change, slice.getStartIndices().take_front(1),
+        slice.getSliceSizes().take_front(1));
+  else if (auto slice = dyn_cast<stablehlo::SliceOp>(op))
+    part = stablehlo::SliceOp::create(builder, loc, change,
+                                      slice.getStartIndices().take_front(1),
+                                      slice.getLimitIndices().take_front(1),
+                                      slice.getStrides().take_front(1));
+  else if (auto reverse = dyn_cast<stablehlo::ReverseOp>(op))
+    return llvm::is_contained(reverse.getDimensions(), 0)
+               ? stablehlo::ReverseOp::create(builder, loc, change,
+                                              ArrayRef<int64_t>{0})
+                     .getResult()
+               : change;
+  else if (isa<stablehlo::ConvertOp, stablehlo::NegOp>(op))
+    return change;
+  else
+    return scalarCorrection(op.getOperand(0));
+  if (cast<ShapedType>(part.getType()).getDimSize(0) > 1)
+    return part;
+  return stablehlo::ReshapeOp::create(builder, loc, scales.one().getType(),
+                                      part);
+}
+
+Value CorrectionFlow::moveCorrection(Operation &op) {
+  Value change = correction(op.getOperand(0));
+  return change && isVector(change) ? sliceStack(op, change) : change;
+}
+
+void CorrectionFlow::visitRegions(Operation &op) {
+  if (auto loop = dyn_cast<WhileOp>(op))
+    return visitLoop(loop);
+  for (Region &region : op.getRegions())
+    visitBlock(region.front());
+  if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
+    visitBranches(&op);
+}
+
+/// A carry of the scale itself: it leaves F32's range where the data does.
+void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
+  unsigned index = getCarryOf(entry);
+  WhileOp loop = carries.loop;
+  BlockArgument arg = loop.getBody().getArgument(index);
+  if (!needed.contains(arg) && !needed.contains(loop.getResult(index)))
+    return;
+  auto power = [&](StringRef name) {
+    double exponent = entry.getAs<FloatAttr>(name).getValueAsDouble();
+    return scales.constant(
+        static_cast<float>(std::exp2(std::clamp(exponent, -100.0, 100.0))));
+  };
+  growthRules[arg] = entry.getAs<StringAttr>("rule");
+  bool measures = !entry.contains("growth");
+  Value scale = carries.add(index, power("start"), measures);
+  builder.setInsertionPointToStart(&carries.body());
+  if (measures) {
+    auto type = cast<RankedTensorType>(arg.getType());
+    int64_t rows = type.getRank() < 2
+                       ? 1
+                       : *llvm::max_element(type.getShape().drop_back());
+    isMeasured = true;
+    scale = MeasuredScaleOp::create(
+        builder, loop.getLoc(), scale.getType(), Statistic::L2, arg, scale,
+        std::clamp<int64_t>(rows / kMeasuredRows, 1, kLargestSample));
+    carries.nexts.push_back(scale);
+  } else {
+    builder.setInsertionPoint(carries.body().getTerminator());
+    carries.nexts.push_back(
+        scales.product(builder, loop.getLoc(), scale, power("growth")));
+    builder.setInsertionPointToStart(&carries.body());
+  }
+  corrections[arg] = scales.quotient(builder, loop.getLoc(), scale,
+                                     scales.powerOfTwo(predicted(arg)));
+}
+
+/// A vector beside a stack; a slice that no iteration writes is left at one.
+void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
+  WhileOp loop = carries.loop;
+  auto update = carries.body()
+                    .getTerminator()
+                    ->getOperand(index)
+                    .getDefiningOp<stablehlo::DynamicUpdateSliceOp>();
+  Value change = scalarCorrection(update.getUpdate());
+  if (!change)
+    return;
+  auto stack = cast<RankedTensorType>(update.getType());
+  auto type =
+      RankedTensorType::get({stack.getDimSize(0)}, builder.getF32Type());
+  builder.setInsertionPoint(loop);
+  Value ones = stablehlo::ConstantOp::create(
+      builder, loop.getLoc(),
+      cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  Value arg = carries.add(index, ones);
+  builder.setInsertionPoint(carries.body().getTerminator());
+  Value entry = stablehlo::ReshapeOp::create(builder, loop.getLoc(),
+                                             type.clone({1}), change);
+  carries.nexts.push_back(stablehlo::DynamicUpdateSliceOp::create(
+      builder, loop.getLoc(), arg, entry,
+      update.getStartIndices().take_front(1)));
+}
+
+void CorrectionFlow::visitLoop(WhileOp loop) {
+  LoopCarries carries{loop, {}, {}, {}, {}};
+  for (auto [i, operand] : llvm::enumerate(loop->getOperands()))
+    if (Value change = correction(operand);
+        change && stablehlo::isInvariantCarry(loop, i)) {
+      corrections[loop.getBody().getArgument(i)] = change;
+      corrections[loop.getResult(i)] = change;
+    }
+  for (Attribute entry : getGrowing(loop))
+    addGrowing(carries, cast<DictionaryAttr>(entry));
+  visitBlock(carries.body());
+  for (unsigned i = 0; i < loop.getNumResults(); ++i)
+    if (needed.contains(loop.getResult(i)))
+      if (Value slices = getSlices(loop, i); slices && moved.contains(slices))
+        addStack(carries, i);
+  loop->removeAttr(kGrowingCarriesAttr);
+  if (carries.inits.empty())
+    return;
+  SmallVector<int64_t> exponents;
+  for (unsigned owner : carries.owners)
+    exponents.push_back(predicted(loop.getResult(owner)));
+  SmallVector<Value> old(loop.getResults());
+  Operation *terminator = carries.body().getTerminator();
+  terminator->insertOperands(terminator->getNumOperands(), carries.nexts);
+  unsigned first = loop.getNumResults();
+  Operation *clone = stablehlo::extendControlFlow(
+      loop, carries.inits, ValueRange(carries.inits).getTypes());
+  for (unsigned i = 0; i < first; ++i) {
+    Value result = clone->getResult(i);
+    // What comes later may live where the old loop did.
+    if (needed.erase(old[i]))
+      needed.insert(result);
+    moved.erase(old[i]);
+    if (Value change = corrections.lookup(old[i])) {
+      corrections.erase(old[i]);
+      corrections[result] = change;
+    }
+  }
+  builder.setInsertionPointAfter(clone);
+  for (auto [i, owner] : llvm::enumerate(carries.owners)) {
+    Value result = clone->getResult(owner), scale = clone->getResult(first + i);
+    if (!needed.contains(result))
+      continue;
+    if (!isVector(scale)) {
+      if (carries.isMeasured[i])
+        scale =
+            MeasuredScaleOp::create(builder, clone->getLoc(), scale.getType(),
+                                    Statistic::L2, result, scale);
+      scale = scales.quotient(builder, clone->getLoc(), scale,
+                              scales.powerOfTwo(exponents[i]));
+    }
+    corrections[result] = scale;
+  }
+}
+
+/// Each branch returns what its value's scale is over the one of the result.
+void CorrectionFlow::visitBranches(Operation *op) {
+  SmallVector<unsigned> owners;
+  for (OpResult result : op->getResults())
+    if (needed.contains(result) && moved.contains(result))
+      owners.push_back(result.getResultNumber());
+  if (owners.empty())
+    return;
+  for (Region &region : op->getRegions()) {
+    Operation *terminator = region.front().getTerminator();
+    builder.setInsertionPoint(terminator);
+    for (unsigned owner : owners) {
+      Value value = terminator->getOperand(owner);
+      int64_t ratio = predicted(value) - predicted(op->getResult(owner));
+      if (analysis.lookup(value).anyScale)
+        ratio = 0;
+      Value change =
+          scales.product(builder, op->getLoc(), correctionOrOne(value),
+                         scales.powerOfTwo(ratio));
+      terminator->insertOperands(terminator->getNumOperands(), change);
+    }
+  }
+  SmallVector<Type> types(owners.size(), scales.one().getType());
+  unsigned first = op->getNumResults();
+  for (Value result : op->getResults()) {
+    moved.erase(result);
+    needed.erase(result);
+  }
+  Operation *clone = stablehlo::extendControlFlow(op, {}, types);
+  for (auto [i, owner] : llvm::enumerate(owners))
+    corrections[clone->getResult(owner)] = clone->getResult(first + i);
+}
