@@ -8,6 +8,7 @@
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 
 #include <cmath>
 
@@ -26,7 +27,7 @@ Value Caster::makeConstant(float value) {
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
-    return hint.scale;
+    return leaveRoom(root, hint.scale, format);
   case ScaleSource::Current:
     return buildAmaxScale(builder, root.getLoc(), root, format);
   case ScaleSource::Unit:
@@ -36,6 +37,20 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   int exponent =
       isGradient(root) ? static_cast<int>(recipe.getGradientExponent()) : 0;
   return makeConstant(std::ldexp(1.0f, exponent));
+}
+
+/// Gradients fall as training goes on (the loss falls, the residual stream
+/// grows), so a predicted scale is put below them, where the format has as
+/// many binades above 1 as below it. E4M3 has 8.8 binades above 1, which the
+/// tails of a distribution need; a measured scale follows the fall by itself.
+Value Caster::leaveRoom(Value root, Value scale, FloatType format) {
+  auto exponent = static_cast<int>(recipe.getGradientExponent());
+  DenseFPElementsAttr known;
+  if (exponent == 0 || isa<Float8E4M3FNType>(format) || !isGradient(root) ||
+      !matchPattern(scale, m_Constant(&known)))
+    return scale;
+  APFloat value = known.getSplatValue<APFloat>();
+  return makeConstant(std::ldexp(value.convertToFloat(), exponent));
 }
 
 static std::string describe(Value root, unsigned number) {
@@ -76,8 +91,11 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   auto quantize =
       QuantizeOp::create(builder, root.getLoc(), type, root, scale,
                          builder.getStringAttr(getName(root, format)));
-  quantize->setAttr(kRuleAttr,
-                    hint.rule ? hint.rule : builder.getStringAttr("argument"));
+  std::string rule = hint.rule ? hint.rule.str() : "argument";
+  if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
+    rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
+            ": room for gradients that fall";
+  quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));
   // A slice in the backward of what the forward saved is of the forward.
   Operation *def = root.getDefiningOp();
   auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();

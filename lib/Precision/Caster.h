@@ -54,6 +54,9 @@ private:
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
 
+  mlir::Value leaveRoom(mlir::Value root, mlir::Value scale,
+                        mlir::FloatType format);
+
   RecipeAttr recipe;
   mlir::Block &block;
   WideCasts &wideCasts;

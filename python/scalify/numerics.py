@@ -72,7 +72,7 @@ class Operand:
 def operand(row: dict[str, Any]) -> Operand | None:
     """Returns one row of scalify.probe judged; None for values that are all zero."""
     value, scale = np.asarray(row["value"]), float(row["scale"])
-    dtype = np.dtype(getattr(ml_dtypes, row["format"]))
+    dtype = np.dtype(getattr(ml_dtypes, row["format"], row["format"]))
     rms = math.sqrt(float(np.mean(value.astype(np.float64) ** 2)))
     if rms == 0:
         return None
@@ -87,10 +87,13 @@ def operand(row: dict[str, Any]) -> Operand | None:
 
 
 def cosine(left: Iterable[np.ndarray], right: Iterable[np.ndarray]) -> float:
-    """Returns the cosine between two lists of arrays, each taken as one vector."""
+    """Returns the cosine between two lists of arrays, each taken as one vector.
+
+    It is 0 where a vector is zero or not finite.
+    """
     pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(left, right, strict=True)]
     dot = sum(float(np.sum(a * b)) for a, b in pairs)
     norms = sum(float(np.sum(a * a)) for a, _ in pairs) * sum(
         float(np.sum(b * b)) for _, b in pairs
     )
-    return dot / math.sqrt(norms) if norms > 0 else 0.0
+    return dot / math.sqrt(norms) if norms > 0 and math.isfinite(norms) else 0.0

@@ -34,7 +34,8 @@ def physical(leaf: Any) -> Any:
 
 
 def _is_narrow(kind: Any) -> bool:
-    return str(ir.RankedTensorType(kind).element_type).startswith("f8")
+    element = str(ir.RankedTensorType(kind).element_type)
+    return element.startswith("f8") or element == "f16"
 
 
 class Probe:

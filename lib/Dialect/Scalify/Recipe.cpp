@@ -24,9 +24,9 @@ struct Preset {
 // loss scale of 2^16, which on an easy model ties with propagation.
 static constexpr Preset kPresets[] = {
     {"none", ScaleSource::None, Width::Float8, 0},
-    {"fp16", ScaleSource::Propagated, Width::F16, 0},
+    {"fp16", ScaleSource::Propagated, Width::F16, -3},
     {"bf16", ScaleSource::Propagated, Width::BF16, 0},
-    {"fp8", ScaleSource::Propagated, Width::Float8, 0},
+    {"fp8", ScaleSource::Propagated, Width::Float8, -3},
     {"fp8-current", ScaleSource::Current, Width::Float8, 0},
     {"fp8-plain", ScaleSource::Unit, Width::Float8, 0},
     {"fp8-plain-scaled", ScaleSource::Unit, Width::Float8, -16},

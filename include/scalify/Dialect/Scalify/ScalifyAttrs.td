@@ -79,8 +79,9 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       program has them.
     - `saved`: the format of what the backward keeps of the forward beside the
       operands of dots; `given`: as computed.
-    - `gradient_exponent`: the log2 of the scale of every gradient operand
-      under `unit`: -16 plays the part of one constant loss scale 2^16.
+    - `gradient_exponent`: added to the log2 of the scale of every gradient
+      operand, under `propagated` in formats with 5 exponent bits or more, and
+      under `unit`, where -16 plays the part of one constant loss scale 2^16.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$name,
