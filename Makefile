@@ -4,10 +4,10 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench numerics seeds zoo adversaries attention docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds zoo adversaries attention docs clean
 
 help: ## list the commands
-	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /make \1|/' | column -t -s '|'
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
 
 train: build ## train the example LLaMA in FP8, with the F32 run beside it (ARGS= for options)
 	@$(PY) examples/llama/train.py $(ARGS)

@@ -1,6 +1,4 @@
-//===- Module.cpp - The compiler as a Python module
-//-------------------------===//
-//------------------------===//
+//===- Module.cpp - The compiler as a Python module -----------------------===//
 //
 // Text in; artefact, StableHLO or IR text out. A failure raises
 // scalify.CompileError, which holds the diagnostics as dictionaries.

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import jax
 import numpy as np
 
-from scalify._call import Module, call, out_avals
-from scalify._lowering import Signature
-from scalify._transform import on_cpu, transform_lowered
+from scalify._lowering import Lowered, Signature
+from scalify._transform import added_results, transform_lowered
 from scalify.calibration import Calibration, calibrate_casts
 from scalify.scales import Scales, ScalesLike, measure, to_option
 
@@ -27,30 +24,36 @@ def calibrate(
 
     Args:
         step: a function of pytrees of arrays, or what `scalify.jit` or `scalify.transform` made
-            of one.
+            of one; places where such a step measures scales (`rescale=`) do not count here.
         *args: its arguments. Nothing is donated.
         recipe: as in `transform`; that of `step` if it has one, else "fp8".
-        scales: of the arguments; measured where not given.
+        scales: of the arguments, from `scalify.measure` or as a list; those given to `step`, else
+            measured.
         **kwargs: its keyword arguments.
 
     Raises:
         scalify.CompileError: the program or the recipe cannot be.
+        ValueError: the scales are given by name, or are not as many as the arguments.
     """
     signature = getattr(step, "_signature", None) or Signature(step)
     recipe = str(recipe or getattr(step, "recipe", "fp8"))
     arguments = signature.bind(args, kwargs)
-    given = measure(arguments.leaves) if scales is None else scales
     lowered = signature.lower(arguments)
+    if scales is None:
+        scales = getattr(step, "_given", None)
+    given = _as_scales(measure(arguments.leaves) if scales is None else scales, lowered)
     text, report = transform_lowered(lowered, recipe, False, given, statistics=True)
-    module = Module(signature.name, out_avals(text), lambda _: text, None)
-    with jax.default_device(jax.devices("cpu")[0]):
-        run = jax.jit(functools.partial(call, module))
-        results = run(*map(on_cpu, arguments.leaves))
-    statistics = np.asarray(results[len(lowered.out_avals)], np.float64)
-    if not isinstance(given, Scales):
-        names = tuple(map(str, range(len(lowered.in_avals))))
-        option = to_option(given, len(lowered.in_avals))
-        if isinstance(option, dict):
-            raise ValueError("scales by name: give those of scalify.measure, or a list")
-        given = Scales(tuple(option or ()), names)
-    return Calibration(recipe, given, calibrate_casts(report.casts(), statistics))
+    (statistics,) = added_results(signature.name, text, lowered, arguments)
+    return Calibration(
+        recipe, given, calibrate_casts(report.casts(), statistics.astype(np.float64))
+    )
+
+
+def _as_scales(given: ScalesLike, lowered: Lowered) -> Scales:
+    if isinstance(given, Scales):
+        return given
+    count = len(lowered.in_avals)
+    option = to_option(given, count)
+    if isinstance(option, dict):
+        raise ValueError("scales by name: give those of scalify.measure, or a list")
+    return Scales(tuple(option or ()), tuple(map(str, range(count))))

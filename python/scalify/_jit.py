@@ -302,7 +302,7 @@ def jit(
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
-            count where `scales` gives none.
+            count if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, "grad:" before it for gradients.
         adaptive_scales: keep the scales of casts beside the state instead of in the code, so that

@@ -310,7 +310,7 @@ def transform(
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
         strict: make an op without a rule, or a dot that misses its format, an error.
         calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
-            count where `scales` gives none.
+            count if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, "grad:" before it for gradients.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
@@ -360,11 +360,7 @@ def probe(
         given = measure(arguments.leaves) if scales is None else scales
         lowered = signature.lower(arguments)
         text, report = transform_lowered(lowered, recipe, False, given, probe_casts=True)
-        module = Module(signature.name, out_avals(text), lambda _: text, None)
-        with jax.default_device(jax.devices("cpu")[0]):
-            run = jax.jit(functools.partial(call, module))
-            results = run(*map(on_cpu, arguments.leaves))
-        probes = [np.asarray(result) for result in results[len(lowered.out_avals) :]]
+        probes = added_results(signature.name, text, lowered, arguments)
         return [
             {
                 "name": row["cast"],
@@ -381,9 +377,14 @@ def probe(
     return run
 
 
-def on_cpu(leaf: Any) -> Any:
-    """Returns a leaf as an array on XLA's CPU."""
-    return jax.device_put(_input(leaf), jax.devices("cpu")[0])
+def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
+    """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
+    module = Module(name, out_avals(text), lambda _: text, None)
+    cpu = jax.devices("cpu")[0]
+    with jax.default_device(cpu):
+        run = jax.jit(functools.partial(call, module))
+        results = run(*(jax.device_put(_input(leaf), cpu) for leaf in arguments.leaves))
+    return [np.asarray(result) for result in results[len(lowered.out_avals) :]]
 
 
 def opt(text: str, pipeline: str) -> str:

@@ -62,7 +62,8 @@ class Look:
     def range_of(self, phase: str) -> tuple[float, float] | None:
         """Returns the smallest and largest drift of a phase."""
         drifts = [item.drift for item in self.operands if item.phase == phase]
-        return (min(drifts), max(drifts)) if drifts else None
+        # NumPy's extremes keep a NaN, which no bar holds for.
+        return (float(np.min(drifts)), float(np.max(drifts))) if drifts else None
 
     @property
     def share(self) -> float:
@@ -75,15 +76,15 @@ class Look:
         found = []
         for phase, (low, high) in (("forward", FORWARD_BAR), ("backward", BACKWARD_BAR)):
             span = self.range_of(phase)
-            if span and (span[0] < low or span[1] > high):
+            if span and not (span[0] >= low and span[1] <= high):
                 found.append(f"{phase} drift {span[0]:+.1f} .. {span[1]:+.1f}")
-        if self.operands and self.share < SHARE_BAR:
+        if self.operands and not self.share >= SHARE_BAR:
             found.append(f"SQNR {100 * self.share:.0f} %")
-        if self.whole < GLOBAL_BAR:
+        if not self.whole >= GLOBAL_BAR:
             found.append(f"cosine {self.whole:.4f}")
-        if self.worst < WORST_BAR:
+        if not self.worst >= WORST_BAR:
             found.append(f"worst tensor {self.worst:.3f} {self.worst_name}")
-        if self.whole < self.amax - AMAX_BAR:
+        if not self.whole >= self.amax - AMAX_BAR:
             found.append(f"cosine {self.whole:.4f}, amax {self.amax:.4f}")
         return found
 
@@ -268,6 +269,15 @@ programs of `test/zoo`. Written by `make zoo`; last run {date}, jax {jax}, XLA's
 """
 
 
+NOTES = "\n## Notes\n"
+
+
+def notes(path: pathlib.Path) -> str:
+    """Returns what a page says under its heading of notes: people write it, and it stays."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return text[text.index(NOTES) :] if NOTES in text else ""
+
+
 def page(path: pathlib.Path) -> str:
     """Returns a page of Markdown with all outcomes of a file."""
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -319,6 +329,8 @@ def main() -> int:
     parser.add_argument("--page", help="a file for a page of Markdown with all that is kept")
     parser.add_argument("--list", action="store_true", help="print the programs and their groups")
     options = parser.parse_args()
+    if options.page and not options.keep:
+        parser.error("--page writes what --keep holds: give both")
     if options.list:
         for entry in REGISTRY.values():
             print(f"{entry.name:<28}{entry.group}, depth {entry.depth}")
@@ -337,7 +349,9 @@ def main() -> int:
             print("\n".join(f"    {fault}" for fault in faults), flush=True)
     print(f"\n{table(rows)}")
     if options.page:
-        pathlib.Path(options.page).write_text(page(pathlib.Path(options.keep)), encoding="utf-8")
+        target = pathlib.Path(options.page)
+        text = page(pathlib.Path(options.keep)) + notes(target)
+        target.write_text(text, encoding="utf-8")
     print(f"\nzoo: {len(failed)} programs fail a bar: {', '.join(failed) or 'none'}")
     return 1 if failed else 0
 
