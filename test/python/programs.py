@@ -18,10 +18,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" 
 
 import model as llama
 from config import ModelConfig
+from scalify import numerics
 
-__all__ = ["PROGRAMS", "Lowered", "lower"]
+__all__ = ["PROGRAMS", "Lowered", "cosine", "lower"]
 
 LLAMA = ModelConfig(vocab=64, dim=32, layers=2, heads=4, kv_heads=2, ffn=48, seq=16)
+
+
+def cosine(left: Any, right: Any) -> float:
+    """Returns the cosine between two trees of arrays; 0 where one is not finite."""
+    return numerics.cosine(
+        *([np.asarray(leaf) for leaf in jax.tree.leaves(tree)] for tree in (left, right))
+    )
 
 
 @dataclasses.dataclass(frozen=True)

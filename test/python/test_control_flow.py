@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from programs import cosine
 
 import scalify
 
@@ -117,14 +118,6 @@ STEPS = {
 # Seven linear layers a body, once forward and twice backward; a checkpoint makes all but the
 # last again.
 CAST_DOTS = dict.fromkeys(STEPS, 7 + 14) | {"remat": 7 + 6 + 14}
-
-
-def cosine(left: Any, right: Any) -> float:
-    a, b = (
-        np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(tree)])
-        for tree in (left, right)
-    )
-    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def drift(row: dict[str, Any]) -> float:

@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import optax
 import pytest
+from programs import cosine
 
 import scalify
 
@@ -29,14 +30,6 @@ def llama() -> dict[str, ModuleType]:
         return {name: importlib.import_module(name) for name in ("config", "model", "optimizer")}
     finally:
         sys.path.remove(str(LLAMA))
-
-
-def cosine(left: Any, right: Any) -> float:
-    """Returns the cosine between two trees."""
-    pairs = list(zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True))
-    a = np.concatenate([np.ravel(np.asarray(x, np.float64)) for x, _ in pairs])
-    b = np.concatenate([np.ravel(np.asarray(y, np.float64)) for _, y in pairs])
-    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def ops(text: str) -> collections.Counter[str]:
@@ -197,6 +190,7 @@ def test_saturation_counts_and_nan_stays() -> None:
     assert np.isnan(out).all()  # NaN reaches every sum of its row
     out = np.asarray(exe(w, np.where(np.isnan(x), 0, x)))
     np.testing.assert_array_equal(out, [[65504, -65504, 0, 1]] * 2)
+    assert sum(row["saturated"] for row in exe.health()) == 4
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])

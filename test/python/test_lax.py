@@ -102,7 +102,12 @@ def test_in_transform_marks_change_no_true_value(transformation: Any) -> None:
 
     want = transformation(lambda x: x)(*args)
     assert_equal(scalify.transform(transformation(mark), recipe="none")(*args), want)
-    fp8 = jax.tree.leaves(scalify.transform(transformation(mark), recipe="fp8")(*args))
+    # Two of the transformed functions end in their only linear layer, which `fp8` leaves wide.
+    rewritten = scalify.transform(
+        transformation(mark), recipe='#scalify.recipe<"fp8", head = true>'
+    )
+    fp8 = jax.tree.leaves(rewritten(*args))
+    assert rewritten.report(*args).casts()
     for a, b in zip(fp8, jax.tree.leaves(want), strict=True):
         # E4M3 has three bits, E5M2 two; tanh and sums over 8 pass the errors on.
         assert np.linalg.norm(a - b) <= 0.25 * np.linalg.norm(b)

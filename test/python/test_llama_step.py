@@ -35,14 +35,14 @@ def setting(sizes: str) -> tuple[Any, Any, np.ndarray]:
     return optimizer.make_step(cfg, adamw), (params, adamw.init(params)), batches
 
 
-def largest_error(got: Any, want: Any) -> float:
-    """Returns the worst result's largest error, relative to its largest magnitude."""
-    worst = 0.0
+def largest_errors(got: Any, want: Any) -> np.ndarray:
+    """Returns each result's largest error, relative to its largest magnitude; NaN stays NaN."""
+    found = []
     for ours, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         wide = np.asarray(theirs, np.float64)
-        error = np.max(np.abs(wide - np.asarray(ours, np.float64)))
-        worst = max(worst, float(error / np.max(np.abs(wide))))
-    return worst
+        error, size = np.max(np.abs(wide - np.asarray(ours, np.float64))), np.max(np.abs(wide))
+        found.append(0.0 if error == 0 else error / size if size else np.inf)
+    return np.array(found)
 
 
 @pytest.mark.parametrize("sizes", ["f32", "odd"])
@@ -58,7 +58,8 @@ def test_recipe_none_follows_jax(sizes: str) -> None:
 
     # One step from equal, warm state: before, Adam's update is a sign.
     warm = jax.tree.map(np.asarray, tuple(theirs))
-    assert largest_error(compiled(*warm, batches[0]), reference(*warm, batches[0])) <= 1e-3
+    errors = largest_errors(compiled(*warm, batches[0]), reference(*warm, batches[0]))
+    assert np.max(errors) <= 1e-3
 
 
 def test_bf16_is_as_near_to_f32_as_xla_is() -> None:
@@ -68,26 +69,31 @@ def test_bf16_is_as_near_to_f32_as_xla_is() -> None:
     reference, truth = jax.jit(step), jax.jit(exact)
     compiled = scalify.jit(step, recipe="none", donate_argnums=(0, 1))
     theirs, ours, wide = state, state, state
-    off = {"ours": 0.0, "theirs": 0.0}
+    off: dict[str, list[float]] = {"ours": [], "theirs": []}
     for batch in batches:
         *wide, want = truth(*wide, batch)
         *theirs, other = reference(*theirs, batch)
         *ours, got = compiled(*ours, batch)
-        off["ours"] = max(off["ours"], abs(float(got) / float(want) - 1))
-        off["theirs"] = max(off["theirs"], abs(float(other) / float(want) - 1))
+        off["ours"].append(abs(float(got) / float(want) - 1))
+        off["theirs"].append(abs(float(other) / float(want) - 1))
     # Rounding is noise: two runs of equal quality may differ by a factor, not by more than 2.
     # Below one rounding of bf16 in a mean of many, 2^-9 / sqrt(1024), a ratio says nothing.
     floor = 2.0**-14
-    assert off["ours"] <= 2 * max(off["theirs"], floor)
+    assert np.max(off["ours"]) <= 2 * max(np.max(off["theirs"]), floor)
+    # In itself: one rounding of bf16, of a loss that is a mean of many.
+    assert np.max(off["ours"]) <= 2.0**-9
 
     warm = jax.tree.map(np.asarray, tuple(wide))
     want = truth(*warm, batches[0])
-    error = largest_error(compiled(*warm, batches[0]), want)
-    assert error <= 2 * largest_error(reference(*warm, batches[0]), want)
+    errors = largest_errors(compiled(*warm, batches[0]), want)
+    others = largest_errors(reference(*warm, batches[0]), want)
+    # Leaf by leaf, against the worse of that leaf and the typical one: a leaf may be lucky.
+    assert np.all(errors <= 2 * np.maximum(others, np.median(others)))
 
 
-def test_fp8_casts_what_the_recipe_wants_and_each_value_once() -> None:
-    step, state, batches = setting("f32")
+@pytest.mark.parametrize("sizes", ["f32", "odd"])
+def test_fp8_casts_what_the_recipe_wants_and_each_value_once(sizes: str) -> None:
+    step, state, batches = setting(sizes)
     compiled = scalify.jit(step, recipe="fp8", strict=True, donate_argnums=(0, 1))
     losses = []
     for batch in batches:
@@ -96,7 +102,7 @@ def test_fp8_casts_what_the_recipe_wants_and_each_value_once() -> None:
     assert losses[-1] < losses[0] - 0.5
 
     report = compiled.report()
-    layers = SIZES["f32"]["layers"]
+    layers = SIZES[sizes]["layers"]
     fp8 = [row for row in report.dots() if "f8" in row["format"]]
     wide = [row for row in report.dots() if "f8" not in row["format"]]
     # Seven linear layers with two gradients each; two attention dots likewise, and the head.

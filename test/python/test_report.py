@@ -65,7 +65,9 @@ def test_every_value_has_its_rule() -> None:
         assert all(0 <= source < len(report) for source in row["from"])
         if row["op"] == "quantize":
             (root,) = row["from"]
-            assert report[root]["scale"] == row["scale"] and report[root]["op"] != "quantize"
+            room = -3 if row["phase"] == "backward" else 0
+            assert report[root]["scale"] + room == row["scale"] and report[root]["op"] != "quantize"
+            assert ("room for gradients" in row["rule"]) == (room != 0)
     casts = {row["cast"] for row in report.casts()}
     assert casts and {row["cast"] for row in report if row["cast"]} == casts
 

@@ -92,7 +92,7 @@ def test_rescales_follow_gradients_that_the_rules_mispredict() -> None:
     # The scales say that weights are 2^5 larger than they are.
     scales = [0 if e is None else e + 5 for e in scalify.measure((params, x)).exponents]
     grad = jax.grad(deep)
-    drifts = {}
+    worst = {}
     for rescale in ([], ["residual_grad"]):
         fn = scalify.transform(grad, rescale=rescale, scales=scales)
         text = fn.text(params, x)
@@ -100,10 +100,10 @@ def test_rescales_follow_gradients_that_the_rules_mispredict() -> None:
         got = jax.tree.leaves(fn(params, x))
         want = jax.tree.leaves(grad(params, x))
         errors = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(got, want, strict=True)]
-        drifts[bool(rescale)] = max(errors)
-    assert drifts[True] <= drifts[False]
+        worst[bool(rescale)] = float(np.max(errors))
+    assert worst[True] < worst[False]
     # E5M2 has two bits of mantissa, and tanh passes the forward's errors on.
-    assert drifts[True] < 0.15
+    assert worst[True] < 0.15
 
 
 def step(params: Any, x: Any) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import cosine
 
 import scalify
 
@@ -43,12 +44,6 @@ def assert_close(left: Any, right: Any, tolerance: float) -> None:
     for a, b in ((np.asarray(a), np.asarray(b)) for a, b in pairs):
         assert a.shape == b.shape and a.dtype == b.dtype
         assert np.max(np.abs(a - b)) <= tolerance * np.max(np.abs(b))
-
-
-def cosine(left: Any, right: Any) -> float:
-    """The angle between two gradients; 0.98 is the bar of FP8 training."""
-    a, b = (np.concatenate([np.ravel(x) for x in jax.tree.leaves(t)]) for t in (left, right))
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
 def assert_equal(left: Any, right: Any) -> None:
