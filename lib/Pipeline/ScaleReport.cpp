@@ -180,6 +180,7 @@ ScaleRow ScaleReportBuilder::describeEntry(int64_t id) {
 
 ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   ScaleRow row;
+  std::optional<int64_t> predicted;
   auto [id, isItself] = findRoot(quantize);
   if (isItself && id && *id < static_cast<int64_t>(entries.size())) {
     const ProvenanceEntry &entry = entries[*id];
@@ -187,6 +188,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
     row.rms = entry.rms;
     row.bound = entry.bound;
     row.rule = entry.rule;
+    predicted = entry.scale;
   }
   row.cast = quantize.getCast().value_or("").str();
   // Numbers of the narrowed module would mix with names of the text.
@@ -203,7 +205,8 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   row.scale = getScaleExponent(quantize.getScale());
   bool isPropagated = RecipeAttr::of(main->getParentOp()).getScales() ==
                       ScaleSource::Propagated;
-  if (row.rule.empty() || !row.scale || !isPropagated || isCalibrated(quantize))
+  if (row.rule.empty() || row.scale != predicted || !isPropagated ||
+      isCalibrated(quantize))
     row.rule = describeCastRule(main, quantize);
   row.isInBody = !isa<FunctionOpInterface>(quantize->getParentOp());
   row.range = describeProof(quantize);
