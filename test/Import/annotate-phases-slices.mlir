@@ -77,3 +77,36 @@ func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tens
   %0 = stablehlo.exponential %w : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// A loop over micro-batches with ragged dots: the second product is a
+// gradient's, although the loop as a whole is of the forward.
+// CHECK-LABEL: @main
+// CHECK: chlo.ragged_dot{{.*}}scalify.phase = "forward"
+// CHECK: chlo.ragged_dot{{.*}}scalify.phase = "backward"
+func.func public @main(%w: tensor<3x4x5xf32> {tf.aliasing_output = 0 : i32}, %x: tensor<8x4xf32>, %n: tensor<3xi32>)
+    -> (tensor<3x4x5xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<3x4x5xf32>
+  %start = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %end = stablehlo.constant dense<2> : tensor<i32>
+  %loop:3 = stablehlo.while(%i = %start, %sum = %zero, %grads = %zeros) : tensor<i32>, tensor<f32>, tensor<3x4x5xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %y = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<3x4x5xf32>, tensor<3xi32>) -> tensor<8x5xf32>
+    %yy = stablehlo.multiply %y, %y : tensor<8x5xf32>
+    %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x5xf32>, tensor<f32>) -> tensor<f32>
+    %dy = stablehlo.add %y, %y : tensor<8x5xf32>
+    %g = "chlo.ragged_dot"(%x, %dy, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0], lhs_ragged_dimensions = [0]>}> : (tensor<8x4xf32>, tensor<8x5xf32>, tensor<3xi32>) -> tensor<3x4x5xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %s = stablehlo.add %sum, %loss : tensor<f32>
+    %gs = stablehlo.add %grads, %g : tensor<3x4x5xf32>
+    stablehlo.return %j, %s, %gs : tensor<i32>, tensor<f32>, tensor<3x4x5xf32>
+  }
+  %w1 = stablehlo.subtract %w, %loop#2 : tensor<3x4x5xf32>
+  return %w1, %loop#1 : tensor<3x4x5xf32>, tensor<f32>
+}

@@ -13,6 +13,7 @@
 
 #include "ForwardOps.h"
 #include "ValueNumbering.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 using namespace mlir;
@@ -42,9 +43,8 @@ private:
 static bool hasProduct(Operation *op) {
   return op
       ->walk([](Operation *inner) {
-        return isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(inner)
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
+        return stablehlo::isContraction(inner) ? WalkResult::interrupt()
+                                               : WalkResult::advance();
       })
       .wasInterrupted();
 }

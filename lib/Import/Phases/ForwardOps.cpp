@@ -13,7 +13,7 @@
 #include "../ArgumentInfo.h"
 #include "Phases.h"
 #include "ValueNumbering.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -34,9 +34,8 @@ struct LossCandidate {
 } // namespace
 
 static bool isProduct(Operation *op) {
-  return isa<stablehlo::DotGeneralOp, stablehlo::GatherOp,
-             stablehlo::ScatterOp>(op) ||
-         op->getName().stripDialect() == "convolution";
+  return stablehlo::isContraction(op) ||
+         isa<stablehlo::GatherOp, stablehlo::ScatterOp>(op);
 }
 
 /// Steps back through ops that change type, order or barrier only.
