@@ -104,7 +104,7 @@ private:
   LogicalResult setRecipe();
   LogicalResult runStage(Stage stage);
   LogicalResult writeSnapshot(Stage stage);
-  FailureOr<std::string> emitArtefact();
+  FailureOr<std::string> emitArtefact(StringRef report);
   Location here() {
     return FileLineColLoc::get(&context, options.inputName, 1, 1);
   }
@@ -263,20 +263,20 @@ static std::string toString(const llvm::json::Value &value) {
 }
 
 /// By zlib; as it is where LLVM was built without.
-static std::string compress(std::string text) {
+static std::string compress(StringRef text) {
   if (!llvm::compression::zlib::isAvailable())
-    return text;
+    return text.str();
   SmallVector<uint8_t> bytes;
   llvm::compression::zlib::compress(llvm::arrayRefFromStringRef(text), bytes);
   return std::string(bytes.begin(), bytes.end());
 }
 
-FailureOr<std::string> Compilation::emitArtefact() {
+FailureOr<std::string> Compilation::emitArtefact(StringRef report) {
   CPUTargetOptions target;
   target.mcpu = options.mcpu;
   target.recipe = RecipeAttr::of(*module).getName().str();
   if (isFull())
-    target.report = compress(toString(toJSON(values)));
+    target.report = compress(report);
   attachRemarks(*module, diagnostics);
   return emitCPUArtefactFromPlan(*module, target);
 }
@@ -290,7 +290,7 @@ CompileResult Compilation::makeResult() {
     result.report = toJSON(rows);
     result.summary = summarize(rows);
   }
-  result.values = values;
+  result.values = std::move(values);
   return result;
 }
 
@@ -308,7 +308,7 @@ FailureOr<CompileResult> Compilation::run() {
   }
   CompileResult result = makeResult();
   if (!toStableHLO && options.compileTo == Stage::Target) {
-    FailureOr<std::string> artefact = emitArtefact();
+    FailureOr<std::string> artefact = emitArtefact(result.report);
     if (failed(artefact))
       return failure();
     result.output = std::move(*artefact);

@@ -52,6 +52,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
 static void buildPrecision(const StageOptions &options,
                            OpPassManager &manager) {
   PrecisionOptions precision;
+  precision.recipe = options.recipe;
   precision.strict = options.strict;
   precision.remarks = options.remarks;
   precision.rangeUse = options.rangeUse;
@@ -153,6 +154,8 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
 
 static StageOptions getStageOptions(const StagePipelineOptions &options) {
   StageOptions result;
+  result.recipe = options.recipe;
+  result.rangeUse = options.rangeUse;
   result.strict = options.strict;
   result.remarks = options.remarks;
   result.fp8Form = options.fp8Form;
@@ -162,34 +165,30 @@ static StageOptions getStageOptions(const StagePipelineOptions &options) {
   return result;
 }
 
-static void buildPrecisionWithRecipe(OpPassManager &manager,
-                                     const StagePipelineOptions &options) {
-  PrecisionOptions precision;
-  precision.recipe = options.recipe;
-  precision.strict = options.strict;
-  precision.remarks = options.remarks;
-  precision.rangeUse = options.rangeUse;
-  buildPrecisionPipeline(manager, precision);
+/// The passes of some stages, in their order.
+static void buildStages(ArrayRef<Stage> stages, OpPassManager &manager,
+                        const StagePipelineOptions &options) {
+  for (Stage stage : stages)
+    buildStage(stage, options.stablehlo, getStageOptions(options), manager);
 }
 
 void scalify::registerPipelines() {
   static PassPipelineRegistration<StagePipelineOptions> scaling(
       "scalify-scaling", "the Scaling stage: propagate, fold, validate",
       [](OpPassManager &manager, const StagePipelineOptions &options) {
-        buildScaling(getStageOptions(options), manager);
+        buildStages(Stage::Scaling, manager, options);
       });
   static PassPipelineRegistration<StagePipelineOptions> precision(
       "scalify-precision", "the Precision stage: quantize, validate",
-      buildPrecisionWithRecipe);
+      [](OpPassManager &manager, const StagePipelineOptions &options) {
+        buildStages(Stage::Precision, manager, options);
+      });
   static PassPipelineRegistration<StagePipelineOptions> whole(
       "scalify-pipeline",
       "Import, Scaling and Precision; with stablehlo=true also StableHLO out",
       [](OpPassManager &manager, const StagePipelineOptions &options) {
-        StageOptions stages = getStageOptions(options);
-        buildImport(manager);
-        buildScaling(stages, manager);
-        buildPrecisionWithRecipe(manager, options);
-        if (options.stablehlo)
-          buildStableHLO(stages, manager);
+        ArrayRef<Stage> stages = getStages(/*toStableHLO=*/true);
+        buildStages(options.stablehlo ? stages : stages.drop_back(), manager,
+                    options);
       });
 }

@@ -24,6 +24,8 @@ std::string getStageNames();
 struct StageOptions {
   /// An op without a rule, or a dot that misses its format, is an error.
   bool strict = false;
+  /// A preset in place of the module's recipe; empty for the module's.
+  std::string recipe;
   /// What the range analysis is for: "report" or "choose".
   std::string rangeUse = "report";
   /// Report what is left wide, undeclared or without a rule.
