@@ -30,6 +30,23 @@ static llvm::Error readNumber(const json::Object &object, llvm::StringRef key,
   return makeError("'" + key + "' of a range must be a finite number");
 }
 
+/// A number an axis; null where nothing is known along it.
+static llvm::Error readNorms(const json::Value &value,
+                             std::vector<double> &norms) {
+  const json::Array *list = value.getAsArray();
+  if (!list)
+    return makeError("'norms' of a range must be a list");
+  for (const json::Value &entry : *list) {
+    double norm = entry.getAsNumber().value_or(RangeState::infinity());
+    bool isKnown = entry.kind() != json::Value::Null;
+    if (norm < 0 || (isKnown && std::isinf(norm)))
+      return makeError("an entry of 'norms' of a range must be a finite "
+                       "number from 0, or null");
+    norms.push_back(norm);
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Error addRange(std::vector<ArgumentRange> &ranges,
                             llvm::StringRef argument,
                             const json::Value &value) {
@@ -54,10 +71,16 @@ static llvm::Error addRange(std::vector<ArgumentRange> &ranges,
         {"frobenius", range.frobenius}})
     if (llvm::Error error = readNumber(*object, key, member))
       return error;
-  if (const json::Array *norms = object->getArray("norms"))
-    for (const json::Value &norm : *norms)
-      range.norms.push_back(
-          norm.getAsNumber().value_or(std::numeric_limits<double>::infinity()));
+  if (const json::Value *norms = object->get("norms"))
+    if (llvm::Error error = readNorms(*norms, range.norms))
+      return error;
+  // No value is in an empty range, and of none anything could be proved.
+  double least = range.min.value_or(-range.max.value_or(0));
+  if (least > range.max.value_or(RangeState::infinity()) ||
+      range.frobenius.value_or(0) < 0)
+    return makeError("the range of argument '" + argument +
+                     "' is empty: max and frobenius must be 0 at least, or "
+                     "min must be no more than max");
   ranges.push_back(std::move(range));
   return llvm::Error::success();
 }

@@ -47,7 +47,8 @@ struct ValidatePrecisionPass
     bool casts = RecipeAttr::of(getOperation()).castsDots();
     DenseMap<std::pair<Value, Type>, QuantizeOp> casted;
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
-      if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp, MeasuredScaleOp>(op))
+      if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp, MeasuredScaleOp,
+              RoundScaleOp, SetScalingOp, RescalePointOp, DataScaleOp>(op))
         return op->emitOpError("is left after quantisation");
       if (isContraction(op) &&
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))

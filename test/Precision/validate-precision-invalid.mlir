@@ -27,6 +27,14 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 
 // -----
 
+func.func @calls(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
+  // expected-error @+1 {{is left after quantisation}}
+  %0 = scalify.set_scaling %x, %s : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
 func.func @twice(%x: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf8E5M2>, tensor<4xf8E5M2>) {
   // expected-note @+1 {{first cast here}}
   %0 = scalify.quantize %x, %s : tensor<4xf32> -> tensor<4xf8E5M2>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from ranges_run import observe, observe_text, violations, with_ranges
 
 import scalify
+from scalify import _compiler
 
 ROWS, COLUMNS = 4, 8
 SHAPE = (ROWS, COLUMNS)
@@ -363,3 +365,22 @@ def test_assumptions_are_checked() -> None:
         scalify.check_assumptions([dict(assumption, index=2)], tree)
     with pytest.raises(ValueError, match="headroom must be at least 1"):
         scalify.measure_ranges(tree, headroom=0.5)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"norms": 3}, "'norms' of a range must be a list"),
+        ({"norms": [1.0, "two"]}, "an entry of 'norms' of a range must be a finite number"),
+        ({"norms": [-1.0]}, "an entry of 'norms' of a range must be a finite number from 0"),
+        ({"max": "1"}, "'max' of a range must be a finite number"),
+        ({"max": -1.0}, "the range of argument '0' is empty"),
+        ({"min": 2.0, "max": 1.0}, "the range of argument '0' is empty"),
+        ({"frobenius": -1.0}, "the range of argument '0' is empty"),
+    ],
+)
+def test_ranges_that_bound_nothing_are_refused(declared: dict[str, Any], message: str) -> None:
+    text = jax.jit(jnp.sin).lower(np.ones((4, 4), np.float32)).as_text()
+    with pytest.raises(ValueError, match=message):
+        _compiler.transform(text, json.dumps({"ranges": [declared]}))
+    _compiler.transform(text, json.dumps({"ranges": [{"norms": [None, 2.0]}]}))
