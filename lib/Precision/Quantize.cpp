@@ -76,7 +76,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     for (Operation *dot : dots) {
       std::string reason = getReasonToStayWide(dot, formats, recipe);
       if (reason.empty() && strict && usesRanges)
-        reason = getReasonUnproved(dot);
+        reason = getReasonUnproved(dot, formats);
       if (reason.empty())
         for (Value operand : dot->getOperands().take_front(2)) {
           // Both operands are numbered, whichever is left wide.
@@ -127,13 +127,17 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
 
   /// Why an operand that the forward made is not proved to fit; empty if all
   /// are. Of gradients nothing is asked.
-  static std::string getReasonUnproved(Operation *dot) {
-    for (Value operand : dot->getOperands().take_front(2))
-      if (!isGradient(getDotOperandRoot(operand)))
-        if (std::string reason =
-                scalify::getReasonUnproved(operand.getDefiningOp<SetScaleOp>());
-            !reason.empty())
-          return reason;
+  static std::string getReasonUnproved(Operation *dot,
+                                       const DotFormatChooser &formats) {
+    for (Value operand : dot->getOperands().take_front(2)) {
+      if (isGradient(getDotOperandRoot(operand)))
+        continue;
+      Type format = formats.getOperandFormat(dot, operand);
+      std::string reason = scalify::getReasonUnproved(
+          operand.getDefiningOp<SetScaleOp>(), cast<FloatType>(format));
+      if (!reason.empty())
+        return reason;
+    }
     return "";
   }
 

@@ -10,7 +10,7 @@
 // CHECK-LABEL: func.func @main(
 // CHECK-DAG: scalify.quantize %arg0, {{.*}}scalify.proved = {{.*}} -> tensor<4x64xf8E4M3FN>
 // REPORT-DAG: scalify.quantize %arg1, {{.*}}scalify.unproved = {{.*}} -> tensor<4x64xf8E4M3FN>
-// CHOOSE-DAG: scalify.quantize %arg1, {{.*}}scalify.unproved = {{.*}} -> tensor<4x64xf8E5M2>
+// CHOOSE-DAG: scalify.quantize %arg1, {{.*}}scalify.proved = {{.*}} -> tensor<4x64xf8E5M2>
 // CHECK-DAG: scalify.quantize %arg2, {{.*}}scalify.unproved = {{.*}} -> tensor<4x64xf8E4M3FN>
 
 // Under strict the dot on %c stays wide, and says why.

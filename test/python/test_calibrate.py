@@ -184,6 +184,6 @@ def test_proofs_and_reasons_are_of_the_scales_that_were_measured() -> None:
         "w": "proved: |x| <= 100, data up to 100 of 448",
     }
     assert ranges(casts) == {
-        "x": "unproved: |x| <= 32, data up to 1.638e+04 at scale 2^-9",
+        "x": "unproved: |x| <= 32, data up to 1.638e+04 in f8E4M3FN at scale 2^-9",
         "w": "proved: |x| <= 100, data up to 100 of 448",
     }

@@ -46,13 +46,13 @@ mlir::DictionaryAttr toAttribute(mlir::MLIRContext *context,
 /// Hands the proof of `hint` on to the quantizing cast that `operand`, what
 /// takes its place, comes from.
 void moveProof(mlir::Operation *hint, mlir::Value operand);
-/// Makes the proof of `cast` one for the scale that it has now.
+/// Makes the proof of `cast` one for the scale and format that it has now.
 void updateProof(QuantizeOp cast);
 /// The format for the value of `hint`: `wanted`, or E5M2 if its bound fits only
 /// that.
 mlir::FloatType chooseFormat(mlir::Operation *hint, mlir::FloatType wanted);
 /// Why `hint` is not proved to fit what `chooseFormat` gives; empty if it is.
-std::string getReasonUnproved(mlir::Operation *hint);
+std::string getReasonUnproved(mlir::Operation *hint, mlir::FloatType wanted);
 /// One line for the report; empty where nothing was analysed.
 std::string describeProof(mlir::Operation *op);
 

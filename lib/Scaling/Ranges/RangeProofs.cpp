@@ -101,6 +101,9 @@ static std::string describeNumber(double value) {
   return text;
 }
 
+static constexpr StringLiteral kMeasuredReason =
+    "the scale is measured in the step";
+
 static std::string describeBound(double bound, double data) {
   return "|x| <= " + describeNumber(bound) + ", data up to " +
          describeNumber(data);
@@ -139,7 +142,7 @@ RangeProof scalify::proveCast(const ModuleRanges &ranges, Value value,
   if (state.initialized)
     proof.bound = std::max(state.maxAbs(), 0.0);
   if (!scale) {
-    proof.reason = "the scale is measured in the step";
+    proof.reason = kMeasuredReason;
     return proof;
   }
   double limit = Rounding::of(format).largest * *scale;
@@ -232,43 +235,51 @@ void scalify::moveProof(Operation *hint, Value operand) {
   auto cast = dyn_cast_or_null<QuantizeOp>(op);
   if (!cast)
     return;
-  for (StringRef name : {kProvedAttr, kUnprovedAttr})
-    if (Attribute proof = hint->getAttr(name))
-      cast->setAttr(name, proof);
+  // Of two hints on one value, the later one: both have the value's bound.
+  cast->removeAttr(kProvedAttr);
+  if (DictionaryAttr proof = getProof(hint))
+    cast->setAttr(kUnprovedAttr, proof);
   updateProof(cast);
+}
+
+/// Why data up to `data` is not proved to fit the format of a cast.
+static std::string getReason(double bound, double data, FloatType format,
+                             std::optional<int64_t> exponent) {
+  if (!exponent)
+    return kMeasuredReason.str();
+  return describeBound(bound, data) + " in " + describeFormat(format) +
+         " at scale 2^" + std::to_string(*exponent);
 }
 
 void scalify::updateProof(QuantizeOp cast) {
   DictionaryAttr proof = getProof(cast);
+  if (!proof)
+    return;
   std::optional<int64_t> exponent = getScaleExponent(cast.getScale());
-  if (!proof || !exponent)
-    return;
   double bound = proof.getAs<FloatAttr>("bound").getValueAsDouble();
-  double data = std::ldexp(bound, -*exponent);
-  if (data == getDataBound(proof))
-    return;
+  double data =
+      exponent ? std::ldexp(bound, -*exponent) : RangeState::infinity();
   auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+  bool isProved = data <= Rounding::of(format).largest;
   Builder builder(cast.getContext());
   NamedAttrList entries(proof);
-  entries.set("data", builder.getF64FloatAttr(data));
-  bool isProved = data <= Rounding::of(format).largest;
   if (isProved)
     entries.erase("reason");
-  else
-    entries.set("reason", builder.getStringAttr(describeBound(bound, data) +
-                                                " at scale 2^" +
-                                                std::to_string(*exponent)));
+  else if (data != getDataBound(proof) || !proof.get("reason"))
+    entries.set("reason", builder.getStringAttr(
+                              getReason(bound, data, format, exponent)));
+  entries.set("data", builder.getF64FloatAttr(data));
+  entries.set("format", TypeAttr::get(format));
   cast->removeAttr(kProvedAttr);
   cast->removeAttr(kUnprovedAttr);
   cast->setAttr(isProved ? kProvedAttr : kUnprovedAttr,
                 entries.getDictionary(cast.getContext()));
 }
 
-std::string scalify::getReasonUnproved(Operation *hint) {
+std::string scalify::getReasonUnproved(Operation *hint, FloatType wanted) {
   DictionaryAttr proof = getProof(hint);
   if (!proof)
     return "";
-  auto wanted = cast<FloatType>(proof.getAs<TypeAttr>("format").getValue());
   FloatType format = chooseFormat(hint, wanted);
   if (getDataBound(proof) <= Rounding::of(format).largest)
     return "";
@@ -281,17 +292,12 @@ std::string scalify::describeProof(Operation *op) {
   DictionaryAttr proof = getProof(op);
   if (!proof)
     return "";
-  // What the cast is to, which the bound may have chosen.
+  if (op->hasAttr(kUnprovedAttr))
+    return "unproved: " + proof.getAs<StringAttr>("reason").str();
   auto format = cast<FloatType>(proof.getAs<TypeAttr>("format").getValue());
-  if (auto quantize = dyn_cast<QuantizeOp>(op))
-    format = cast<FloatType>(getElementTypeOrSelf(quantize.getType()));
-  double largest = Rounding::of(format).largest;
-  auto reason = proof.getAs<StringAttr>("reason");
-  if (reason && !(getDataBound(proof) <= largest))
-    return "unproved: " + reason.str();
   double bound = proof.getAs<FloatAttr>("bound").getValueAsDouble();
   std::string text = "proved: " + describeBound(bound, getDataBound(proof)) +
-                     " of " + describeNumber(largest);
+                     " of " + describeNumber(Rounding::of(format).largest);
   SmallVector<StringRef> names;
   for (auto name : proof.getAs<ArrayAttr>("assumed").getAsRange<StringAttr>())
     names.push_back(name);
