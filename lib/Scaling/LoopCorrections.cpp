@@ -71,14 +71,15 @@ void CorrectionFlow::findMovedByRegions(Operation &op) {
   if (!loop) {
     for (Region &region : op.getRegions()) {
       findMoved(region.front());
-      if (op.getNumOperands() == 1 && op.getNumResults() > 0 &&
-          isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
+      if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
         for (auto [result, value] :
              llvm::zip(op.getResults(),
                        region.front().getTerminator()->getOperands()))
           if (moved.contains(value))
             moved.insert(result);
     }
+    for (Attribute entry : getGrowing(&op))
+      moved.insert(op.getResult(getCarryOf(cast<DictionaryAttr>(entry))));
     return;
   }
   Block &body = loop.getBody().front();
@@ -315,6 +316,12 @@ void CorrectionFlow::visitLoop(WhileOp loop) {
 
 /// Each branch returns what its value's scale is over the one of the result.
 void CorrectionFlow::visitBranches(Operation *op) {
+  SmallVector<std::pair<unsigned, StringAttr>> rules;
+  for (Attribute attr : getGrowing(op)) {
+    auto entry = cast<DictionaryAttr>(attr);
+    rules.push_back({getCarryOf(entry), entry.getAs<StringAttr>("rule")});
+  }
+  op->removeAttr(kGrowingCarriesAttr);
   SmallVector<unsigned> owners;
   for (OpResult result : op->getResults())
     if (needed.contains(result) && moved.contains(result))
@@ -344,4 +351,6 @@ void CorrectionFlow::visitBranches(Operation *op) {
   Operation *clone = stablehlo::extendControlFlow(op, {}, types);
   for (auto [i, owner] : llvm::enumerate(owners))
     corrections[clone->getResult(owner)] = clone->getResult(first + i);
+  for (auto [index, rule] : rules)
+    growthRules[clone->getResult(index)] = rule;
 }

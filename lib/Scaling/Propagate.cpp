@@ -294,11 +294,12 @@ void Propagator::rewriteRegion(Region &from, Region &to,
 ArrayAttr Propagator::describeGrowing(Operation &op) {
   SmallVector<Attribute> carries;
   for (const GrowingCarry &entry : analysis.getGrowingCarries()) {
-    if (entry.carry.getOwner()->getParentOp() != &op)
+    if (entry.op != &op)
       continue;
     NamedAttrList attrs;
-    attrs.set("carry", builder.getI64IntegerAttr(entry.carry.getArgNumber()));
-    attrs.set("rule", builder.getStringAttr(analysis.lookup(entry.carry).rule));
+    attrs.set("carry", builder.getI64IntegerAttr(entry.index));
+    attrs.set("rule",
+              builder.getStringAttr(analysis.lookup(entry.getValue()).rule));
     attrs.set("start", builder.getF64FloatAttr(entry.start));
     if (entry.growth)
       attrs.set("growth", builder.getF64FloatAttr(*entry.growth));
@@ -436,15 +437,14 @@ struct PropagateScalesPass
     }
   }
 
-  /// A carry that no constant scale fits has one of run time.
+  /// What no constant scale fits has one of run time.
   void reportGrowth(const ScaleAnalysis &analysis) {
-    for (const GrowingCarry &entry : analysis.getGrowingCarries()) {
-      Operation *loop = entry.carry.getOwner()->getParentOp();
-      loop->emitRemark("carry ")
-          << entry.carry.getArgNumber() << " of '" << loop->getName() << "' ("
-          << entry.carry.getType()
+    for (const GrowingCarry &entry : analysis.getGrowingCarries())
+      entry.op->emitRemark(isa<stablehlo::WhileOp>(entry.op) ? "carry "
+                                                             : "result ")
+          << entry.index << " of '" << entry.op->getName() << "' ("
+          << entry.getValue().getType()
           << ") has a scale of run time: " << entry.describe();
-    }
   }
 
   LogicalResult report(func::FuncOp func, const ScaleAnalysis &analysis) {

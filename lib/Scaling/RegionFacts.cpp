@@ -12,8 +12,6 @@
 
 #include "scalify/Scaling/CarryFacts.h"
 
-#include "mlir/IR/Matchers.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -28,12 +26,6 @@ static constexpr int64_t kMaxIterations[] = {128, 16, 4};
 // continued to a guess.
 static constexpr int64_t kDynamicIterations = 8;
 static constexpr int64_t kDynamicGuess = 64;
-// Data within [-4, +4] binades of a constant scale fits E4M3; gradients, which
-// E5M2 holds, within [-8, +8].
-static constexpr double kForwardSpread = 8, kGradientSpread = 16;
-// A carry within this of a line has a scale that follows the line.
-static constexpr double kTrendMisfit = 2;
-
 // A bounded carry leaves a drift of at most 2^4 of its bound, if that takes no
 // more than three binades from what it starts with.
 static constexpr double kBoundShare = 0x1p-4, kRoomToBound = 0x1p3;
@@ -83,131 +75,6 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
     // iterations that were seen are as good a guess as any.
     if (trips || !carry.keepsRatio())
       carry.extrapolate(left);
-}
-
-std::string GrowingCarry::describe() const {
-  if (!growth)
-    return llvm::formatv("measured, moves through {0:F1} binades", spread);
-  return llvm::formatv("{0} by 2^{1:F2} a trip",
-                       *growth < 0 ? "shrinks" : "grows", std::fabs(*growth));
-}
-
-/// Adds the body's values that depend on a value of `found`, or, `backward`,
-/// that one of them depends on; from one iteration to the next as well.
-static void closeOverBody(stablehlo::WhileOp loop, bool backward,
-                          DenseSet<Value> &found) {
-  Block &body = loop.getBody().front();
-  Operation *terminator = body.getTerminator();
-  auto isFound = [&](Value value) { return found.contains(value); };
-  for (size_t before = 0; before != found.size();) {
-    before = found.size();
-    for (unsigned i = 0; i < loop.getNumResults(); ++i) {
-      Value next = terminator->getOperand(i);
-      if (isFound(backward ? body.getArgument(i) : next))
-        found.insert(backward ? next : Value(body.getArgument(i)));
-    }
-    auto visit = [&](Operation &op) {
-      SmallVector<Value> reads;
-      op.walk([&](Operation *inner) {
-        llvm::append_range(reads, inner->getOperands());
-      });
-      if (!backward && llvm::any_of(reads, isFound))
-        found.insert_range(op.getResults());
-      else if (backward && llvm::any_of(op.getResults(), isFound))
-        found.insert_range(reads);
-    };
-    if (backward)
-      llvm::for_each(llvm::reverse(body.without_terminator()), visit);
-    else
-      llvm::for_each(body.without_terminator(), visit);
-  }
-}
-
-/// Whether each iteration is given the same elements, which are not all one.
-static bool isSameEachTrip(stablehlo::WhileOp loop, Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!loop.getBody().isAncestor(op->getParentRegion()))
-      break;
-    if (!isa<stablehlo::ReshapeOp, stablehlo::TransposeOp, stablehlo::ConvertOp,
-             stablehlo::BroadcastInDimOp>(op))
-      return false;
-    value = op->getOperand(0);
-  }
-  SplatElementsAttr splat;
-  if (matchPattern(value, m_Constant(&splat)) ||
-      cast<ShapedType>(value.getType()).getRank() == 0)
-    return false;
-  auto arg = dyn_cast<BlockArgument>(value);
-  if (arg && arg.getOwner()->getParentOp() == loop)
-    return stablehlo::isInvariantCarry(loop, arg.getArgNumber());
-  return !loop.getBody().isAncestor(value.getParentRegion());
-}
-
-/// Whether a carry meets the same factors in each iteration. It turns towards
-/// what they enlarge most, a matrix's first eigenvector, and outgrows what the
-/// rules say of independent factors.
-static bool isTurnedByFactors(stablehlo::WhileOp loop, unsigned index) {
-  DenseSet<Value> after{loop.getBody().getArgument(index)};
-  DenseSet<Value> before{
-      loop.getBody().front().getTerminator()->getOperand(index)};
-  closeOverBody(loop, /*backward=*/false, after);
-  closeOverBody(loop, /*backward=*/true, before);
-  for (Operation &op : loop.getBody().front().without_terminator()) {
-    if (llvm::none_of(op.getResults(), [&](Value result) {
-          return after.contains(result) && before.contains(result);
-        }))
-      continue;
-    WalkResult walk = op.walk([&](Operation *inner) {
-      auto rule = dyn_cast<ScaleRuleInterface>(inner);
-      if (!rule || (rule.getScaleFamily() != ScaleFamily::Product &&
-                    rule.getScaleFamily() != ScaleFamily::Quotient))
-        return WalkResult::advance();
-      bool isSame = isSameEachTrip(loop, inner->getOperand(0)) ||
-                    isSameEachTrip(loop, inner->getOperand(1));
-      return isSame ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (walk.wasInterrupted())
-      return true;
-  }
-  return false;
-}
-
-/// A carry whose scale must move with it: too wide a range for a constant.
-std::optional<GrowingCarry>
-ScaleAnalysis::findGrowth(stablehlo::WhileOp loop, unsigned index,
-                          const CarryFacts &carry) const {
-  BlockArgument arg = loop.getBody().getArgument(index);
-  if (!carriesScale(arg.getType()) || getStackedOnZero(loop, index) ||
-      stablehlo::isInvariantCarry(loop, index))
-    return std::nullopt;
-  bool isCounted = stablehlo::getTripCount(loop).has_value();
-  Operation *next = loop.getBody().front().getTerminator();
-  Operation *source = next->getOperand(index).getDefiningOp();
-  auto phase = source ? source->getAttrOfType<StringAttr>(kPhaseAttr) : nullptr;
-  bool isGradient = phase && phase.getValue() == "backward";
-  double limit = isGradient ? kGradientSpread : kForwardSpread;
-  if (carry.spread() <= limit && (isCounted || !carry.keepsRatio()))
-    return std::nullopt;
-  CarryTrend trend = carry.getTrend(/*atEnd=*/!isCounted);
-  GrowingCarry entry{arg, trend.start, trend.growth, carry.spread()};
-  if (trend.misfit > kTrendMisfit || isTurnedByFactors(loop, index)) {
-    entry.growth.reset();
-    entry.start = trend.first;
-  }
-  return entry;
-}
-
-void ScaleAnalysis::findGrowing(stablehlo::WhileOp loop,
-                                ArrayRef<CarryFacts> carries) {
-  // An earlier round of a state or of a loop around may have seen others.
-  llvm::erase_if(growing, [&](const GrowingCarry &entry) {
-    return entry.carry.getOwner() == &loop.getBody().front();
-  });
-  for (unsigned i = 0; i < carries.size(); ++i)
-    if (std::optional<GrowingCarry> entry = findGrowth(loop, i, carries[i])) {
-      facts[entry->carry].rule = (kDynamicCarryRule + entry->describe()).str();
-      growing.push_back(std::move(*entry));
-    }
 }
 
 /// Room for a recurrent state that fills its bound as the gates learn: tanh and
@@ -298,4 +165,5 @@ void ScaleAnalysis::inferBranches(Operation *op, unsigned depth) {
         llvm::formatv("branches: middle of {0:F1} binades", result.spread());
     facts[value] = std::move(merged);
   }
+  findDynamicResults(op, results);
 }

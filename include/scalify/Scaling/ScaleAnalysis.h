@@ -20,7 +20,8 @@ inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";
 /// On loops, from propagation to scalify-apply-rescales: the carries with a
 /// scale of run time, as dictionaries `{carry, growth, rule, start}`: which
 /// one, the binades that an iteration adds, what reports say of it, and log2 of
-/// its scale in the first iteration. Without `growth` the step measures it.
+/// its scale in the first iteration. Without `growth` the step measures it. On
+/// branches: the results that have the scale of the branch that ran.
 inline constexpr llvm::StringLiteral kGrowingCarriesAttr =
     "scalify.growing_carries";
 
@@ -30,15 +31,19 @@ inline constexpr llvm::StringLiteral kGrowthRule =
 /// How the rule of such a carry starts.
 inline constexpr llvm::StringLiteral kDynamicCarryRule =
     "carry of a loop, dynamic: ";
+inline constexpr llvm::StringLiteral kDynamicBranchRule = "branches, dynamic: ";
 
-/// Whether the rule is one of the two.
+/// Whether the rule is one of these.
 inline bool isGrowthRule(llvm::StringRef rule) {
-  return rule.ends_with(kGrowthRule) || rule.starts_with(kDynamicCarryRule);
+  return rule.ends_with(kGrowthRule) || rule.starts_with(kDynamicCarryRule) ||
+         rule.starts_with(kDynamicBranchRule);
 }
 
-/// A loop's carry that no one constant scale fits.
+/// A loop's carry, or a result of branches, that no one constant scale fits.
 struct GrowingCarry {
-  mlir::BlockArgument carry;
+  mlir::Operation *op;
+  /// The number of the carry or of the result.
+  unsigned index;
   /// log2 of the scale in the first iteration.
   double start = 0;
   /// The binades that an iteration adds; none where they follow no line.
@@ -46,6 +51,8 @@ struct GrowingCarry {
   /// The binades that it moves through.
   double spread = 0;
 
+  /// The body's argument, or the result.
+  mlir::Value getValue() const;
   /// Such as "grows by 2^0.50 a trip".
   std::string describe() const;
 };
@@ -75,8 +82,8 @@ public:
   llvm::ArrayRef<mlir::BlockArgument> getUndeclaredArguments() const {
     return undeclared;
   }
-  /// Carries whose data would leave the headroom of any constant scale: theirs
-  /// is known at run time.
+  /// Carries, and results of branches, whose data would leave the headroom of
+  /// any constant scale: theirs is known at run time.
   llvm::ArrayRef<GrowingCarry> getGrowingCarries() const { return growing; }
 
 private:
@@ -95,6 +102,8 @@ private:
   std::optional<GrowingCarry> findGrowth(stablehlo::WhileOp loop,
                                          unsigned index,
                                          const CarryFacts &carry) const;
+  void findDynamicResults(mlir::Operation *op,
+                          llvm::ArrayRef<CarryFacts> results);
   mlir::Value getStackedOnZero(stablehlo::WhileOp loop, unsigned index) const;
   void findOpsWithoutRule();
   bool updateState();
