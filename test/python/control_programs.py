@@ -1,7 +1,7 @@
 """Ten small training steps with control flow that the rules were not written for.
 
-Each is a function of (params, batch) that returns (loss, gradients or new parameters); `PROGRAMS` maps a
-name to it and to what makes its arguments.
+Each is a function of (params, batch) that returns (loss, gradients or what it adds to parameters);
+`PROGRAMS` maps a name to it and its arguments.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def buffer(params: Any, x: jax.Array) -> jax.Array:
 
 def state_space(params: Any, x: jax.Array) -> jax.Array:
     """A selective state space as in Mamba: decays by input, combined by `associative_scan`."""
-    rows = x.reshape(16, -1, WIDTH)
+    rows = x.reshape(8, -1, WIDTH)
     decay = jnp.exp(-jax.nn.softplus(rows @ params["w0"]))
     value = rows @ params["w1"]
 

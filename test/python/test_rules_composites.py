@@ -45,6 +45,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
 }
 for name, (fn, arrays, words) in list(PROGRAMS.items()):
     PROGRAMS[name + "_gradient"] = (backward(fn), (*arrays, G), words)
+PROGRAMS["tanh_gradient"] = (backward(jnp.tanh), (4 * X, G), "gradient of tanh")
 PROGRAMS["cross_entropy"] = (cross_entropy, (X, E, TOKENS), "softmax's numerator")
 PROGRAMS["cross_entropy_gradient"] = (
     jax.grad(cross_entropy, (0, 1)),
@@ -73,3 +74,13 @@ def test_composites_agree_with_generic_rules(name: str) -> None:
     assert [op for op, _ in with_rules] == [op for op, _ in without]
     apart = [(a, b) for a, b in zip(with_rules, without, strict=True) if abs(a[1] - b[1]) > 4]
     assert not apart
+
+
+@pytest.mark.parametrize("size", [0.1, 0.5, 1.0, 2.0, 8.0])
+def test_the_gradient_of_tanh_has_its_size(size: float) -> None:
+    """1 - t^2 of a small x is one, and of a large one nearly nothing."""
+    x, g = normal(0, (64, 64), size), normal(1, (64, 64))
+    found, _ = scales(normal_form(backward(jnp.tanh), x, g), 1)
+    _, gradient = backward(jnp.tanh)(x, g)
+    measured = np.log2(np.sqrt(np.mean(np.square(gradient))))
+    assert abs(found[-1][1] - measured) <= 1.5
