@@ -93,6 +93,9 @@ public:
   /// the type be infinite.
   void round(mlir::Type element, double factor = 1);
   void clampToType(mlir::Type element);
+  /// Targets may read and write what is below the smallest normal number as
+  /// zero, of either sign: no bound may say that it is not.
+  void allowFlush(mlir::Type element);
 
   /// What holds of an element of either.
   static RangeState join(const RangeState &a, const RangeState &b);

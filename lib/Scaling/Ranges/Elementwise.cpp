@@ -118,13 +118,9 @@ static RangeState divide(const RangeQuery &query) {
                : RangeState::unknown(query.getType());
   }
   double least = flushed(query, b.lo > 0 ? b.lo : b.hi < 0 ? -b.hi : 0);
-  if (least == 0) {
-    // Signs are known even where nothing else is; x / 0 is infinite, 0 / 0 NaN.
-    RangeState state = RangeState::unknown(query.getType());
-    if (a.lo >= 0 && b.lo >= 0)
-      state.lo = 0;
-    return state;
-  }
+  // Not even a sign is known: the zero may be a negative one.
+  if (least == 0)
+    return RangeState::unknown(query.getType());
   double one = 1 / b.lo, other = 1 / b.hi;
   double corners[] = {product(a.lo, one), product(a.lo, other),
                       product(a.hi, one), product(a.hi, other)};
@@ -253,8 +249,9 @@ static RangeState exponential(const RangeQuery &query) {
 static RangeState logarithm(const RangeQuery &query, double offset) {
   const RangeState &x = query[0];
   double lo = flushed(query, x.lo + offset), hi = x.hi + offset;
-  RangeState state = exact(query, lo <= 0 ? -kInf : std::log(lo),
-                           hi <= 0 ? -kInf : std::log(hi), x.nan || lo < 0);
+  RangeState state =
+      exact(query, lo <= 0 ? -kInf : std::log(lo),
+            hi <= 0 ? -kInf : std::log(hi), x.nan || x.lo + offset < 0);
   state.round(query.getElement());
   // Near 1 the relative error of log is that of its argument, absolute.
   state.lo -= 0x1p-20;
@@ -266,8 +263,10 @@ static RangeState squareRoot(const RangeQuery &query, bool isInverse) {
   const RangeState &x = query[0];
   double lo = std::sqrt(flushed(query, std::max(x.lo, 0.0)));
   double hi = std::sqrt(std::max(x.hi, 0.0));
+  // The inverse root of zero is infinite, with the sign of the zero.
   if (isInverse)
-    std::tie(lo, hi) = std::make_pair(1 / hi, lo == 0 ? kInf : 1 / lo);
+    std::tie(lo, hi) =
+        lo == 0 ? std::make_pair(-kInf, kInf) : std::make_pair(1 / hi, 1 / lo);
   RangeState state = exact(query, lo, hi, x.nan || x.lo < 0);
   // sqrt of a sum is at most the sum of the square roots.
   if (!isInverse)
@@ -436,6 +435,11 @@ static RangeState remainder(const RangeQuery &query) {
 // Dispatch
 //===----------------------------------------------------------------------===//
 
+static unsigned getExponentBits(Type element) {
+  auto type = cast<FloatType>(element);
+  return type.getWidth() - type.getFPMantissaWidth();
+}
+
 static MaybeRange transferUnary(const RangeQuery &query) {
   const RangeState &x = query[0];
   double lo = x.lo, hi = x.hi;
@@ -481,7 +485,7 @@ static MaybeRange transferUnary(const RangeQuery &query) {
         state.sources = ~uint64_t(0);
         state.round(query.getElement(), 1 + step);
         // Fewer exponent bits overflow earlier, and round up what is small.
-        if (op.getExponentBits() < 8) {
+        if (op.getExponentBits() < getExponentBits(query.getElement())) {
           state = RangeState::unknown(query.getType());
           state.nan = x.nan;
         }

@@ -76,10 +76,18 @@ static RangeState scatterAdd(const RangeQuery &query, hlo::ScatterOp op,
   const RangeState &x = query[result];
   const RangeState &update = query[op.getInputs().size() + 1 + result];
   double count = countCollisions(op);
-  RangeState state = RangeState::interval(
-      query.getType(result), x.lo + std::min(0.0, product(count, update.lo)),
-      x.hi + std::max(0.0, product(count, update.hi)),
-      !x.isFinite() || !update.isFinite());
+  double lo = x.lo + std::min(0.0, product(count, update.lo));
+  double hi = x.hi + std::max(0.0, product(count, update.hi));
+  double factor =
+      Rounding::ofSum(query.getElement(result), count, /*wide=*/false);
+  // What cancels in the sum does not cancel in its rounding error.
+  double error = (factor - 1) * (x.maxAbs() + product(count, update.maxAbs()));
+  if (query.isFloat() && !(x.isNonNegative() && update.isNonNegative())) {
+    lo -= error;
+    hi += error;
+  }
+  RangeState state = RangeState::interval(query.getType(result), lo, hi,
+                                          !x.isFinite() || !update.isFinite());
   // All that is scattered along the axes of one batch.
   auto numbers = op.getScatterDimensionNumbers();
   AxisSet axes = 0;
@@ -92,8 +100,6 @@ static RangeState scatterAdd(const RangeQuery &query, hlo::ScatterOp op,
     if (count == 1)
       state.addL2(axes, x.getL2(axes) + updates);
   }
-  double factor =
-      Rounding::ofSum(query.getElement(result), count, /*wide=*/false);
   state.round(query.getElement(result), factor);
   return state;
 }

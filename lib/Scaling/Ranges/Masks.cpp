@@ -10,6 +10,7 @@
 #include "Transfer.h"
 
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -25,9 +26,9 @@ namespace {
 class ElementEvaluator {
 public:
   std::optional<int64_t> evaluate(Value value, ArrayRef<int64_t> index);
-  bool isExhausted() const { return evaluations > kMaxEvaluations; }
 
 private:
+  std::optional<int64_t> evaluateExactly(Value value, ArrayRef<int64_t> index);
   std::optional<int64_t> evaluateBinary(Operation *op, ArrayRef<int64_t> index);
   std::optional<int64_t> evaluateMoved(Operation *op, ArrayRef<int64_t> index);
   int64_t evaluations = 0;
@@ -57,7 +58,8 @@ std::optional<int64_t>
 ElementEvaluator::evaluateBinary(Operation *op, ArrayRef<int64_t> index) {
   std::optional<int64_t> a = evaluate(op->getOperand(0), index);
   std::optional<int64_t> b = a ? evaluate(op->getOperand(1), index) : a;
-  if (!a || !b)
+  bool isPredicate = getElementTypeOrSelf(op->getOperand(0)).isInteger(1);
+  if (!a || !b || (isPredicate && isa<hlo::AddOp, hlo::SubtractOp>(op)))
     return std::nullopt;
   return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
       .Case<hlo::CompareOp>([&](auto compareOp) {
@@ -97,8 +99,19 @@ ElementEvaluator::evaluateMoved(Operation *op, ArrayRef<int64_t> index) {
   return evaluate(op->getOperand(0), from);
 }
 
+/// Integers wrap at the width of their type; a predicate is 0 or 1.
 std::optional<int64_t> ElementEvaluator::evaluate(Value value,
                                                   ArrayRef<int64_t> index) {
+  std::optional<int64_t> number = evaluateExactly(value, index);
+  if (!number)
+    return std::nullopt;
+  unsigned width =
+      getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth();
+  return width == 1 ? *number & 1 : llvm::SignExtend64(*number, width);
+}
+
+std::optional<int64_t>
+ElementEvaluator::evaluateExactly(Value value, ArrayRef<int64_t> index) {
   Operation *op = value.getDefiningOp();
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (++evaluations > kMaxEvaluations || !op || !type ||
@@ -115,8 +128,7 @@ std::optional<int64_t> ElementEvaluator::evaluate(Value value,
       place = place * size + i;
     APInt element = values.isSplat() ? values.getSplatValue<APInt>()
                                      : values.getValues<APInt>()[place];
-    return type.getElementType().isInteger(1) ? element.getZExtValue()
-                                              : element.getSExtValue();
+    return element.getSExtValue();
   }
   if (isa<hlo::BroadcastInDimOp, hlo::ReshapeOp, hlo::TransposeOp>(op))
     return evaluateMoved(op, index);
@@ -154,6 +166,8 @@ static bool next(SmallVector<int64_t> &index, ArrayRef<int64_t> shape,
 static bool hasTrueInEachRow(Value mask, SmallVector<bool> isReduced) {
   mask = skipNewAxes(mask, isReduced);
   auto shape = cast<ShapedType>(mask.getType()).getShape();
+  if (llvm::is_contained(shape, 0))
+    return false;
   ElementEvaluator evaluator;
   SmallVector<int64_t> index(shape.size(), 0);
   do {

@@ -59,21 +59,26 @@ static double getRounding(Value value) {
 static constexpr int kMaxDepth = 6;
 
 /// Whether two values are computed alike from the same values.
-static bool isSame(Value a, Value b, int depth = kMaxDepth) {
-  a = skipConverts(a);
-  b = skipConverts(b);
+static bool isEqual(Value a, Value b, int depth = kMaxDepth) {
   if (a == b)
     return true;
   Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
-  if (!x || !y || depth == 0 || x->getName() != y->getName() ||
+  if (!x || !y || depth == 0 || a.getType() != b.getType() ||
+      x->getName() != y->getName() ||
       x->getNumOperands() != y->getNumOperands() || x->getNumRegions() != 0 ||
       x->getNumResults() != 1 || !isMemoryEffectFree(x) ||
       x->getPropertiesAsAttribute() != y->getPropertiesAsAttribute())
     return false;
   return llvm::all_of(
       llvm::zip(x->getOperands(), y->getOperands()), [&](auto pair) {
-        return isSame(std::get<0>(pair), std::get<1>(pair), depth - 1);
+        return isEqual(std::get<0>(pair), std::get<1>(pair), depth - 1);
       });
+}
+
+/// The same up to the rounding of conversions, which `getRounding` of both
+/// tells. A conversion further up could make any difference.
+static bool isSame(Value a, Value b) {
+  return isEqual(skipConverts(a), skipConverts(b));
 }
 
 /// The one value of all elements of a constant, seen through broadcasts.
@@ -97,6 +102,8 @@ namespace {
 struct RowValue {
   Value value;
   SmallVector<int64_t> axis;
+  /// The coarsest rounding on the way.
+  double rounding = 0;
 
   explicit RowValue(Value full) : value(full) {
     int64_t rank = cast<ShapedType>(full.getType()).getRank();
@@ -117,7 +124,11 @@ struct RowValue {
 } // namespace
 
 void RowValue::skipMoves() {
+  auto getElement = [](Value x) {
+    return cast<ShapedType>(x.getType()).getElementType();
+  };
   while (Operation *op = value.getDefiningOp()) {
+    rounding = std::max(rounding, Rounding::of(getElement(value)).relative);
     SmallVector<int64_t> to;
     if (auto broadcast = dyn_cast<hlo::BroadcastInDimOp>(op)) {
       auto from = cast<ShapedType>(broadcast.getOperand().getType());
@@ -141,7 +152,8 @@ void RowValue::skipMoves() {
           return;
         to[i] = next++;
       }
-    } else if (isa<hlo::ConvertOp>(op)) {
+    } else if (isa<hlo::ConvertOp>(op) &&
+               isa<FloatType>(getElement(op->getOperand(0)))) {
       value = op->getOperand(0);
       continue;
     } else {
@@ -254,8 +266,8 @@ static bool matchMeanSquare(RowValue row, Value x, NormMatch &match) {
   if (!(affine->eps >=
         affine->scale * n * Rounding::of(element).normal * 0x1p20))
     return false;
-  double rounding = std::max(getRounding(terms), getRounding(x));
-  rounding = std::max(rounding, getRounding(square.getLhs()));
+  double rounding = std::max({row.rounding, getRounding(terms), getRounding(x),
+                              getRounding(square.getLhs())});
   double slack =
       Rounding::ofSum(cast<ShapedType>(terms.getType()).getElementType(), n,
                       /*wide=*/false) *
@@ -359,9 +371,11 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
     return;
   const RangeState &largest = query[1];
   // Of narrow types one side may have been rounded and the other not.
-  double rounding = std::max(getRounding(x), getRounding(row.value));
+  double rounding = std::max(getRounding(x), inner.rounding);
   double slack = 0;
-  if (rounding > Rounding::of(Float32Type::get(x.getContext())).relative)
+  Rounding single = Rounding::of(Float32Type::get(x.getContext()));
+  if (rounding >
+      std::min(Rounding::of(query.getElement()).relative, single.relative))
     slack = 2 * rounding * largest.maxAbs();
   if (std::isinf(slack))
     return;
@@ -375,7 +389,8 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
   if (auto max = row.value.getDefiningOp<hlo::MaxOp>())
     for (Value operand : max->getOperands())
       isAttained |= getSplat(operand) == -RangeState::infinity();
-  if (isAttained)
+  Value init = inner.value.getDefiningOp<hlo::ReduceOp>().getInitValues()[0];
+  if (isAttained && getSplat(init) == -RangeState::infinity())
     state.peak = NormBound{axes, -slack};
 }
 
@@ -389,8 +404,9 @@ static void refineShare(const RangeQuery &query, RangeState &state) {
   Type element = query.getElement();
   if (query[1].lo < Rounding::of(element).normal)
     return;
-  double slack = Rounding::ofSum(element, countAlong(e, axes), /*wide=*/false) *
-                 (1 + 8 * getRounding(e));
+  auto sum = cast<ShapedType>(row.value.getType()).getElementType();
+  double slack = Rounding::ofSum(sum, countAlong(e, axes), /*wide=*/false) *
+                 (1 + 8 * std::max(getRounding(e), row.rounding));
   state.lo = std::max(state.lo, 0.0);
   state.hi = std::min(state.hi, slack);
   state.addL1(axes, slack);
@@ -410,6 +426,8 @@ namespace {
 struct Rotation {
   Value a, b, angle;
   SmallVector<int64_t> axis;
+  /// What sine and cosine are off by, relative.
+  double rounding;
 };
 } // namespace
 
@@ -447,15 +465,17 @@ static std::optional<Rotation> matchRotation(Operation *op) {
     return std::nullopt;
   unsigned cosine = isCosine[0] ? 0 : 1;
   return Rotation{factor[cosine], factor[1 - cosine], angle[0].value,
-                  angle[0].axis};
+                  angle[0].axis,
+                  std::max(angle[0].rounding, angle[1].rounding)};
 }
 
 // Rounding of two products and a sum, and of sine and cosine, which targets
 // approximate to an absolute error.
 static constexpr double kRotationSlack = 1 + 0x1p-16;
 
-static double getRotationSlack(Type element) {
-  return kRotationSlack * (1 + 8 * Rounding::of(element).relative);
+static double getRotationSlack(Type element, double rounding) {
+  rounding = std::max(rounding, Rounding::of(element).relative);
+  return kRotationSlack * (1 + 8 * rounding);
 }
 
 /// cos^2 + sin^2 = 1: in each element at most |(a, b)|.
@@ -463,7 +483,7 @@ static void refineRotation(const RangeQuery &query, RangeState &state) {
   std::optional<Rotation> rotation = matchRotation(query.op);
   if (!rotation)
     return;
-  double slack = getRotationSlack(query.getElement());
+  double slack = getRotationSlack(query.getElement(), rotation->rounding);
   const RangeState &a = query.lookup(rotation->a);
   const RangeState &b = query.lookup(rotation->b);
   double most = std::hypot(a.maxAbs(), b.maxAbs()) * slack;
@@ -506,7 +526,9 @@ static void refineRotatedPair(const RangeQuery &query, hlo::ConcatenateOp op,
                     isa<hlo::AddOp>(op.getInputs()[1].getDefiningOp());
   if (!isPair)
     return;
-  double slack = getRotationSlack(query.getElement());
+  double rounding = std::max({first->rounding, second->rounding,
+                              getRounding(first->a), getRounding(first->b)});
+  double slack = getRotationSlack(query.getElement(), rounding);
   const RangeState &a = query.lookup(first->a), &b = query.lookup(first->b);
   AxisSet joined = AxisSet(1) << op.getDimension();
   SmallVector<AxisSet, 8> candidates{joined};
@@ -528,8 +550,13 @@ static void refineRotatedPair(const RangeQuery &query, hlo::ConcatenateOp op,
 static void refineSiLU(const RangeQuery &query, RangeState &state) {
   for (unsigned i : {0, 1}) {
     auto logistic = query.op->getOperand(i).getDefiningOp<hlo::LogisticOp>();
-    if (logistic && isSame(logistic.getOperand(), query.op->getOperand(1 - i)))
-      state.lo = std::max(state.lo, -0.2786);
+    Value x = query.op->getOperand(1 - i);
+    if (!logistic || !isSame(logistic.getOperand(), x))
+      continue;
+    double rounding =
+        std::max({getRounding(x), getRounding(logistic.getOperand()),
+                  Rounding::of(query.getElement()).relative});
+    state.lo = std::max(state.lo, -0.2785 * (1 + 8 * rounding));
   }
 }
 

@@ -99,8 +99,11 @@ static RangeState dot(const RangeQuery &query, const DotSide &a,
                       const DotSide &b) {
   double l2a = a.state.getL2(a.contracting), l1a = a.state.getL1(a.contracting);
   double l2b = b.state.getL2(b.contracting), l1b = b.state.getL1(b.contracting);
-  double most = least({product(l2a, l2b), product(l1a, b.state.maxAbs()),
-                       product(a.state.maxAbs(), l1b)});
+  double most =
+      least({product(l1a, b.state.maxAbs()), product(a.state.maxAbs(), l1b)});
+  // A root is inexact, and integers have no slack for that.
+  if (query.isFloat())
+    most = least({most, product(l2a, l2b)});
   bool isPositive = a.state.isNonNegative() && b.state.isNonNegative();
   RangeState state =
       RangeState::interval(query.getType(), isPositive ? 0 : -most, most,
@@ -148,12 +151,11 @@ static RangeState convolution(const RangeQuery &query, hlo::ConvolutionOp op) {
                                       .getKernelOutputFeatureDimension()) &
                   kernel.allAxes();
   double n = kernel.count(terms);
-  double most = least({product(kernel.getL1(terms), x.maxAbs()),
-                       product(kernel.getL2(terms), std::sqrt(n) * x.maxAbs()),
-                       // Batches may share a kernel's axis of features.
-                       product(kernel.maxAbs(), n * x.maxAbs())});
-  if (op.getBatchGroupCount() != 1)
-    most = product(kernel.maxAbs(), n * x.maxAbs());
+  // Batches may share a kernel's axis of features.
+  double most = product(kernel.maxAbs(), n * x.maxAbs());
+  if (op.getBatchGroupCount() == 1 && query.isFloat())
+    most = least({most, product(kernel.getL1(terms), x.maxAbs()),
+                  product(kernel.getL2(terms), std::sqrt(n) * x.maxAbs())});
   bool isPositive = x.isNonNegative() && kernel.isNonNegative();
   RangeState state =
       RangeState::interval(query.getType(), isPositive ? 0 : -most, most,

@@ -12,10 +12,12 @@
 
 #include "Transfer.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/Analysis/DataFlow/ConstantPropagationAnalysis.h"
 #include "mlir/Analysis/DataFlow/DeadCodeAnalysis.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include <cmath>
@@ -97,6 +99,7 @@ RangeState scalify::getDeclaredRange(BlockArgument argument) {
         state.addL2(AxisSet(1) << axis, bound);
   if (std::optional<double> frobenius = getNumber(range, "frobenius"))
     state.addL2(state.allAxes(), *frobenius);
+  state.allowFlush(getElementTypeOrSelf(argument.getType()));
   return state;
 }
 
@@ -184,25 +187,68 @@ RangeAnalysis::visitOperation(Operation *op,
 // Transfer
 //===----------------------------------------------------------------------===//
 
-/// Rounding to nearest in the format that Precision may cast `op` to, and half
-/// of the format's least magnitude, up to which values round up.
-static std::pair<double, double> getCastRounding(Operation *op, double data) {
+/// The formats that the recipe gives operands of dots, gradients or not.
+static SmallVector<FloatType> getFormats(RecipeAttr recipe, bool isGradient) {
+  SmallVector<DotFormats> parts(recipe.getRoles());
+  for (const FormatOverride &entry : recipe.getOverrides())
+    parts.push_back(entry.formats);
+  parts.push_back({});
+  return llvm::map_to_vector(parts, [&](DotFormats part) {
+    DotFormats formats = recipe.resolve(part);
+    return cast<FloatType>(isGradient ? formats.gradient : formats.forward);
+  });
+}
+
+namespace {
+/// The coarsest of some formats.
+struct CastRounding {
+  explicit CastRounding(ArrayRef<FloatType> formats) {
+    for (FloatType format : formats) {
+      int digits = static_cast<int>(format.getFPMantissaWidth());
+      unit = std::max(unit, std::ldexp(1.0, -digits));
+      half = std::max(half, Rounding::of(format).absolute / 2);
+      largest = std::min(largest, getLargestFinite(format));
+    }
+  }
+  /// To nearest, relative.
+  double unit = 0;
+  /// Half of the least magnitude, up to which values round up.
+  double half = 0;
+  double largest = RangeState::infinity();
+};
+} // namespace
+
+/// Rounding in the formats that Precision may cast the operand of `op` to.
+static CastRounding getCastRounding(Operation *op, double data) {
   RecipeAttr recipe = RecipeAttr::of(op->getParentOfType<ModuleOp>());
   Operation *def = op->getOperand(0).getDefiningOp();
   auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
-  bool isForward = phase && phase.getValue() == "forward";
-  auto narrow = cast<FloatType>(recipe.getForward());
-  auto wide = cast<FloatType>(recipe.getGradient());
+  SmallVector<FloatType> formats = getFormats(recipe, /*isGradient=*/false);
+  CastRounding forward(formats);
+  if (phase && phase.getValue() == "forward" && data <= forward.largest)
+    return forward;
   // What is not surely of the forward, or does not fit its format, may get
-  // either.
-  if (wide.getFPMantissaWidth() > 3)
-    wide = Float8E5M2Type::get(op->getContext());
-  bool isNarrow = isForward && data <= Rounding::of(narrow).largest;
-  double unit = std::ldexp(
-      1.0, -static_cast<int>((isNarrow ? narrow : wide).getFPMantissaWidth()));
-  double half =
-      std::max(Rounding::of(narrow).absolute, Rounding::of(wide).absolute) / 2;
-  return {unit, half};
+  // any; so may what the ranges choose E5M2 for.
+  llvm::append_range(formats, getFormats(recipe, /*isGradient=*/true));
+  formats.push_back(Float8E5M2Type::get(op->getContext()));
+  return CastRounding(formats);
+}
+
+/// The largest scale that Precision may cast a value of magnitude `most` by
+/// whose hint is `scale`.
+static double getCastScale(RecipeAttr recipe, double scale, double most,
+                           double largest) {
+  auto shift = std::max<int>(0, recipe.getGradientExponent());
+  switch (recipe.getScales()) {
+  case ScaleSource::Current:
+    return 2 * most / largest;
+  case ScaleSource::Unit:
+    return std::ldexp(1.0, shift);
+  case ScaleSource::Propagated:
+  case ScaleSource::None:
+    break;
+  }
+  return std::ldexp(scale, shift);
 }
 
 /// A value that Precision may cast: the program then computes with the rounded
@@ -214,12 +260,17 @@ static RangeState mayCast(const RangeQuery &query) {
   RangeState state = query[0];
   state.sources = 1;
   state.peak.reset();
-  auto [unit, half] = getCastRounding(query.op, state.maxAbs() / scale.lo);
-  double grow = 1 + unit, added = half * scale.lo;
+  double most = state.maxAbs();
+  CastRounding rounding = getCastRounding(query.op, most / scale.lo);
+  double grow = 1 + rounding.unit, shrink = 1 - rounding.unit;
+  double added =
+      rounding.half *
+      getCastScale(RecipeAttr::of(query.op->getParentOfType<ModuleOp>()),
+                   scale.lo, most, rounding.largest);
   state.hi = state.hi > 0 ? state.hi * grow + added
-                          : std::min(0.0, state.hi * (1 - unit) + added);
+                          : std::min(0.0, state.hi * shrink + added);
   state.lo = state.lo < 0 ? state.lo * grow - added
-                          : std::max(0.0, state.lo * (1 - unit) - added);
+                          : std::max(0.0, state.lo * shrink - added);
   for (NormBound &norm : state.l2)
     norm.bound = norm.bound * grow + added * std::sqrt(state.count(norm.axes));
   for (NormBound &norm : state.l1)
@@ -287,6 +338,7 @@ RangeState scalify::inferRange(const RangeQuery &query, unsigned result) {
   if (!state)
     return RangeState::unknown(type);
   refineByPattern(query, *state);
+  state->allowFlush(type.getElementType());
   return *state;
 }
 

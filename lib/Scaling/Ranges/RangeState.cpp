@@ -197,6 +197,16 @@ void RangeState::clampToType(Type element) {
     lo = hasInfinity ? -infinity() : -largest;
 }
 
+void RangeState::allowFlush(Type element) {
+  double normal = Rounding::of(element).normal;
+  if (lo > 0 && lo < normal)
+    lo = 0;
+  if (hi < 0 && hi > -normal)
+    hi = 0;
+  if (peak && peak->bound > 0 && peak->bound < normal)
+    peak->bound = 0;
+}
+
 void RangeState::round(Type element, double factor) {
   if (!isa<FloatType>(element))
     return;

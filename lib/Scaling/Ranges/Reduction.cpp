@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
@@ -30,6 +31,10 @@ ReductionKind scalify::getReductionKind(Region &region, unsigned pair) {
   if (!op || op->getNumOperands() != 2 ||
       !((op->getOperand(0) == a && op->getOperand(1) == b) ||
         (op->getOperand(0) == b && op->getOperand(1) == a)))
+    return ReductionKind::Unknown;
+  // Of integers each bit is a reduction of its own.
+  bool isPredicate = getElementTypeOrSelf(value.getType()).isInteger(1);
+  if (isa<hlo::AndOp, hlo::OrOp>(op) && !isPredicate)
     return ReductionKind::Unknown;
   return llvm::TypeSwitch<Operation *, ReductionKind>(op)
       .Case<hlo::AddOp>([](auto) { return ReductionKind::Add; })
@@ -89,6 +94,24 @@ static RangeState sumOver(const RangeQuery &query, const RangeState &x,
   return state;
 }
 
+/// Sums that start at `init`, whose size each of the `n` terms rounds to.
+static RangeState addInitial(const RangeQuery &query, const RangeState &x,
+                             const RangeState &init, double n,
+                             const RangeState &sum, unsigned result) {
+  double lo = sum.lo + init.lo, hi = sum.hi + init.hi;
+  bool nan = sum.nan || !sum.isBounded() || !init.isFinite();
+  if (query.isFloat()) {
+    double factor =
+        Rounding::ofSum(query.getElement(result), n + 1, /*wide=*/false);
+    double error = (product(n, x.maxAbs()) + init.maxAbs()) * (factor - 1);
+    lo -= error;
+    hi += error;
+  }
+  RangeState state = RangeState::interval(query.getType(result), lo, hi, nan);
+  state.round(query.getElement(result));
+  return state;
+}
+
 static RangeState extremeOver(const RangeQuery &query, const RangeState &x,
                               AxisSet axes, unsigned result, bool isMax) {
   RangeState state = sameInterval(query, result, x);
@@ -124,10 +147,7 @@ static RangeState reduce(const RangeQuery &query, hlo::ReduceOp op,
     RangeState state = sumOver(query, x, axes, result);
     if (init.lo == 0 && init.hi == 0)
       return state;
-    state = RangeState::interval(query.getType(result), state.lo + init.lo,
-                                 state.hi + init.hi, state.nan || init.nan);
-    state.round(query.getElement(result));
-    return state;
+    return addInitial(query, x, init, x.count(axes), state, result);
   }
   if (kind == ReductionKind::First || kind == ReductionKind::Second)
     return RangeState::join(sameInterval(query, result, x),
@@ -169,6 +189,8 @@ static RangeState reduceWindow(const RangeQuery &query, hlo::ReduceWindowOp op,
     state.lo -= x.lo < 0 ? error : 0;
     state.hi += x.hi > 0 ? error : 0;
     state.round(query.getElement(result));
+    // Infinite parts of both signs meet in NaN.
+    state.nan |= !x.isNonNegative() && x.hi > 0 && !state.isBounded();
     return state;
   }
   case ReductionKind::Max:
@@ -186,13 +208,16 @@ static RangeState reduceWindow(const RangeQuery &query, hlo::ReduceWindowOp op,
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// Other devices run the same program on arguments of the same ranges.
-static double getGroupSize(ElementsAttr groups) {
-  return groups.getShapedType().getRank() == 2
-             ? groups.getShapedType().getDimSize(1)
-             : 1;
+/// How many devices reduce together at most; infinite where the op does not
+/// say: all of them, or on a channel those of all partitions as well.
+template <typename Op> static double getGroupSize(Op op) {
+  ShapedType groups = op.getReplicaGroups().getShapedType();
+  bool isOpen = groups.getRank() != 2 || groups.getNumElements() == 0 ||
+                (op.getChannelHandle() && !op.getUseGlobalDeviceIds());
+  return isOpen ? RangeState::infinity() : groups.getDimSize(1);
 }
 
+/// Other devices run the same program on arguments of the same ranges.
 static RangeState acrossDevices(const RangeQuery &query, const RangeState &x,
                                 Region &body, double devices, unsigned result) {
   RangeState state = sameInterval(query, result, x);
@@ -244,14 +269,14 @@ MaybeRange scalify::transferReduction(const RangeQuery &query,
       .Case<hlo::AllGatherOp, hlo::AllToAllOp>(interval)
       .Case<hlo::AllReduceOp>([&](auto op) {
         return acrossDevices(query, query[result], op.getComputation(),
-                             getGroupSize(op.getReplicaGroups()), result);
+                             getGroupSize(op), result);
       })
       .Case<hlo::CollectiveBroadcastOp, hlo::CollectivePermuteOp>(
           [&](auto) { return orZero(query); })
       .Case<hlo::ReduceOp>([&](auto op) { return reduce(query, op, result); })
       .Case<hlo::ReduceScatterOp>([&](auto op) {
         return acrossDevices(query, query[0], op.getComputation(),
-                             getGroupSize(op.getReplicaGroups()), 0);
+                             getGroupSize(op), 0);
       })
       .Case<hlo::ReduceWindowOp>(
           [&](auto op) { return reduceWindow(query, op, result); })
