@@ -44,7 +44,8 @@ static LogicalResult replaceRescale(CompositeOp op, OpBuilder &builder) {
            << name << "; it must be one of max, l1, l2";
   auto point =
       RescalePointOp::create(builder, op.getLoc(), op.getResult(0).getType(),
-                             *statistic, op.getOperand(0), "user");
+                             *statistic, op.getOperand(0), "user",
+                             /*sample=*/1, DenseI64ArrayAttr());
   op->replaceAllUsesWith(point);
   return success();
 }

@@ -267,6 +267,9 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
         for (auto name : attr.getAsRange<StringAttr>())
           names.push_back(name.str());
     getOperation()->removeAttr(kPlacesAttr);
+    for (StringAttr name : RecipeAttr::of(getOperation()).getRescale())
+      if (!llvm::is_contained(names, name.getValue()))
+        names.push_back(name.str());
     if (names.empty())
       return markAllAnalysesPreserved();
     std::optional<scalify::Statistic> kind = symbolizeStatistic(statistic);
@@ -328,9 +331,9 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
     OpBuilder builder(place.value.getContext());
     builder.setInsertionPointAfterValue(place.value);
     Operation *op = place.value.getDefiningOp();
-    auto point =
-        RescalePointOp::create(builder, op->getLoc(), place.value.getType(),
-                               kind, place.value, place.by, place.sample);
+    auto point = RescalePointOp::create(
+        builder, op->getLoc(), place.value.getType(), kind, place.value,
+        place.by, place.sample, DenseI64ArrayAttr());
     if (Attribute phase = op->getAttr(kPhaseAttr))
       point->setAttr(kPhaseAttr, phase);
     Value value = place.value;

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scalify import _compiler, _runtime
 from scalify.portable import to_text
+from scalify.ranges import RangesLike, broken_assumptions
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
 
@@ -190,13 +191,29 @@ class Executable:
         load = self._explain if section is None else lambda: _read_section(self._artefact, section)
         return Report(self.manifest.get("report", []), load)
 
-    def health(self) -> list[dict[str, Any]]:
+    def health(self, *arrays: Any) -> list[dict[str, Any]]:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
 
         `elements` were cast; `saturated` of them were beyond the format's largest value, and
         `flushed` were not zero and became zero.
+
+        Args:
+            *arrays: none, or the step's arguments as they are now. With them, a row follows for
+                each assumption of the artefact that they break: `assumption` (the argument's
+                name), `what` was measured, its `value` and the `bound`. Arrays on which nothing
+                is assumed are not read.
+
+        Raises:
+            ValueError: not as many arrays as the step has arguments.
         """
-        return self._runtime.health()
+        if not arrays:
+            return self._runtime.health()
+        if len(arrays) != len(self.args):
+            raise ValueError(
+                f"the step takes {len(self.args)} arguments, not {len(arrays)}: their assumptions "
+                "are by position"
+            )
+        return [*self._runtime.health(), *broken_assumptions(self.assumptions, arrays)]
 
     def profile(self) -> list[dict[str, Any]]:
         """Returns name, calls, nanoseconds, bytes and flops per command since `profiling(True)`."""
@@ -256,6 +273,7 @@ def compile(
     strict: bool = False,
     *,
     scales: ScalesLike = None,
+    ranges: RangesLike = None,
     mcpu: str | None = None,
     snapshots: str | os.PathLike[str] | None = None,
     threads: int = 0,
@@ -271,6 +289,8 @@ def compile(
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
             `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as
             what is written into it.
+        ranges: what proofs may assume of arguments (`scalify.measure_ranges`), by name or as a
+            list in main's order; it counts before what `scales` holds.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         snapshots: a folder for the IR after each stage.
         threads: as for `Executable`.
@@ -290,8 +310,8 @@ def compile(
         "report": report,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
-    if (ranges := range_option(scales)) is not None:
-        options["ranges"] = ranges
+    if (assumed := range_option(scales, ranges)) is not None:
+        options["ranges"] = assumed
     if isinstance(scales, Scales):
         scales = scales.exponents
     if scales is not None:

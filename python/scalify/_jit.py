@@ -22,6 +22,7 @@ from scalify.calibration import (
     scale_options,
     wide_option,
 )
+from scalify.ranges import RangesLike, broken_assumptions, describe_broken
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -35,18 +36,25 @@ class _Entry:
     lowered: Lowered
     executable: Executable
 
-    def run(self, leaves: list[Any]) -> Any:
-        """Runs one step on the flat arguments and returns the tree of results."""
+    def run(self, leaves: list[Any]) -> list[Any]:
+        """Runs one step on the flat arguments and returns the flat results."""
         inputs = [
             _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
         ]
         outputs = self.executable(*inputs)
         as_jax = any(isinstance(leaf, jax.Array) for leaf in leaves)
-        results = [
+        return [
             _finish(output, impl, as_jax)
             for output, impl in zip(outputs, self.lowered.out_keys, strict=True)
         ]
-        return jax.tree.unflatten(self.lowered.out_tree, results)
+
+    def state(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Returns the arguments as a step leaves them: donated ones are results now."""
+        aliases = [argument["alias_result"] for argument in self.executable.args]
+        return [
+            leaf if alias is None else results[alias]
+            for leaf, alias in zip(leaves, aliases, strict=True)
+        ]
 
 
 def _prepare(leaf: Any, aval: Any) -> Any:
@@ -100,10 +108,12 @@ class Jit:
         scales: ScalesLike,
         threads: int,
         policy: HealthPolicy | None = None,
+        ranges: RangesLike = None,
     ) -> None:
         self._signature = signature
         self._options = options
         self._given = scales
+        self._ranges = ranges
         self._measured: dict[Hashable, Scales] = {}
         self._threads = threads
         self._entries: dict[Hashable, _Entry] = {}
@@ -127,11 +137,17 @@ class Jit:
             ValueError: an Array that an earlier step has consumed.
         """
         arguments = self._signature.bind(args, kwargs)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments.leaves):
+            raise TypeError(
+                f"'{self._signature.name}' runs on arrays, and is called while JAX traces "
+                "(jax.jit, jax.grad, jax.vmap, jax.shard_map): use scalify.transform inside of "
+                "these; its scales are constants or measured in the step"
+            )
         self._last_key = arguments.key()
         entry = self._last = self._entry(arguments, self._last_key)
         results = entry.run(arguments.leaves)
-        self._look(entry.executable)
-        return results
+        self._look(entry, arguments.leaves, results)
+        return jax.tree.unflatten(entry.lowered.out_tree, results)
 
     @property
     def recipe(self) -> str:
@@ -163,12 +179,22 @@ class Jit:
                 self._kept_scales[key] = dict(zip(casts, scales.tolist(), strict=True))
         self._entries.clear()
 
-    def _look(self, executable: Executable) -> None:
+    def _look(self, entry: _Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
-        policy = self._policy
+        policy, executable = self._policy, entry.executable
         self._steps += 1
         if policy is None or self._steps % policy.every:
             return
+        if policy.assumptions:
+            state = entry.state(leaves, results)
+            for broken in broken_assumptions(executable.assumptions, state):
+                if broken["assumption"] not in self._warned:
+                    self._warned.add(broken["assumption"])
+                    warnings.warn(
+                        f"a proof no longer holds: {describe_broken(broken)}; casts still saturate "
+                        "and count; measure and compile again to prove them anew",
+                        stacklevel=3,
+                    )
         if policy.action == "rescale":
             executable.rescale()
             return
@@ -218,9 +244,16 @@ class Jit:
         """Returns what got which scale and format, and why; arguments as for `executable`."""
         return self.executable(*args, **kwargs).report()
 
-    def health(self) -> list[dict[str, Any]]:
-        """Returns saturated and flushed counts per cast of the last step."""
-        return self.executable().health()
+    def health(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        """Returns saturated and flushed counts per cast of the last step.
+
+        Args:
+            *args: none, or the step's arguments as they are now: a row follows for each
+                assumption of proofs that they break, as `Executable.health` has it.
+            **kwargs: those given by name.
+        """
+        leaves = self._signature.bind(args, kwargs).leaves if args or kwargs else []
+        return self.executable().health(*leaves)
 
     def scales(self, *args: Any, **kwargs: Any) -> Scales:
         """Returns the scales of the arguments, to keep with a checkpoint; as for `executable`.
@@ -258,10 +291,11 @@ class Jit:
     def _compile(
         self, lowered: Lowered, scales: ScalesLike, widened: Sequence[WideCast] = ()
     ) -> Executable:
-        options = dict(self._options, scales=to_option(scales, len(lowered.in_avals)))
+        count = len(lowered.in_avals)
+        options = dict(self._options, scales=to_option(scales, count))
         if widened:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
-        if (ranges := range_option(scales)) is not None:
+        if (ranges := range_option(scales, self._ranges, count)) is not None:
             options["ranges"] = ranges
         return compile_text(lowered.text, options, self._threads)
 
@@ -277,6 +311,7 @@ def jit(
     donate_argnames: str | Iterable[str] | None = None,
     strict: bool = False,
     scales: ScalesLike = None,
+    ranges: RangesLike = None,
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
     adaptive_scales: bool | None = None,
@@ -301,6 +336,8 @@ def jit(
         donate_argnames: their names.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
+        ranges: what proofs may assume of arguments, by name or as a list in main's order; it
+            counts before what was measured with the scales (`scalify.measure_ranges`).
         calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
             count if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
@@ -326,4 +363,4 @@ def jit(
         )
     if rescales or adaptive_scales:
         options["adaptScales"] = True
-    return Jit(signature, options, scales, threads, policy)
+    return Jit(signature, options, scales, threads, policy, ranges)

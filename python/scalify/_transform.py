@@ -26,6 +26,7 @@ from scalify._lowering import (
 )
 from scalify._statistics import Statistics
 from scalify.calibration import Calibration, WideCast, scale_options
+from scalify.ranges import RangesLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -62,7 +63,7 @@ def transform_lowered(
         probe_casts: main also returns the wide value and the scale of every cast.
         form: how dots on FP8 data are written, "wide", "xla-gpu" or "plain".
         statistics: main also returns the statistics of every cast, as one table.
-        extra: other options of the compiler.
+        extra: other options of the compiler; `ranges` as in `transform`.
     """
     options: dict[str, Any] = {
         **(extra or {}),
@@ -72,10 +73,11 @@ def transform_lowered(
         "fp8Form": form,
         "collectStatistics": statistics,
     }
-    option = to_option(scales, len(lowered.in_avals))
+    count = len(lowered.in_avals)
+    option = to_option(scales, count)
     if option is not None:
         options["scales"] = option
-    if (ranges := range_option(scales)) is not None:
+    if (ranges := range_option(scales, options.pop("ranges", None), count)) is not None:
         options["ranges"] = ranges
     text, report, _ = _compiler.transform(lowered.text, json.dumps(options))
 
@@ -288,10 +290,12 @@ def transform(
     recipe: str = "fp8",
     *,
     scales: ScalesLike = None,
+    ranges: RangesLike = None,
     strict: bool = False,
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
     wide: Sequence[WideCast] = (),
+    adaptive_scales: bool = False,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
@@ -308,12 +312,15 @@ def transform(
         recipe: a preset's name (see `scalify.recipes()`) or a `#scalify.recipe<...>`.
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
+        ranges: what proofs may assume of arguments, by name or as a list in main's order; it
+            counts before what was measured with the scales (`scalify.measure_ranges`).
         strict: make an op without a rule, or a dot that misses its format, an error.
         calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
             count if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
             expression that is searched in JAX's names, "grad:" before it for gradients.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
+        adaptive_scales: only False: there is no executable that would keep the scales.
         static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory results may take. They also say
@@ -328,7 +335,14 @@ def transform(
         ValueError: the calibration is by another recipe.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    if adaptive_scales:
+        raise ValueError(
+            "adaptive scales are state that an executable of scalify.jit keeps: here let the step "
+            "measure scales (rescale=) or give those of another step (calibration=)"
+        )
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
+    if ranges is not None:
+        extra["ranges"] = ranges
     return Transformed(signature, recipe, strict, scales, statistics, extra)
 
 

@@ -197,6 +197,9 @@ class HealthPolicy:
         saturated: the share of saturated values above which a cast is not healthy.
         flushed: the share of values that were not zero and became zero.
         patience: looks in a row at which a cast must be sick before it is widened.
+        assumptions: also look whether the state keeps what proofs assume of it, and warn once for
+            each argument that does not: one read, on the host, of the arrays that the artefact
+            lists. In the report's proofs these are gains of norms, a few kilobytes.
     """
 
     action: Literal["report", "rescale", "widen"] = "report"
@@ -204,6 +207,7 @@ class HealthPolicy:
     saturated: float = 0.01
     flushed: float = 0.5
     patience: int = 3
+    assumptions: bool = False
 
     def __post_init__(self) -> None:
         if self.action not in ("report", "rescale", "widen"):

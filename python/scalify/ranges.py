@@ -7,18 +7,28 @@ arguments they rest on; `check_assumptions` looks whether the arrays still keep 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Range", "check_assumptions", "measure_ranges"]
+__all__ = [
+    "Range",
+    "RangesLike",
+    "broken_assumptions",
+    "check_assumptions",
+    "describe_broken",
+    "measure_ranges",
+]
 
 # `max` (largest magnitude; with `min` the largest element), `min`, `norms` (2-norm of rows along
 # each axis), `frobenius`.
 Range: TypeAlias = dict[str, Any]
+
+# A mapping from argument names ("params['w']") or a list in main's order.
+RangesLike: TypeAlias = Mapping[str, Range] | Sequence[Range | None] | None
 
 
 def measure_ranges(tree: Any, headroom: float = 8.0) -> list[Range | None]:
@@ -79,8 +89,26 @@ def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> li
     Raises:
         ValueError: the tree has fewer leaves than an assumption's index.
     """
-    leaves = jax.tree.leaves(tree)
-    broken: list[str] = []
+    rows = broken_assumptions(assumptions, jax.tree.leaves(tree))
+    return [describe_broken(row) for row in rows]
+
+
+def broken_assumptions(
+    assumptions: Iterable[Mapping[str, Any]], leaves: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Returns a row for each bound that an array no longer keeps; empty if all do.
+
+    A row has `assumption` (the argument's name), `what` ("largest value"), `value` and `bound`;
+    for an array that is not finite, the bound is infinite.
+
+    Args:
+        assumptions: as for `check_assumptions`.
+        leaves: the step's arguments, in their order; None for one that is not looked at.
+
+    Raises:
+        ValueError: there are fewer leaves than an assumption's index.
+    """
+    rows: list[dict[str, Any]] = []
     for entry in assumptions:
         index = int(entry["index"])
         if index >= len(leaves):
@@ -88,16 +116,32 @@ def check_assumptions(assumptions: Iterable[Mapping[str, Any]], tree: Any) -> li
                 f"the assumption on '{entry['argument']}' is of argument {index}, and the tree "
                 f"has {len(leaves)} leaves: give the tuple of all arguments"
             )
+        if leaves[index] is None:
+            continue
         wide = np.asarray(leaves[index]).astype(np.float64)
-        broken += [f"{entry['argument']}: {line}" for line in _broken(entry, wide)]
-    return broken
+        rows += [
+            {"assumption": entry["argument"], "what": what, "value": value, "bound": bound}
+            for what, value, bound in _broken(entry, wide)
+        ]
+    return rows
 
 
-def _broken(entry: Mapping[str, Any], wide: np.ndarray) -> list[str]:
+def describe_broken(row: Mapping[str, Any]) -> str:
+    """Returns a row of `broken_assumptions` as a line of text."""
+    if np.isinf(row["bound"]):
+        return f"{row['assumption']}: is not finite"
+    return (
+        f"{row['assumption']}: {row['what']} {row['value']:.6g} exceeds the assumed "
+        f"{row['bound']:.6g}"
+    )
+
+
+def _broken(entry: Mapping[str, Any], wide: np.ndarray) -> list[tuple[str, float, float]]:
+    """Returns what is measured, its value and the bound, where the value is above it."""
     if not wide.size:
         return []
     if not np.isfinite(wide).all():
-        return ["is not finite"]
+        return [("largest value", float(np.abs(wide).max()), float("inf"))]
     measured: list[tuple[str, float, float]] = []
     if "max" in entry:
         largest = wide.max() if "min" in entry else np.abs(wide).max()
@@ -109,8 +153,4 @@ def _broken(entry: Mapping[str, Any], wide: np.ndarray) -> list[str]:
     if "frobenius" in entry:
         frobenius = float(np.sqrt(np.square(wide).sum()))
         measured.append(("Frobenius norm", frobenius, float(entry["frobenius"])))
-    return [
-        f"{what} {value:.6g} exceeds the assumed {bound:.6g}"
-        for what, value, bound in measured
-        if not value <= bound
-    ]
+    return [row for row in measured if not row[1] <= row[2]]

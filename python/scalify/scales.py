@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scalify.ranges import Range, measure_ranges
+from scalify.ranges import Range, RangesLike, measure_ranges
 
 __all__ = ["Scales", "ScalesLike", "measure"]
 
@@ -141,8 +142,32 @@ def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[int | Non
     return exponents
 
 
-def range_option(scales: ScalesLike) -> list[Range | None] | None:
-    """Returns the compiler's `ranges` option: what was measured together with the scales."""
-    if not isinstance(scales, Scales) or scales.ranges is None:
-        return None
-    return list(scales.ranges)
+def range_option(
+    scales: ScalesLike, declared: RangesLike = None, count: int | None = None
+) -> list[Range | None] | dict[str, Range] | None:
+    """Returns the compiler's `ranges` option: what was measured with the scales, then declared.
+
+    Args:
+        scales: their ranges count where none is declared.
+        declared: by the user, by name or as a list in main's order.
+        count: arguments of main.
+
+    Raises:
+        ValueError: there is not one declared entry per argument.
+    """
+    measured = list(scales.ranges or ()) if isinstance(scales, Scales) else []
+    if declared is None:
+        return measured or None
+    if isinstance(declared, Mapping):
+        by_index = {str(i): entry for i, entry in enumerate(measured) if entry is not None}
+        return by_index | {str(name): dict(entry) for name, entry in declared.items()}
+    given = list(declared)
+    if count is not None and len(given) != count:
+        raise ValueError(
+            f"ranges of {len(given)} arrays for a function of {count}: give one entry for each "
+            "argument, None for no range"
+        )
+    return [
+        own if own is not None else other
+        for own, other in itertools.zip_longest(given, measured[: len(given)])
+    ]

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -339,6 +340,68 @@ def test_the_report_has_proofs_and_the_artefact_their_assumptions(tmp_path: Any)
     scales = scalify.Scales.load(tmp_path / "scales.json")
     again = scalify.jit(two_layers, recipe='#scalify.recipe<"fp8", head = true>', scales=scales)
     assert again.executable(*arguments).assumptions == executable.assumptions
+
+
+PROVED = '#scalify.recipe<"fp8", head = true>'
+
+
+@pytest.mark.parametrize("make", [scalify.jit, scalify.transform], ids=["jit", "transform"])
+@pytest.mark.parametrize("form", ["names", "list"])
+def test_declared_ranges_are_a_keyword(make: Any, form: str) -> None:
+    def product(x: jax.Array, w: jax.Array) -> jax.Array:
+        return x @ w
+
+    x, w = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
+    declared: Any = {"x": {"max": 3.0}} if form == "names" else [{"max": 3.0}, None]
+    fn = make(product, PROVED, ranges=declared, scales=[0, 0])
+    fn(x, w)
+    ranges = {row["cast"].split(": ")[1]: row["range"] for row in fn.report().casts()}
+    assert ranges["x"].startswith("proved: |x| <= 3")
+    assert ranges["w"].startswith("unproved")
+    # Beside what is measured with the scales, and before it.
+    fn = make(product, PROVED, ranges=declared)
+    fn(x, w)
+    ranges = {row["cast"].split(": ")[1]: row["range"] for row in fn.report().casts()}
+    assert ranges["x"].startswith("proved: |x| <= 3") and ranges["w"].startswith("proved: |x| <= 4")
+    if form == "list":
+        with pytest.raises(ValueError, match="ranges of 1 arrays for a function of 2"):
+            make(product, PROVED, ranges=[None], scales=[0, 0])(x, w)
+    else:
+        with pytest.raises(scalify.CompileError, match="has no argument 'z' to give a range"):
+            make(product, PROVED, ranges={"z": {"max": 1.0}}, scales=[0, 0])(x, w)
+
+
+def test_health_flags_a_broken_assumption_by_name_with_bound_and_value() -> None:
+    def step(params: dict[str, jax.Array], x: jax.Array, rate: jax.Array) -> Any:
+        return {"g": params["g"] * rate, "w": params["w"]}, rms_norm(x) * params["g"] @ params["w"]
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 8)).astype(np.float32)
+    params = {"g": np.ones(8, np.float32), "w": rng.normal(size=(8, 4)).astype(np.float32)}
+    policy = scalify.HealthPolicy(assumptions=True)
+    fn = scalify.jit(
+        step, PROVED, donate_argnums=0, health=policy, ranges={"params['g']": {"max": 4.0}}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        params, _ = fn(params, x, np.float32(2))
+    assert not [row for row in fn.health(params, x, np.float32(2)) if "assumption" in row]
+    with pytest.warns(UserWarning, match=r"params\['g'\]: largest value 6 exceeds the assumed 4;"):
+        params, _ = fn(params, x, np.float32(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        params, _ = fn(params, x, np.float32(1))  # Said once.
+    rows = fn.health(params, x, np.float32(1))
+    (row,) = (row for row in rows if "assumption" in row)
+    assert row == {
+        "assumption": "params['g']",
+        "what": "largest value",
+        "value": 6.0,
+        "bound": 4.0,
+    }
+    assert rows[: len(fn.health())] == fn.health()
+    with pytest.raises(ValueError, match="the step takes 4 arguments, not 1"):
+        fn.health(x)
 
 
 def test_assumptions_are_checked() -> None:

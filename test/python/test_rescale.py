@@ -72,6 +72,27 @@ def test_places_by_drift_and_by_name() -> None:
     assert 0 < len(one_layer) < len(everywhere)
 
 
+def test_a_recipe_names_places_as_the_keyword_does() -> None:
+    params, x = deep_arguments()
+    grad = jax.grad(deep)
+    scales = scalify.measure((params, x))
+
+    def text(recipe: str, *rescale: str) -> str:
+        fn = scalify.transform(grad, recipe, rescale=rescale, scales=scales)
+        # Locations name the line of this test that asked.
+        return re.sub(r"#?loc\w*(\(.*\))?", "", fn.text(params, x))
+
+    want = text("fp8", "residual_grad", "tanh")
+    assert want.count("stablehlo.sqrt") > text("fp8", "residual_grad").count("stablehlo.sqrt") > 0
+    assert text('#scalify.recipe<"fp8", rescale = ["residual_grad", "tanh"]>') == want
+    assert text('#scalify.recipe<"fp8", rescale = ["residual_grad"]>', "tanh") == want
+    # Twice the same place is one.
+    assert text('#scalify.recipe<"fp8", rescale = ["tanh"]>', "residual_grad", "tanh") == want
+    assert "stablehlo.sqrt" not in text("fp8")
+    with pytest.raises(scalify.CompileError, match="which is neither residual, residual_grad nor"):
+        text('#scalify.recipe<"fp8", rescale = ["["]>')
+
+
 def deep(params: Any, x: Any) -> Any:
     for w, v in params:
         x = x + jnp.tanh(x @ w) @ v
@@ -389,3 +410,36 @@ def test_saved_values_and_state_stay_wide_too() -> None:
     exact = scalify.jit(step, "none", donate_argnums=0)
     for a, b in zip(make(wide=everything)(params, x), exact(params, x), strict=True):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_adaptive_scales_inside_of_other_transformations_name_the_way_out() -> None:
+    with pytest.raises(ValueError, match=r"let the step measure scales \(rescale=\)"):
+        scalify.transform(matmul, adaptive_scales=True)
+    x = jnp.ones((8, 8))
+    fn = scalify.jit(matmul, HEAD, adaptive_scales=True)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    spec = jax.sharding.PartitionSpec("i")
+    for wrapped in (
+        jax.jit(fn),
+        jax.vmap(fn),
+        jax.shard_map(fn, mesh=mesh, in_specs=(spec, spec), out_specs=spec),
+    ):
+        with pytest.raises(TypeError, match=r"use scalify\.transform inside of these"):
+            wrapped(x[None], x[None])
+
+
+def test_the_step_measures_scales_inside_of_shard_map() -> None:
+    """What the error above names: each shard measures its own."""
+    rng = np.random.default_rng(7)
+    x = (2.0**9 * rng.normal(size=(16, 32))).astype(np.float32)
+    w = rng.normal(size=(32, 8)).astype(np.float32)
+    fn = scalify.transform(
+        lambda x, w: scalify.lax.rescale(x) @ w, HEAD, scales=[0, 0], rescale=["residual"]
+    )
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    spec = jax.sharding.PartitionSpec
+    sharded = jax.jit(
+        jax.shard_map(fn, mesh=mesh, in_specs=(spec("i"), spec()), out_specs=spec("i"))
+    )
+    got = np.asarray(sharded(x, w))
+    assert np.linalg.norm(got - x @ w) < 0.1 * np.linalg.norm(x @ w)

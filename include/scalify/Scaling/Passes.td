@@ -116,7 +116,7 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
   let options = [
     ListOption<"places", "places", "std::string",
                "roles or location patterns; the module's scalify.rescale_at "
-               "if none">,
+               "if none; the recipe's places are added">,
     Option<"statistic", "statistic", "std::string", "\"l2\"",
            "max, l1 or l2">,
     Option<"drift", "drift", "double", "0",

@@ -62,7 +62,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage,
-                         preset.gradientExponent);
+                         preset.gradientExponent, ArrayRef<StringAttr>());
 }
 
 RecipeAttr RecipeAttr::getPreset(MLIRContext *context, StringRef name) {
@@ -129,7 +129,8 @@ checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
 LogicalResult RecipeAttr::verify(
     llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, ScaleSource,
     Type forward, Type gradient, ArrayRef<DotFormats> roles,
-    ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t) {
+    ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t,
+    ArrayRef<StringAttr> rescale) {
   if (roles.size() != std::tuple_size_v<RoleFormats>)
     return emitError() << "a recipe has "
                        << std::tuple_size_v<RoleFormats> << " roles, got "
@@ -155,6 +156,16 @@ LogicalResult RecipeAttr::verify(
                             "where \"" + entry.pattern.getValue() + "\"",
                             resolve(entry.formats))))
       return failure();
+  }
+  for (StringAttr place : rescale) {
+    StringRef pattern = place.getValue();
+    pattern.consume_front("grad:");
+    std::string error;
+    if (!llvm::Regex(pattern).isValid(error))
+      return emitError() << "part 'rescale' of a recipe has the place " << place
+                         << ", which is neither residual, residual_grad nor a "
+                            "regular expression: "
+                         << error;
   }
   return success(
       succeeded(checkStorage(emitError, "masters", storage.masters)) &&

@@ -34,6 +34,7 @@ private:
   ParseResult parseFormats(DotFormats &formats);
   ParseResult parseOverrides();
   ParseResult parseStorage(Type &format);
+  ParseResult parseRescale();
   DotFormats &get(DotRole role) { return roles[static_cast<unsigned>(role)]; }
 
   AsmParser &parser;
@@ -43,6 +44,7 @@ private:
   SmallVector<FormatOverride> overrides;
   StorageFormats storage;
   int64_t exponent = 0;
+  SmallVector<StringAttr> rescale;
 };
 } // namespace
 
@@ -106,6 +108,19 @@ ParseResult RecipeParser::parseStorage(Type &format) {
   return parser.parseType(format);
 }
 
+/// `["place", ...]`
+ParseResult RecipeParser::parseRescale() {
+  rescale.clear();
+  return parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::Square, [&]() -> ParseResult {
+        std::string place;
+        if (parser.parseString(&place))
+          return failure();
+        rescale.push_back(parser.getBuilder().getStringAttr(place));
+        return success();
+      });
+}
+
 ParseResult RecipeParser::parsePart() {
   StringRef key;
   llvm::SMLoc loc = parser.getCurrentLocation();
@@ -137,6 +152,8 @@ ParseResult RecipeParser::parsePart() {
     storage.moments = storage.masters;
     return success();
   }
+  if (key == "rescale")
+    return parseRescale();
   if (key == "gradient_exponent")
     return parser.parseInteger(exponent);
   return parser.emitError(loc, "unknown part '") << key << "' of a recipe";
@@ -163,7 +180,8 @@ RecipeAttr RecipeParser::parse() {
   return parser.getChecked<RecipeAttr>(
       loc, parser.getContext(), parser.getBuilder().getStringAttr(name), scales,
       forward, gradient, ArrayRef<DotFormats>(roles),
-      ArrayRef<FormatOverride>(overrides), storage, exponent);
+      ArrayRef<FormatOverride>(overrides), storage, exponent,
+      ArrayRef<StringAttr>(rescale));
 }
 
 Attribute RecipeAttr::parse(AsmParser &parser, Type) {
@@ -242,5 +260,10 @@ void RecipeAttr::print(AsmPrinter &printer) const {
   printStorage(printer, "saved", own.saved, other.saved);
   if (getGradientExponent() != base.getGradientExponent())
     printer << ", gradient_exponent = " << getGradientExponent();
+  if (!getRescale().empty()) {
+    printer << ", rescale = [";
+    llvm::interleaveComma(getRescale(), printer);
+    printer << ']';
+  }
   printer << '>';
 }

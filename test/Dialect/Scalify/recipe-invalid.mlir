@@ -42,3 +42,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16", moments = i32>} {}
 
 // expected-error @+1 {{expected 'true', 'false', 'wide', a type or '[forward, gradient]'}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = 3>} {}
+
+// -----
+
+// expected-error @+1 {{part 'rescale' of a recipe has the place "grad:layer[", which is neither residual, residual_grad nor a regular expression}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", rescale = ["residual", "grad:layer["]>} {}

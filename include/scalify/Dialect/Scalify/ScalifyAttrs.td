@@ -82,6 +82,10 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     - `gradient_exponent`: added to the log2 of the scale of every gradient
       operand, under `propagated` in formats with 5 exponent bits or more, and
       under `unit`, where -16 plays the part of one constant loss scale 2^16.
+    - `rescale`: where the step measures scales, a list of roles
+      (`"residual_grad"`, `"residual"`) and regular expressions for names in
+      locations, as `scalify-place-rescales` takes them; those of the user's
+      call are added.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$name,
@@ -91,7 +95,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     ArrayRefParameter<"::scalify::DotFormats">:$roles,
     ArrayRefParameter<"::scalify::FormatOverride">:$overrides,
     "::scalify::StorageFormats":$storage,
-    "int64_t":$gradientExponent);
+    "int64_t":$gradientExponent,
+    OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -32,16 +32,22 @@ def RescalePointOp : Scalify_Op<"rescale_point",
     their scales. `by` says who put it there: `user`, or the rule of
     `scalify-place-rescales`.
 
+    With `axes` the statistic runs over these alone, and each index of the
+    others, a row, has a scale of its own.
+
     ```mlir
     %y = scalify.rescale_point l2 %x {by = "user"} : tensor<4x8xf32>
+    %z = scalify.rescale_point max %x {axes = array<i64: 1>} : tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Scalify_StatisticAttr:$statistic,
                        Scalify_WideTensor:$value,
                        DefaultValuedOptionalAttr<StrAttr, "\"user\"">:$by,
-                       DefaultValuedOptionalAttr<I64Attr, "1">:$sample);
+                       DefaultValuedOptionalAttr<I64Attr, "1">:$sample,
+                       OptionalAttr<DenseI64ArrayAttr>:$axes);
   let results = (outs Scalify_WideTensor:$result);
   let assemblyFormat = "$statistic $value attr-dict `:` type($value)";
+  let hasVerifier = 1;
 }
 
 def DataScaleOp : Scalify_Op<"data_scale", [AllTypesMatch<["value", "data"]>]> {
@@ -75,6 +81,27 @@ def MeasuredScaleOp : Scalify_Op<"measured_scale"> {
                        DefaultValuedOptionalAttr<I64Attr, "1">:$sample);
   let results = (outs Scalify_ScalarScale:$result);
   let assemblyFormat = "$statistic $value `,` $base attr-dict `:` type($value)";
+}
+
+def MeasuredRowScalesOp : Scalify_Op<"measured_row_scales"> {
+  let summary = "the scales of the rows of a true value by a statistic of each";
+  let description = [{
+    As `scalify.measured_scale`, with a statistic over `axes` for each index of
+    the other dimensions. The result has the value's shape, with 1 for `axes`.
+
+    ```mlir
+    %t = scalify.measured_row_scales l2 %x, %s over [1] : tensor<4x8xf32> -> tensor<4x1xf32>
+    ```
+  }];
+  let arguments = (ins Scalify_StatisticAttr:$statistic,
+                       Scalify_WideTensor:$value, Scalify_ScalarScale:$base,
+                       DenseI64ArrayAttr:$axes);
+  let results = (outs Scalify_WideTensor:$result);
+  let assemblyFormat = [{
+    $statistic $value `,` $base `over` $axes attr-dict `:` type($value) `->`
+    type($result)
+  }];
+  let hasVerifier = 1;
 }
 
 def RoundScaleOp : Scalify_Op<"round_scale"> {
