@@ -42,18 +42,15 @@ int64_t ScaleFacts::scaleExponent() const {
   if (masked)
     return 0;
   bool hasRms = std::isfinite(rms) && rms > 0;
+  int64_t exponent = hasRms ? std::llround(std::log2(rms)) : 0;
   if (scaleByBound && std::isfinite(bound) && bound > 0) {
     auto top =
         static_cast<int64_t>(std::ceil(std::log2(bound))) - kBoundExponent;
     // Where the bound is close to the data, there is no tail to make room for.
-    return hasRms ? std::max<int64_t>(top, std::llround(std::log2(rms)) -
-                                               kBodyExponent)
-                  : top;
+    exponent = hasRms ? std::max(top, exponent - kBodyExponent) : top;
   }
-  if (!hasRms)
-    return 0;
   // Scales and their inverses stay normal f32 numbers.
-  return std::clamp<int64_t>(std::llround(std::log2(rms)), -120, 120);
+  return std::clamp<int64_t>(exponent, -120, 120);
 }
 
 ScaleFacts ScaleFacts::constantOf(double value) {

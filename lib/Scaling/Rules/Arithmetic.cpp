@@ -104,6 +104,14 @@ static void extremumFacts(const FactsQuery &query, Results out) {
     out[0].sign = isMax ? Sign::NonNegative : Sign::NonPositive;
   } else if (limit.anyScale || limit.constant) {
     out[0] = data;
+    double c = limit.constant.value_or(0);
+    if (std::isfinite(c) && (isMax ? c > 0 : c < 0)) {
+      // Nothing is nearer to zero than the limit.
+      out[0].bound = std::max(data.bound, std::fabs(c));
+      out[0].rms = std::max(data.rms, std::fabs(c));
+      out[0].mean = isMax ? std::max(data.mean, c) : std::min(data.mean, c);
+      out[0].anyScale = false;
+    }
   } else {
     out[0] = a.rms > b.rms ? a : b;
     out[0].bound = std::max(a.bound, b.bound);
@@ -123,13 +131,23 @@ static void clampFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &lo = query.operand(0), &hi = query.operand(2);
   out[0] = query.operand(1);
   out[0].constant.reset();
+  // A limit that zero is beyond of pushes elements away from zero.
+  double up = lo.constant ? std::max(*lo.constant, 0.0) : lo.bound;
+  double down = hi.constant ? std::max(-*hi.constant, 0.0) : hi.bound;
+  out[0].bound = std::max({out[0].bound, up, down});
   if (lo.constant && hi.constant)
     out[0].bound = std::min(out[0].bound, std::max(std::fabs(*lo.constant),
                                                    std::fabs(*hi.constant)));
+  bool staysAbove = hi.constant || hi.sign == Sign::NonNegative;
+  bool staysBelow = lo.constant || lo.sign == Sign::NonPositive;
   if (lo.constant && *lo.constant >= 0)
     out[0].sign = Sign::NonNegative;
   else if (hi.constant && *hi.constant <= 0)
     out[0].sign = Sign::NonPositive;
+  else if (out[0].sign == Sign::NonNegative ? !staysAbove : !staysBelow)
+    out[0].sign = Sign::Any;
+  if (lo.constant && hi.constant)
+    out[0].rms = std::max({out[0].rms, up, down});
   out[0].rms = std::min(out[0].rms, out[0].bound);
   out[0].mean = std::clamp(out[0].mean, -out[0].rms, out[0].rms);
   out[0].rule = "clamp";

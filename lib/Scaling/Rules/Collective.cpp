@@ -10,10 +10,12 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-/// Devices of one group.
+/// Devices of one group; one where the op leaves open how many there are.
 static double countRanks(DenseIntElementsAttr groups) {
   auto type = cast<ShapedType>(groups.getType());
-  return type.getRank() == 2 ? static_cast<double>(type.getDimSize(1)) : 1.0;
+  return type.getRank() == 2 && type.getNumElements() > 0
+             ? static_cast<double>(type.getDimSize(1))
+             : 1.0;
 }
 
 template <typename OpTy>

@@ -82,8 +82,12 @@ static void powerFacts(const FactsQuery &query, Results out) {
       inner.bound = exponent.bound * std::fabs(std::log(*base.constant));
     inner.sign = *base.constant < 1 ? flip(exponent.sign) : exponent.sign;
     out[0] = exponentialOf(inner);
+  } else if (exponent.constant) {
+    out[0] = powerOf(base, *exponent.constant);
   } else {
-    out[0] = powerOf(base, exponent.constant.value_or(1.0));
+    out[0] = ScaleFacts::moments(base.mean, base.variance());
+    if (base.sign == Sign::NonNegative)
+      out[0].sign = base.sign;
   }
   out[0].rule = "power";
 }

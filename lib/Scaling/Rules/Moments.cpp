@@ -182,7 +182,7 @@ ScaleFacts scalify::sumOf(const ScaleFacts &x, const TermCount &n) {
   double mean = n.mean * x.mean;
   double second = n.mean * x.variance() + n.square * x.mean * x.mean;
   ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
-  facts.bound = n.mean * x.bound;
+  facts.bound = n.most * x.bound;
   facts.sign = x.sign;
   facts.anyScale = x.anyScale;
   facts.masked = x.masked;
@@ -195,7 +195,7 @@ ScaleFacts scalify::dotOf(const ScaleFacts &a, const ScaleFacts &b,
                                         a.rms * a.rms * b.rms * b.rms -
                                             a.mean * a.mean * b.mean * b.mean);
   ScaleFacts facts = sumOf(term, n);
-  facts.bound = n.mean * a.bound * b.bound;
+  facts.bound = n.most * a.bound * b.bound;
   facts.sign = signOfProduct(a.sign, b.sign);
   facts.anyScale = (a.constant == 0.0) || (b.constant == 0.0);
   return facts;

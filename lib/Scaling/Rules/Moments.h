@@ -27,14 +27,16 @@ ScaleFacts extremumOf(const ScaleFacts &x, double n, bool isMax);
 /// The largest k of n independent elements.
 ScaleFacts topOf(const ScaleFacts &x, double k, double n);
 
-/// How many terms a sum has: moments over the elements of its result.
+/// How many terms a sum has: moments over the elements of its result, and the
+/// most of any.
 struct TermCount {
   double mean = 1;
   double square = 1;
+  double most = 1;
 
-  static TermCount of(double n) { return {n, n * n}; }
+  static TermCount of(double n) { return {n, n * n, n}; }
   TermCount times(const TermCount &other) const {
-    return {mean * other.mean, square * other.square};
+    return {mean * other.mean, square * other.square, most * other.most};
   }
 };
 /// A sum of independent terms: the mean grows by their number, the variance

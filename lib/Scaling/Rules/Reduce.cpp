@@ -46,6 +46,12 @@ ScaleFacts scalify::reductionOf(const ScaleFacts &x, Operation *body,
     facts = extremumOf(x, n.mean, isa<stablehlo::MaxOp>(body));
   else if (isa_and_nonnull<stablehlo::MulOp>(body))
     facts = productOf(x, n.mean);
+  else {
+    // Any function of the elements.
+    facts.bound = std::numeric_limits<double>::infinity();
+    facts.sign = Sign::Any;
+    facts.scaleByBound = false;
+  }
   facts.constant.reset();
   facts.indicator = false;
   return facts;
@@ -59,16 +65,33 @@ std::string scalify::describeReduction(Operation *op, Operation *body,
                        static_cast<int64_t>(n));
 }
 
+/// What a body does to its pair of arguments `i`, if it is one op.
+static Operation *getPairOp(Region &body, unsigned i) {
+  Block &block = body.front();
+  unsigned count = block.getNumArguments() / 2;
+  Operation *op = block.getTerminator()->getOperand(i).getDefiningOp();
+  return op && op->getNumOperands() == 2 &&
+                 llvm::is_contained(op->getOperands(), block.getArgument(i)) &&
+                 llvm::is_contained(op->getOperands(),
+                                    block.getArgument(i + count))
+             ? op
+             : nullptr;
+}
+
 static void reduceFacts(const FactsQuery &query, Results out) {
   auto reduce = cast<stablehlo::ReduceOp>(query.op);
   Operation *body = getSingleBodyOp(reduce.getBody());
   double n = countElements(reduce.getInputs()[0]) /
              std::max(1.0, countElements(reduce->getResult(0)));
   for (auto [i, result] : llvm::enumerate(out)) {
-    // Several operands under one body: argmax, whose value is an extremum.
+    // Several operands under one body: argmax, whose value is an extremum, or
+    // as many reductions.
     const ScaleFacts &x = query.operand(i);
-    result = out.size() > 1 ? extremumOf(x, n, /*isMax=*/true)
-                            : reductionOf(x, body, TermCount::of(n));
+    Operation *pair = getPairOp(reduce.getBody(), i);
+    result =
+        out.size() > 1 && !pair
+            ? extremumOf(x, n, /*isMax=*/true)
+            : reductionOf(x, out.size() > 1 ? pair : body, TermCount::of(n));
     result.anyScale &= query.of(reduce.getInitValues()[i]).anyScale;
     result.constant.reset();
     result.rule = describeReduction(query.op, body, n);

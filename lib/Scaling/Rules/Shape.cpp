@@ -118,8 +118,11 @@ static ScaleFamily scatterFamily(Operation *op) {
 static void scatterFacts(const FactsQuery &query,
                          MutableArrayRef<ScaleFacts> out) {
   auto scatter = cast<stablehlo::ScatterOp>(query.op);
-  bool adds = isa_and_nonnull<stablehlo::AddOp>(
-      getSingleBodyOp(scatter.getUpdateComputation()));
+  Region &computation = scatter.getUpdateComputation();
+  Operation *body = getSingleBodyOp(computation);
+  bool adds = isa_and_nonnull<stablehlo::AddOp>(body);
+  bool chooses = isa_and_nonnull<stablehlo::MaxOp, stablehlo::MinOp>(body) ||
+                 llvm::hasSingleElement(computation.front());
   for (auto [i, result] : llvm::enumerate(out)) {
     const ScaleFacts &into = query.of(scatter.getInputs()[i]);
     const ScaleFacts &update = query.of(scatter.getUpdates()[i]);
@@ -127,6 +130,11 @@ static void scatterFacts(const FactsQuery &query,
                    std::max(1.0, countElements(scatter.getInputs()[i]));
     if (!adds) {
       result = mixOf(update, std::min(1.0, share), into);
+      if (!chooses) {
+        result.bound = std::numeric_limits<double>::infinity();
+        result.sign = Sign::Any;
+        result.scaleByBound = false;
+      }
     } else {
       double mean = share * update.mean;
       double variance = share * update.rms * update.rms;

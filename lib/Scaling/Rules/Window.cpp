@@ -30,8 +30,10 @@ struct WindowDim {
 } // namespace
 
 TermCount WindowDim::countTerms() const {
-  // Long windows (a cumulative sum over a sequence) are sampled.
+  // Long windows (a cumulative sum over a sequence) are sampled, and may have
+  // all of their terms between two samples.
   int64_t step = std::max<int64_t>(1, results / 256);
+  double most = step > 1 ? static_cast<double>(size) : 0;
   double first = 0, second = 0, samples = 0;
   for (int64_t i = step / 2; i < results; i += step) {
     int64_t begin = i * stride - padLow, count = 0;
@@ -46,10 +48,11 @@ TermCount WindowDim::countTerms() const {
     double terms = static_cast<double>(std::max<int64_t>(count, 0));
     first += terms;
     second += terms * terms;
+    most = std::max(most, terms);
     ++samples;
   }
   samples = std::max(samples, 1.0);
-  return {first / samples, second / samples};
+  return {first / samples, second / samples, most};
 }
 
 static int64_t at(std::optional<ArrayRef<int64_t>> values, unsigned i) {
