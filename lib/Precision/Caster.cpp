@@ -64,7 +64,7 @@ static std::string describe(Value root, unsigned number) {
 }
 
 std::string Caster::getName(Value root, Type format) {
-  auto number = static_cast<unsigned>(numbers.size());
+  unsigned number = numbers.size();
   return describe(root,
                   numbers.try_emplace({root, format}, number).first->second);
 }

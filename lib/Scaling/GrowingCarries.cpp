@@ -165,7 +165,7 @@ void ScaleAnalysis::findGrowing(stablehlo::WhileOp loop,
     if (std::optional<GrowingCarry> entry = findGrowth(loop, i, carries[i])) {
       facts[entry->getValue()].rule =
           (kDynamicCarryRule + entry->describe()).str();
-      growing.push_back(std::move(*entry));
+      growing.push_back(*entry);
     }
 }
 
@@ -183,6 +183,6 @@ void ScaleAnalysis::findDynamicResults(Operation *op,
     GrowingCarry entry{op, static_cast<unsigned>(i), 0, {}, result.spread()};
     facts[op->getResult(i)].rule =
         (kDynamicBranchRule + entry.describe()).str();
-    growing.push_back(std::move(entry));
+    growing.push_back(entry);
   }
 }

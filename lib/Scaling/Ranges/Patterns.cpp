@@ -12,197 +12,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Transfer.h"
+#include "Rows.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-
-#include "mlir/IR/Matchers.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace scalify;
 namespace hlo = scalify::stablehlo;
-
-//===----------------------------------------------------------------------===//
-// Structure
-//===----------------------------------------------------------------------===//
-
-/// The value behind conversions between float types.
-static Value skipConverts(Value value) {
-  while (auto convert = value.getDefiningOp<hlo::ConvertOp>()) {
-    auto from = cast<ShapedType>(convert.getOperand().getType());
-    if (!isa<FloatType>(from.getElementType()))
-      break;
-    value = convert.getOperand();
-  }
-  return value;
-}
-
-/// The coarsest rounding among the types that the value goes through. Targets
-/// may keep the wider one for some uses and round for others.
-static double getRounding(Value value) {
-  double most = 0;
-  while (true) {
-    Type element = cast<ShapedType>(value.getType()).getElementType();
-    most = std::max(most, Rounding::of(element).relative);
-    auto convert = value.getDefiningOp<hlo::ConvertOp>();
-    if (!convert ||
-        !isa<FloatType>(
-            cast<ShapedType>(convert.getOperand().getType()).getElementType()))
-      return most;
-    value = convert.getOperand();
-  }
-}
-
-// Deep enough for x - mean(x), which a norm may compute twice.
-static constexpr int kMaxDepth = 6;
-
-/// Whether two values are computed alike from the same values.
-static bool isEqual(Value a, Value b, int depth = kMaxDepth) {
-  if (a == b)
-    return true;
-  Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
-  if (!x || !y || depth == 0 || a.getType() != b.getType() ||
-      x->getName() != y->getName() ||
-      x->getNumOperands() != y->getNumOperands() || x->getNumRegions() != 0 ||
-      x->getNumResults() != 1 || !isMemoryEffectFree(x) ||
-      x->getPropertiesAsAttribute() != y->getPropertiesAsAttribute())
-    return false;
-  return llvm::all_of(
-      llvm::zip(x->getOperands(), y->getOperands()), [&](auto pair) {
-        return isEqual(std::get<0>(pair), std::get<1>(pair), depth - 1);
-      });
-}
-
-/// The same up to the rounding of conversions, which `getRounding` of both
-/// tells. A conversion further up could make any difference.
-static bool isSame(Value a, Value b) {
-  return isEqual(skipConverts(a), skipConverts(b));
-}
-
-/// The one value of all elements of a constant, seen through broadcasts.
-static std::optional<double> getSplat(Value value) {
-  while (isa_and_nonnull<hlo::BroadcastInDimOp, hlo::ReshapeOp, hlo::ConvertOp>(
-      value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  DenseFPElementsAttr attr;
-  if (!matchPattern(value, m_Constant(&attr)) || !attr.isSplat())
-    return std::nullopt;
-  APFloat element = attr.getSplatValue<APFloat>();
-  bool lossy;
-  element.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-  return element.convertToDouble();
-}
-
-namespace {
-/// A value that is constant along some axes of a tensor, followed from where
-/// it has the tensor's shape up to where it is computed. `axis[i]` is the axis
-/// of `value` that axis i of the tensor reads, or -1.
-struct RowValue {
-  Value value;
-  SmallVector<int64_t> axis;
-  /// The coarsest rounding on the way.
-  double rounding = 0;
-
-  explicit RowValue(Value full) : value(full) {
-    int64_t rank = cast<ShapedType>(full.getType()).getRank();
-    axis = llvm::to_vector(llvm::seq<int64_t>(rank));
-    skipMoves();
-  }
-  /// The same rows of another value of the same shape.
-  RowValue follow(Value operand) const {
-    RowValue result = *this;
-    result.value = operand;
-    result.skipMoves();
-    return result;
-  }
-  void skipMoves();
-  bool isSumOver(Value terms, AxisSet &axes) const;
-  bool isReductionOf(Value input, ReductionKind kind, AxisSet &axes) const;
-};
-} // namespace
-
-void RowValue::skipMoves() {
-  auto getElement = [](Value x) {
-    return cast<ShapedType>(x.getType()).getElementType();
-  };
-  while (Operation *op = value.getDefiningOp()) {
-    rounding = std::max(rounding, Rounding::of(getElement(value)).relative);
-    SmallVector<int64_t> to;
-    if (auto broadcast = dyn_cast<hlo::BroadcastInDimOp>(op)) {
-      auto from = cast<ShapedType>(broadcast.getOperand().getType());
-      auto full = cast<ShapedType>(broadcast.getType());
-      to.assign(full.getRank(), -1);
-      for (auto [i, dim] : llvm::enumerate(broadcast.getBroadcastDimensions()))
-        if (from.getDimSize(i) == full.getDimSize(dim))
-          to[dim] = i;
-    } else if (isa<hlo::ReshapeOp>(op)) {
-      // Only axes of one element come and go.
-      auto from = cast<ShapedType>(op->getOperand(0).getType()).getShape();
-      auto full = cast<ShapedType>(op->getResult(0).getType()).getShape();
-      to.assign(full.size(), -1);
-      size_t next = 0;
-      for (auto [i, size] : llvm::enumerate(full)) {
-        if (size == 1)
-          continue;
-        while (next < from.size() && from[next] == 1)
-          ++next;
-        if (next == from.size() || from[next] != size)
-          return;
-        to[i] = next++;
-      }
-    } else if (isa<hlo::ConvertOp>(op) &&
-               isa<FloatType>(getElement(op->getOperand(0)))) {
-      value = op->getOperand(0);
-      continue;
-    } else {
-      return;
-    }
-    for (int64_t &i : axis)
-      i = i < 0 ? -1 : to[i];
-    value = op->getOperand(0);
-  }
-}
-
-/// Whether the value is a reduction of `input`, of the tensor's shape, such
-/// that each element reads the reduction of its own row.
-bool RowValue::isReductionOf(Value input, ReductionKind kind,
-                             AxisSet &axes) const {
-  auto reduce = value.getDefiningOp<hlo::ReduceOp>();
-  if (!reduce || reduce.getInputs().size() != 1 ||
-      getReductionKind(reduce.getBody()) != kind ||
-      !isSame(reduce.getInputs()[0], input))
-    return false;
-  auto shape = cast<ShapedType>(input.getType()).getShape();
-  if (shape.size() != axis.size())
-    return false;
-  axes = 0;
-  int64_t next = 0;
-  for (auto [i, size] : llvm::enumerate(shape)) {
-    bool isReduced = llvm::is_contained(reduce.getDimensions(), i);
-    if (isReduced)
-      axes |= AxisSet(1) << i;
-    else if (size != 1 && axis[i] != next)
-      return false;
-    next += !isReduced;
-  }
-  return true;
-}
-
-bool RowValue::isSumOver(Value terms, AxisSet &axes) const {
-  auto reduce = value.getDefiningOp<hlo::ReduceOp>();
-  return isReductionOf(terms, ReductionKind::Add, axes) &&
-         getSplat(reduce.getInitValues()[0]) == 0.0;
-}
-
-static double countAlong(Value value, AxisSet axes) {
-  double n = 1;
-  auto shape = cast<ShapedType>(value.getType()).getShape();
-  for (auto [i, size] : llvm::enumerate(shape))
-    n *= axes >> i & 1 ? size : 1;
-  return n;
-}
 
 //===----------------------------------------------------------------------===//
 // Norms
@@ -215,20 +33,21 @@ struct NormMatch {
   double bound = 0;
   SmallVector<Value, 2> factors;
 };
-} // namespace
 
-namespace {
 /// scale * sum + eps, at least.
 struct Affine {
   double scale = 1, eps = 0;
 };
 } // namespace
 
+// A mean, an eps and a factor, with room.
+static constexpr int kMaxAffine = 6;
+
 /// Follows a row value through constants added and multiplied, up to a
 /// reduction.
 static std::optional<Affine> followAffine(RowValue &row) {
   Affine affine;
-  for (int depth = 0; depth < kMaxDepth; ++depth) {
+  for (int depth = 0; depth < kMaxAffine; ++depth) {
     Operation *op = row.value.getDefiningOp();
     if (isa_and_nonnull<hlo::ReduceOp>(op))
       return affine;
@@ -310,8 +129,10 @@ static void refineNorm(const RangeQuery &query, RangeState &state) {
   unsigned row = 1;
   if (isa<hlo::MulOp>(query.op)) {
     found = matchInverseNorm(RowValue(rhs), lhs, match);
-    if (!found && (found = matchInverseNorm(RowValue(lhs), rhs, match)))
+    if (!found) {
       row = 0;
+      found = matchInverseNorm(RowValue(lhs), rhs, match);
+    }
   } else {
     RowValue root(rhs);
     auto sqrt = root.value.getDefiningOp<hlo::SqrtOp>();
@@ -337,7 +158,7 @@ static void refineNorm(const RangeQuery &query, RangeState &state) {
 //===----------------------------------------------------------------------===//
 
 /// The value behind select(is_finite(m), m, 0) of what is finite.
-static RowValue skipFiniteSelect(const RangeQuery &query, RowValue row) {
+static RowValue skipFiniteSelect(const RangeQuery &query, const RowValue &row) {
   auto select = row.value.getDefiningOp<hlo::SelectOp>();
   if (!select)
     return row;
@@ -415,135 +236,6 @@ static void refineShare(const RangeQuery &query, RangeState &state) {
     state.sources = 0;
   else
     state.sources = 1;
-}
-
-//===----------------------------------------------------------------------===//
-// Rotary embedding and SiLU
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// a * cos(t) +- b * sin(t).
-struct Rotation {
-  Value a, b, angle;
-  SmallVector<int64_t> axis;
-  /// What sine and cosine are off by, relative.
-  double rounding;
-};
-} // namespace
-
-/// The angle and whether it is a cosine, if the value is one, moved about.
-static bool matchAngle(Value value, bool &isCosine, RowValue &row) {
-  row = RowValue(value);
-  Operation *op = row.value.getDefiningOp();
-  if (!isa_and_nonnull<hlo::CosineOp, hlo::SineOp>(op))
-    return false;
-  isCosine = isa<hlo::CosineOp>(op);
-  row.value = op->getOperand(0);
-  return true;
-}
-
-static std::optional<Rotation> matchRotation(Operation *op) {
-  if (!isa_and_nonnull<hlo::AddOp, hlo::SubtractOp>(op))
-    return std::nullopt;
-  Value factor[2];
-  bool isCosine[2];
-  RowValue angle[2] = {RowValue(op->getOperand(0)),
-                       RowValue(op->getOperand(1))};
-  for (unsigned i : {0, 1}) {
-    auto mul = op->getOperand(i).getDefiningOp<hlo::MulOp>();
-    if (!mul)
-      return std::nullopt;
-    if (matchAngle(mul.getRhs(), isCosine[i], angle[i]))
-      factor[i] = mul.getLhs();
-    else if (matchAngle(mul.getLhs(), isCosine[i], angle[i]))
-      factor[i] = mul.getRhs();
-    else
-      return std::nullopt;
-  }
-  if (isCosine[0] == isCosine[1] || angle[0].axis != angle[1].axis ||
-      !isSame(angle[0].value, angle[1].value))
-    return std::nullopt;
-  unsigned cosine = isCosine[0] ? 0 : 1;
-  return Rotation{factor[cosine], factor[1 - cosine], angle[0].value,
-                  angle[0].axis,
-                  std::max(angle[0].rounding, angle[1].rounding)};
-}
-
-// Rounding of two products and a sum, and of sine and cosine, which targets
-// approximate to an absolute error.
-static constexpr double kRotationSlack = 1 + 0x1p-16;
-
-static double getRotationSlack(Type element, double rounding) {
-  rounding = std::max(rounding, Rounding::of(element).relative);
-  return kRotationSlack * (1 + 8 * rounding);
-}
-
-/// cos^2 + sin^2 = 1: in each element at most |(a, b)|.
-static void refineRotation(const RangeQuery &query, RangeState &state) {
-  std::optional<Rotation> rotation = matchRotation(query.op);
-  if (!rotation)
-    return;
-  double slack = getRotationSlack(query.getElement(), rotation->rounding);
-  const RangeState &a = query.lookup(rotation->a);
-  const RangeState &b = query.lookup(rotation->b);
-  double most = std::hypot(a.maxAbs(), b.maxAbs()) * slack;
-  state.lo = std::max(state.lo, -most);
-  state.hi = std::min(state.hi, most);
-  for (const RangeState *side : {&a, &b})
-    for (AxisSet axes : side->getNormAxes())
-      state.addL2(axes, std::hypot(a.getL2(axes), b.getL2(axes)) * slack);
-}
-
-/// Whether two slices of one tensor differ along one axis only, and there
-/// share no element: halves, or every other one.
-static bool areDisjointSlices(hlo::SliceOp a, hlo::SliceOp b, int64_t axis) {
-  if (!a || !b || a.getOperand() != b.getOperand())
-    return false;
-  for (auto [i, start] : llvm::enumerate(a.getStartIndices()))
-    if (static_cast<int64_t>(i) != axis &&
-        (start != b.getStartIndices()[i] ||
-         a.getStrides()[i] != b.getStrides()[i]))
-      return false;
-  int64_t stride = a.getStrides()[axis];
-  int64_t apart = a.getStartIndices()[axis] - b.getStartIndices()[axis];
-  return a.getLimitIndices()[axis] <= b.getStartIndices()[axis] ||
-         b.getLimitIndices()[axis] <= a.getStartIndices()[axis] ||
-         (stride == b.getStrides()[axis] && apart % stride != 0);
-}
-
-/// Two halves of a rotated pair, joined: the pair's norm stays. If the halves
-/// were the two slices of one tensor, that is the tensor's norm.
-static void refineRotatedPair(const RangeQuery &query, hlo::ConcatenateOp op,
-                              RangeState &state) {
-  if (op.getInputs().size() != 2)
-    return;
-  auto first = matchRotation(op.getInputs()[0].getDefiningOp());
-  auto second = matchRotation(op.getInputs()[1].getDefiningOp());
-  bool isPair = first && second && first->a == second->b &&
-                first->b == second->a && first->axis == second->axis &&
-                isSame(first->angle, second->angle) &&
-                isa<hlo::AddOp>(op.getInputs()[0].getDefiningOp()) !=
-                    isa<hlo::AddOp>(op.getInputs()[1].getDefiningOp());
-  if (!isPair)
-    return;
-  double rounding = std::max({first->rounding, second->rounding,
-                              getRounding(first->a), getRounding(first->b)});
-  double slack = getRotationSlack(query.getElement(), rounding);
-  const RangeState &a = query.lookup(first->a), &b = query.lookup(first->b);
-  AxisSet joined = AxisSet(1) << op.getDimension();
-  SmallVector<AxisSet, 8> candidates{joined};
-  for (const RangeState *side : {&a, &b})
-    for (AxisSet axes : side->getNormAxes())
-      candidates.push_back(axes | joined);
-  auto left = skipConverts(first->a).getDefiningOp<hlo::SliceOp>();
-  auto right = skipConverts(first->b).getDefiningOp<hlo::SliceOp>();
-  bool isSplit = areDisjointSlices(left, right, op.getDimension());
-  for (AxisSet axes : candidates) {
-    double norm = std::hypot(a.getL2(axes), b.getL2(axes));
-    if (isSplit)
-      norm = std::min(norm, query.lookup(left.getOperand()).getL2(axes));
-    state.addL2(axes, norm * slack);
-  }
 }
 
 /// x * logistic(x) is at least -0.2785.

@@ -326,6 +326,10 @@ RangeState scalify::inferRange(const RangeQuery &query, unsigned result) {
     return RangeState::unknown(query.getType(result));
   MaybeRange state = transferElementwise(query);
   if (!state)
+    state = transferUnary(query);
+  if (!state)
+    state = transferBits(query);
+  if (!state)
     state = transferShape(query, result);
   if (!state)
     state = transferIndexing(query, result);

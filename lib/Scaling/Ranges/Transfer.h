@@ -15,6 +15,8 @@
 
 #include "mlir/IR/Operation.h"
 
+#include <cmath>
+
 namespace scalify {
 
 struct RangeQuery {
@@ -36,8 +38,12 @@ struct RangeQuery {
 
 using MaybeRange = std::optional<RangeState>;
 
-/// Elementwise ops on floats, integers and predicates.
+/// Elementwise ops of several operands.
 MaybeRange transferElementwise(const RangeQuery &query);
+/// Functions of one operand.
+MaybeRange transferUnary(const RangeQuery &query);
+/// Logic, shifts and casts of bits.
+MaybeRange transferBits(const RangeQuery &query);
 /// Constants, and ops that move elements.
 MaybeRange transferShape(const RangeQuery &query, unsigned result);
 /// Gather, scatter, dynamic slices, sort.
@@ -50,12 +56,29 @@ MaybeRange transferProduct(const RangeQuery &query);
 /// softmax, rotary embedding, SiLU.
 void refineByPattern(const RangeQuery &query, RangeState &state);
 
+/// a cos t - b sin t: at most |(a, b)|.
+void refineRotation(const RangeQuery &query, RangeState &state);
+/// Two halves of a rotated pair, joined: the pair's norm stays. If the halves
+/// were the two slices of one tensor, that is the tensor's norm.
+void refineRotatedPair(const RangeQuery &query, stablehlo::ConcatenateOp op,
+                       RangeState &state);
+
 /// max(select(mask, x, -inf)) along rows that each have an element of x.
 void refineMaskedMax(const RangeQuery &query, stablehlo::ReduceOp op,
                      RangeState &state);
 
 /// All of these, in order; unknown where none applies.
 RangeState inferRange(const RangeQuery &query, unsigned result);
+
+/// An exact interval.
+inline RangeState exact(const RangeQuery &query, double lo, double hi,
+                        bool nan) {
+  return RangeState::interval(query.getType(), lo, hi, nan);
+}
+/// What targets may flush to zero counts as zero.
+inline double flushed(const RangeQuery &query, double x) {
+  return std::fabs(x) < Rounding::of(query.getElement()).normal ? 0 : x;
+}
 
 /// A state of the result's type with bounds and peak of another shape's state
 /// left out: interval and NaN alone.
