@@ -33,6 +33,21 @@ static bool hasForm(CompositeOp op, unsigned operands, unsigned results) {
          op.getOperand(0).getType() == op.getResult(0).getType();
 }
 
+/// "0,2"; empty for all axes.
+static LogicalResult parseAxes(CompositeOp op, StringRef text,
+                               OpBuilder &builder, DenseI64ArrayAttr &axes) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  SmallVector<int64_t> numbers(parts.size());
+  for (auto [part, number] : llvm::zip(parts, numbers))
+    if (part.getAsInteger(10, number))
+      return op.emitOpError("has the axes \"")
+             << text << "\"; they must be numbers joined by ','";
+  if (!numbers.empty())
+    axes = builder.getDenseI64ArrayAttr(numbers);
+  return success();
+}
+
 static LogicalResult replaceRescale(CompositeOp op, OpBuilder &builder) {
   auto name = op.getCompositeAttributes().getAs<StringAttr>("statistic");
   if (!name || !hasForm(op, 1, 1))
@@ -42,10 +57,14 @@ static LogicalResult replaceRescale(CompositeOp op, OpBuilder &builder) {
   if (!statistic)
     return op.emitOpError("has the statistic ")
            << name << "; it must be one of max, l1, l2";
+  DenseI64ArrayAttr axes;
+  if (auto text = op.getCompositeAttributes().getAs<StringAttr>("axes"))
+    if (failed(parseAxes(op, text.getValue(), builder, axes)))
+      return failure();
   auto point =
       RescalePointOp::create(builder, op.getLoc(), op.getResult(0).getType(),
                              *statistic, op.getOperand(0), "user",
-                             /*sample=*/1, DenseI64ArrayAttr());
+                             /*sample=*/1, axes);
   op->replaceAllUsesWith(point);
   return success();
 }

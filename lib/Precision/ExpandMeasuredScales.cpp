@@ -38,6 +38,16 @@ static void expandMeasured(MeasuredScaleOp op) {
   replace(op, scale);
 }
 
+static void expandMeasuredRows(MeasuredRowScalesOp op) {
+  OpBuilder builder(op);
+  Operation *before = op->getPrevNode();
+  Value scales = buildMeasuredScale(builder, op.getLoc(), op.getValue(),
+                                    op.getBase(), op.getStatistic(),
+                                    /*sample=*/1, op.getAxes());
+  markPhase(op, before ? before->getNextNode() : &op->getBlock()->front());
+  replace(op, scales);
+}
+
 static void expandRounded(RoundScaleOp op) {
   OpBuilder builder(op);
   replace(op, buildRoundedScale(builder, op.getLoc(), op.getScale()));
@@ -61,6 +71,7 @@ struct ExpandMeasuredScalesPass
     getOperation().walk([](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)
           .Case(expandMeasured)
+          .Case(expandMeasuredRows)
           .Case(expandRounded)
           .Case(dropDataScale)
           .Case<SetScalingOp, RescalePointOp>(

@@ -16,6 +16,18 @@ public:
   ScalarBuilder(OpBuilder &builder, Location loc)
       : builder(builder), loc(loc), f32(builder.getF32Type()),
         i32(builder.getI32Type()) {}
+  /// One scalar for each row of `value`, as a tensor of its shape with 1 for
+  /// each of the axes.
+  ScalarBuilder(OpBuilder &builder, Location loc, Value value,
+                ArrayRef<int64_t> axes)
+      : ScalarBuilder(builder, loc) {
+    this->axes.assign(axes.begin(), axes.end());
+    if (axes.empty())
+      return;
+    llvm::append_range(shape, cast<ShapedType>(value.getType()).getShape());
+    for (int64_t axis : axes)
+      shape[axis] = 1;
+  }
 
   Value constant(float x) { return makeConstant(f32, x); }
   Value bits(int32_t x) { return makeConstant(i32, x); }
@@ -23,10 +35,15 @@ public:
   Value roundToPowerOfTwo(Value x, bool up);
   Value oneUnlessBetween(Value x, float least, float most);
   Value toF32(Value value);
+  /// Of rank 0 for each row.
+  Value spread(Value scalar);
+  /// How many elements are reduced to one.
+  int64_t count(Value value) const;
 
 private:
+  void buildReducer(stablehlo::ReduceOp reduce, bool maximum);
   template <typename T> Value makeConstant(Type element, T x) {
-    auto type = RankedTensorType::get({}, element);
+    auto type = RankedTensorType::get(shape, element);
     return stablehlo::ConstantOp::create(
         builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, x)));
   }
@@ -34,8 +51,25 @@ private:
   OpBuilder &builder;
   Location loc;
   Type f32, i32;
+  /// Empty for one scalar of all elements.
+  SmallVector<int64_t> axes, shape;
 };
 } // namespace
+
+Value ScalarBuilder::spread(Value scalar) {
+  if (axes.empty())
+    return scalar;
+  return stablehlo::BroadcastInDimOp::create(builder, loc,
+                                             RankedTensorType::get(shape, f32),
+                                             scalar, ArrayRef<int64_t>{});
+}
+
+int64_t ScalarBuilder::count(Value value) const {
+  int64_t rows = 1;
+  for (int64_t extent : shape)
+    rows *= extent;
+  return cast<ShapedType>(value.getType()).getNumElements() / rows;
+}
 
 Value ScalarBuilder::toF32(Value value) {
   if (cast<ShapedType>(value.getType()).getElementType().isF32())
@@ -43,12 +77,22 @@ Value ScalarBuilder::toF32(Value value) {
   return stablehlo::ConvertOp::create(builder, loc, value, f32);
 }
 
-/// The maximum or the sum of all elements.
+/// The maximum or the sum of all elements, or of each row's.
 Value ScalarBuilder::reduce(Value value, bool maximum) {
-  auto dims = llvm::to_vector(
-      llvm::seq<int64_t>(0, cast<ShapedType>(value.getType()).getRank()));
-  auto reduce =
-      stablehlo::ReduceOp::create(builder, loc, value, constant(0.0f), dims);
+  SmallVector<int64_t> dims(axes);
+  if (dims.empty())
+    dims = llvm::to_vector(
+        llvm::seq<int64_t>(0, cast<ShapedType>(value.getType()).getRank()));
+  auto reduce = stablehlo::ReduceOp::create(
+      builder, loc, value, ScalarBuilder(builder, loc).constant(0.0f), dims);
+  buildReducer(reduce, maximum);
+  if (axes.empty())
+    return reduce->getResult(0);
+  return stablehlo::ReshapeOp::create(
+      builder, loc, RankedTensorType::get(shape, f32), reduce->getResult(0));
+}
+
+void ScalarBuilder::buildReducer(stablehlo::ReduceOp reduce, bool maximum) {
   OpBuilder::InsertionGuard guard(builder);
   Type scalar = RankedTensorType::get({}, f32);
   Block *body =
@@ -58,13 +102,12 @@ Value ScalarBuilder::reduce(Value value, bool maximum) {
                      ? stablehlo::MaxOp::create(builder, loc, a, b).getResult()
                      : stablehlo::AddOp::create(builder, loc, a, b).getResult();
   stablehlo::ReturnOp::create(builder, loc, result);
-  return reduce->getResult(0);
 }
 
 /// On the bits of a positive x: the mantissa is dropped; to round up, any
 /// mantissa first carries into the exponent.
 Value ScalarBuilder::roundToPowerOfTwo(Value x, bool up) {
-  auto type = RankedTensorType::get({}, i32);
+  auto type = RankedTensorType::get(shape, i32);
   Value word = stablehlo::BitcastConvertOp::create(builder, loc, type, x);
   if (up)
     word = stablehlo::AddOp::create(builder, loc, word, bits(0x7fffff));
@@ -105,8 +148,7 @@ static Value buildStatistic(ScalarBuilder &scalar, OpBuilder &builder,
           : stablehlo::AbsOp::create(builder, loc, wide).getResult();
   Value n = scalar.reduce(term, statistic == Statistic::Max);
   if (statistic != Statistic::Max) {
-    auto count =
-        static_cast<float>(cast<ShapedType>(value.getType()).getNumElements());
+    auto count = static_cast<float>(scalar.count(value));
     n = stablehlo::DivOp::create(builder, loc, n, scalar.constant(count));
   }
   if (statistic == Statistic::L2)
@@ -150,15 +192,15 @@ static Value takeRows(OpBuilder &builder, Location loc, Value value,
 
 Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
                                   Value base, Statistic statistic,
-                                  int64_t sample) {
-  ScalarBuilder scalar(builder, loc);
+                                  int64_t sample, ArrayRef<int64_t> axes) {
   value = takeRows(builder, loc, value, sample);
+  ScalarBuilder scalar(builder, loc, value, axes);
   // A square leaves F32's range at 2^-75, where gradients still can be: it is
   // taken of value / base. The two others are homogeneous, base comes after.
   Value n;
   if (statistic == Statistic::L2) {
-    Value inverse =
-        stablehlo::DivOp::create(builder, loc, scalar.constant(1.0f), base);
+    Value inverse = stablehlo::DivOp::create(
+        builder, loc, ScalarBuilder(builder, loc).constant(1.0f), base);
     Value factor = stablehlo::BroadcastInDimOp::create(
         builder, loc,
         cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()),
@@ -169,9 +211,9 @@ Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
   } else {
     n = stablehlo::DivOp::create(
         builder, loc, buildStatistic(scalar, builder, loc, value, statistic),
-        base);
+        scalar.spread(base));
   }
-  Value scale = stablehlo::MulOp::create(builder, loc, base,
+  Value scale = stablehlo::MulOp::create(builder, loc, scalar.spread(base),
                                          buildFactor(scalar, builder, loc, n));
   // Beyond 2^100 a scale's inverse would have no headroom.
   return stablehlo::ClampOp::create(builder, loc, scalar.constant(0x1p-100f),

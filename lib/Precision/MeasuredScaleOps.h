@@ -9,10 +9,12 @@
 
 namespace scalify {
 
-/// Builds the value of a `scalify.measured_scale`.
+/// Builds the value of a `scalify.measured_scale`; with axes, of a
+/// `scalify.measured_row_scales`.
 mlir::Value buildMeasuredScale(mlir::OpBuilder &builder, mlir::Location loc,
                                mlir::Value value, mlir::Value base,
-                               Statistic statistic, int64_t sample);
+                               Statistic statistic, int64_t sample,
+                               llvm::ArrayRef<int64_t> axes = {});
 
 /// Builds the value of a `scalify.round_scale`.
 mlir::Value buildRoundedScale(mlir::OpBuilder &builder, mlir::Location loc,

@@ -162,11 +162,15 @@ void CorrectionFlow::visitPoint(RescalePointOp point) {
   if (needed.contains(result)) {
     Value base = currentScale(value);
     isMeasured = true;
-    auto scale = MeasuredScaleOp::create(builder, point.getLoc(),
-                                         base.getType(), point.getStatistic(),
-                                         value, base, point.getSample());
+    Value scale;
+    if (point.getAxes())
+      scale = rows.measure(point, base, scales.powerOfTwo(predicted(value)));
+    else
+      scale = MeasuredScaleOp::create(builder, point.getLoc(), base.getType(),
+                                      point.getStatistic(), value, base,
+                                      point.getSample());
     if (Attribute phase = point->getAttr(kPhaseAttr))
-      scale->setAttr(kPhaseAttr, phase);
+      scale.getDefiningOp()->setAttr(kPhaseAttr, phase);
     corrections[result] = scales.quotient(builder, point.getLoc(), scale,
                                           scales.powerOfTwo(predicted(value)));
   }
@@ -258,8 +262,10 @@ void CorrectionFlow::visitPower(Operation &op) {
 void CorrectionFlow::visit(Operation &op) {
   if (stablehlo::isControlFlow(&op))
     return visitRegions(op);
-  if (auto hint = dyn_cast<SetScaleOp>(op))
+  if (auto hint = dyn_cast<SetScaleOp>(op)) {
+    rows.visit(hint);
     visitHint(hint);
+  }
   if (isa<RescalePointOp, SetScalingOp, DataScaleOp>(op))
     markers.push_back(&op);
   if (auto point = dyn_cast<RescalePointOp>(op))
@@ -272,6 +278,7 @@ void CorrectionFlow::visit(Operation &op) {
                     [&](Value result) { return needed.contains(result); }))
     return;
   builder.setInsertionPointAfter(&op);
+  rows.flow(op, [&](Value value) { return scalarCorrection(value); });
   visitMoved(op);
 }
 
@@ -321,13 +328,16 @@ static void eraseDead(Block &block) {
         eraseDead(region.front());
 }
 
-void CorrectionFlow::run() {
+LogicalResult CorrectionFlow::run() {
   findMoved(block);
   findNeeded(block);
   visitBlock(block);
+  if (failed(rows.finish()))
+    return failure();
   for (Operation *op : llvm::reverse(markers))
     eraseMarker(op);
   eraseDead(block);
+  return success();
 }
 
 static int64_t countBytes(Value value) {
@@ -351,11 +361,17 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
       if (func.isExternal() || !func.getBody().hasOneBlock())
         continue;
       ScaleAnalysis analysis(func);
-      CorrectionFlow(func.getBody().front(), analysis).run();
+      CorrectionFlow flow(func.getBody().front(), analysis, strict, remarks);
+      if (failed(flow.run()))
+        return signalPassFailure();
     }
     getOperation().walk([&](MeasuredScaleOp op) {
       ++numMeasured;
       bytesMeasured += countBytes(op.getValue()) / op.getSample();
+    });
+    getOperation().walk([&](MeasuredRowScalesOp op) {
+      ++numMeasured;
+      bytesMeasured += countBytes(op.getValue());
     });
   }
 };

@@ -9,6 +9,7 @@
 #ifndef SCALIFY_LIB_SCALING_CORRECTIONFLOW_H
 #define SCALIFY_LIB_SCALING_CORRECTIONFLOW_H
 
+#include "RowRescales.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -24,10 +25,13 @@ struct LoopCarries;
 /// The corrections of one function.
 class CorrectionFlow {
 public:
-  CorrectionFlow(mlir::Block &block, const ScaleAnalysis &analysis)
+  CorrectionFlow(mlir::Block &block, const ScaleAnalysis &analysis, bool strict,
+                 bool remarks)
       : block(block), analysis(analysis), scales(block),
-        builder(block.getParentOp()->getContext()) {}
-  void run();
+        builder(block.getParentOp()->getContext()),
+        rows(builder, strict, remarks) {}
+  /// Fails where a dot cannot take the scales of rows under strict.
+  llvm::LogicalResult run();
 
 private:
   /// What lies downstream of a run-time scale, without another one between.
@@ -75,6 +79,7 @@ private:
   const ScaleAnalysis &analysis;
   ScaleArithmetic scales;
   mlir::OpBuilder builder;
+  RowScales rows;
   llvm::DenseSet<mlir::Value> moved, needed;
   llvm::DenseMap<mlir::Value, mlir::Value> corrections;
   /// The rules of carries that grow.

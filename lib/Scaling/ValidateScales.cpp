@@ -70,6 +70,9 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
   pm.addPass(createPlaceRescales());
   pm.addPass(createPropagateScales(propagate));
   pm.addPass(createFoldScales());
-  pm.addPass(createApplyRescales());
+  ApplyRescalesOptions apply;
+  apply.strict = options.strict;
+  apply.remarks = options.remarks;
+  pm.addPass(createApplyRescales(apply));
   pm.addPass(createValidateScales());
 }

@@ -8,6 +8,7 @@ BF16 arrays pass through.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -48,25 +49,33 @@ def set_scaling(x: Any, scale: Any) -> Any:
     return _map(lambda leaf: _set_scaling_p.bind(leaf, wide), x)
 
 
-def rescale(x: Any, statistic: Statistic = "l2") -> Any:
+def rescale(x: Any, statistic: Statistic = "l2", *, axis: int | Sequence[int] | None = None) -> Any:
     """Returns `x`; the step measures the scale that it has from here on.
 
     The scale becomes a statistic of the values, rounded down to a power of two: one read of the
     tensor a step. It falls to no less than 2^-14 of what the rules predicted, and stays as
     predicted for values that are all zero or not finite. The cotangent is left alone.
 
+    With `axis` each row has a scale of its own, as the gradients of an embedding or of a head
+    need it. Scales of rows reach a dot that does not contract along the rows; one that does takes
+    the largest of them, with a remark (an error under `strict`).
+
     Args:
         x: a pytree of arrays.
         statistic: "l2" (root mean square), "l1" (mean magnitude) or "max".
+        axis: over which the statistic runs, as that of `jax.numpy.max`: -1 gives each row a
+            scale. None for all axes: one scale for the tensor.
 
     Raises:
-        ValueError: an unknown statistic.
+        ValueError: an unknown statistic, or an axis that an array has not.
     """
     _check(statistic)
-    return _map(lambda leaf: _rescale_p.bind(leaf, statistic=statistic), x)
+    return _map(lambda leaf: _rescale_p.bind(leaf, statistic=statistic, axes=_axes(leaf, axis)), x)
 
 
-def rescale_grad(x: Any, statistic: Statistic = "l2") -> Any:
+def rescale_grad(
+    x: Any, statistic: Statistic = "l2", *, axis: int | Sequence[int] | None = None
+) -> Any:
     """Returns `x`; its cotangent is rescaled as by `rescale`.
 
     Put it on the input of a norm: the gradients that meet there are what drifts with depth.
@@ -74,12 +83,15 @@ def rescale_grad(x: Any, statistic: Statistic = "l2") -> Any:
     Args:
         x: a pytree of arrays.
         statistic: as for `rescale`.
+        axis: as for `rescale`.
 
     Raises:
-        ValueError: an unknown statistic.
+        ValueError: an unknown statistic, or an axis that an array has not.
     """
     _check(statistic)
-    return _map(lambda leaf: _rescale_grad_p.bind(leaf, statistic=statistic), x)
+    return _map(
+        lambda leaf: _rescale_grad_p.bind(leaf, statistic=statistic, axes=_axes(leaf, axis)), x
+    )
 
 
 def get_data_scale(x: Any) -> tuple[Any, Any]:
@@ -100,6 +112,23 @@ def get_data_scale(x: Any) -> tuple[Any, Any]:
 def _check(statistic: str) -> None:
     if statistic not in _STATISTICS:
         raise ValueError(f"unknown statistic '{statistic}': expected one of max, l1, l2")
+
+
+def _axes(leaf: jax.Array, axis: int | Sequence[int] | None) -> str:
+    """Returns the axes in order as "0,2", which an attribute can hold; "" for all."""
+    if axis is None:
+        return ""
+    axes = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
+    if any(not -leaf.ndim <= number < leaf.ndim for number in axes):
+        raise ValueError(f"axis {axis} of an array of rank {leaf.ndim}")
+    return ",".join(map(str, sorted({number % leaf.ndim for number in axes})))
+
+
+def _batched_axes(axes: str, dim: int) -> str:
+    """Returns the axes behind a new one at `dim`: those of a batch are rows."""
+    if not axes:
+        return axes
+    return ",".join(str(number + (number >= dim)) for number in map(int, axes.split(",")))
 
 
 def _is_wide(leaf: Any) -> bool:
@@ -174,8 +203,9 @@ def _rescale_transpose(cotangent: Any, _: Any, **__: Any) -> Any:
     return (cotangent,)
 
 
-def _rescale_batch(args: Any, dims: Any, **params: Any) -> Any:
-    return _rescale_p.bind(*args, **params), dims[0]
+def _rescale_batch(args: Any, dims: Any, *, statistic: str, axes: str) -> Any:
+    axes = _batched_axes(axes, dims[0])
+    return _rescale_p.bind(*args, statistic=statistic, axes=axes), dims[0]
 
 
 ad.primitive_jvps[_rescale_p] = _rescale_jvp
@@ -201,8 +231,9 @@ def _rescale_grad_transpose(cotangent: Any, _: Any, **params: Any) -> Any:
     return (_rescale_p.bind(cotangent, **params),)
 
 
-def _rescale_grad_batch(args: Any, dims: Any, **params: Any) -> Any:
-    return _rescale_grad_p.bind(*args, **params), dims[0]
+def _rescale_grad_batch(args: Any, dims: Any, *, statistic: str, axes: str) -> Any:
+    axes = _batched_axes(axes, dims[0])
+    return _rescale_grad_p.bind(*args, statistic=statistic, axes=axes), dims[0]
 
 
 ad.primitive_jvps[_rescale_grad_p] = _rescale_grad_jvp

@@ -187,3 +187,39 @@ def test_proofs_and_reasons_are_of_the_scales_that_were_measured() -> None:
         "x": "unproved: |x| <= 32, data up to 1.638e+04 in f8E4M3FN at scale 2^-9",
         "w": "proved: |x| <= 100, data up to 100 of 448",
     }
+
+
+def layer(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w)
+
+
+FORMS: dict[str, Any] = {
+    "jit": lambda x, w: jax.jit(layer)(jax.jit(layer)(x, w), w).sum(),
+    "grad": jax.grad(lambda x, w: layer(layer(x, w), w).sum(), (0, 1)),
+    "vmap": lambda x, w: jax.vmap(layer, (0, None))(x[:, None], w).sum(),
+    "scan": lambda x, w: jax.lax.scan(lambda c, _: (layer(c, w), None), x, None, length=3)[0].sum(),
+    "remat": jax.grad(lambda x, w: jax.checkpoint(layer)(layer(x, w), w).sum(), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_calibration_survives_the_transformations_of_jax(form: str) -> None:
+    """What is measured under each of them is what the probe sees, and reaches the casts."""
+    rng = np.random.default_rng(3)
+    x = (300 * rng.normal(size=(16, 32))).astype(np.float32)
+    w = (rng.normal(size=(32, 32)) / 64).astype(np.float32)
+    fn, scales = FORMS[form], [-8, 5]  # off by far, so that measured ones differ
+    calibration = scalify.calibrate(fn, x, w, recipe=HEAD, scales=scales)
+    made = scalify.transform(fn, recipe=HEAD, scales=scales, calibration=calibration)
+    made(x, w)
+    rows = made.report().casts()
+    assert rows and [row["scale"] for row in rows] == [c.exponent for c in calibration.casts]
+    plain = scalify.transform(fn, recipe=HEAD, scales=scales)
+    plain(x, w)
+    assert [row["scale"] for row in plain.report().casts()] != [row["scale"] for row in rows]
+    for row, probed in zip(rows, scalify.probe(fn, HEAD, scales=scales)(x, w), strict=True):
+        wide = probed["value"].astype(np.float64)
+        assert row["cast"] == probed["name"] and wide.any()
+        rms = np.log2(np.sqrt(np.mean(wide**2)))
+        assert row["scale"] >= np.floor(rms + 0.5)
+        assert row["scale"] <= max(np.floor(rms + 0.5), np.ceil(np.log2(np.abs(wide).max() / 448)))

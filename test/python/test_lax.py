@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -17,6 +18,8 @@ MARKS = {
     "set_scaling at run time": lambda x: lax.set_scaling(x, jnp.max(jnp.abs(x))),
     "rescale": lax.rescale,
     "rescale_grad": lambda x: lax.rescale_grad(x, "max"),
+    "rescale of rows": lambda x: lax.rescale(x, axis=-1),
+    "rescale_grad of rows": lambda x: lax.rescale_grad(x, "l1", axis=-1),
     "get_data_scale": lambda x: jnp.multiply(*lax.get_data_scale(x)),
 }
 
@@ -281,3 +284,147 @@ def test_own_runtime_measures_the_same_scales() -> None:
     want = np.asarray(scalify.transform(fn, recipe=recipe, scales=[0, 0])(2.0**8 * x, w))
     # Sums of products of FP8 data, in another order.
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
+ROWS = '#scalify.recipe<"fp8", head = true>'
+
+
+def rows_of_many_sizes(rows: int = 24, columns: int = 32) -> np.ndarray:
+    """Returns an array whose rows span 2^23, more than E4M3 has."""
+    rng = np.random.default_rng(8)
+    sizes = 2.0 ** np.arange(rows)[:, None]
+    return (sizes * rng.normal(size=(rows, columns))).astype(np.float32)
+
+
+def row_errors(got: Any, want: np.ndarray) -> np.ndarray:
+    """Returns the relative error of each row along the last axis."""
+    got = np.asarray(got, np.float64)
+    return np.linalg.norm(got - want, axis=-1) / np.linalg.norm(want, axis=-1)
+
+
+@pytest.mark.parametrize("make", [scalify.jit, scalify.transform], ids=["jit", "transform"])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_rows_have_scales_of_their_own(statistic: Any, make: Any) -> None:
+    x = rows_of_many_sizes()
+    w = np.random.default_rng(9).normal(size=(32, 8)).astype(np.float32)
+    want = x.astype(np.float64) @ w
+
+    def product(axis: Any) -> Any:
+        return make(lambda x, w: lax.rescale(x, statistic, axis=axis) @ w, ROWS, scales=[0, 0])
+
+    assert row_errors(product(-1)(x, w), want).max() < 0.1
+    # One scale for all of them flushes the small rows to zero: the test can fail.
+    assert row_errors(product(None)(x, w), want).max() > 0.9
+    assert row_errors(product((0, 1))(x, w), want).max() > 0.9
+
+
+def test_scales_of_rows_pass_moves_and_products() -> None:
+    x = rows_of_many_sizes()
+    w = np.random.default_rng(9).normal(size=(32, 8)).astype(np.float32)
+
+    def fn(x: Any, w: Any) -> Any:
+        y = -lax.rescale(x, axis=1) * jnp.float32(3)
+        heads = y.reshape(4, 6, 8, 4).reshape(4, 6, 32)
+        moved = jnp.transpose(y)  # the rows are columns now
+        return jnp.einsum("abk,kn->abn", heads, w), jnp.einsum("kn,km->mn", w, moved)
+
+    first, second = scalify.transform(fn, ROWS, scales=[0, 0])(x, w)
+    want = -3 * x.astype(np.float64) @ w
+    assert row_errors(np.reshape(first, (24, 8)), want).max() < 0.1
+    assert row_errors(second, want).max() < 0.1
+
+
+def test_both_operands_of_a_batched_dot_may_have_rows() -> None:
+    x = rows_of_many_sizes(24, 16).reshape(2, 12, 16)
+    y = rows_of_many_sizes(20, 16)[::-1].reshape(2, 10, 16)
+
+    def fn(x: Any, y: Any) -> Any:
+        return jnp.einsum("bik,bjk->bij", lax.rescale(x, axis=2), lax.rescale(y, axis=2))
+
+    recipe = '#scalify.recipe<"fp8", head = true, attention = true>'
+    got = scalify.jit(fn, recipe, scales=[0, 0])(x, y)
+    want = np.einsum("bik,bjk->bij", x.astype(np.float64), y)
+    norms = np.linalg.norm(x, axis=2)[:, :, None] * np.linalg.norm(y, axis=2)[:, None, :]
+    assert np.all(np.abs(np.asarray(got) - want) < 0.05 * norms)
+    # Under one scale for each of the two what the small rows give is lost.
+    plain = scalify.jit(lambda x, y: jnp.einsum("bik,bjk->bij", x, y), recipe, scales=[5, 5])
+    assert np.any(np.abs(np.asarray(plain(x, y)) - want) > 0.5 * norms)
+    np.testing.assert_allclose(
+        np.asarray(scalify.transform(fn, recipe, scales=[0, 0])(x, y)), np.asarray(got), rtol=1e-4
+    )
+
+
+def test_gradients_of_rows_and_the_dot_that_contracts_them() -> None:
+    """The gradient of x keeps its rows; that of w sums over them and takes one scale."""
+    rng = np.random.default_rng(10)
+    x = rng.normal(size=(24, 32)).astype(np.float32)
+    w = rng.normal(size=(32, 8)).astype(np.float32)
+    g = rows_of_many_sizes(24, 8)
+
+    def gradients(mark: Any) -> Any:
+        return lambda x, w, g: jax.vjp(lambda x, w: mark(x @ w), x, w)[1](g)
+
+    mark = functools.partial(lax.rescale_grad, axis=-1)
+    fn = scalify.jit(gradients(mark), ROWS, scales=[0, 0, 0])
+    of_x, of_w = (np.asarray(a, np.float64) for a in fn(x, w, g))
+    want_x, want_w = (np.asarray(a, np.float64) for a in gradients(lambda y: y)(x, w, g))
+    assert row_errors(of_x, want_x).max() < 0.2
+    assert np.linalg.norm(of_w - want_w) < 0.1 * np.linalg.norm(want_w)
+    remarks = [entry["message"] for entry in fn.executable().diagnostics]
+    (remark,) = (text for text in remarks if "the largest scale of all rows is taken" in text)
+    assert "along which scales differ, is contracted" in remark
+    strict = scalify.jit(gradients(mark), ROWS, scales=[0, 0, 0], strict=True)
+    with pytest.raises(scalify.CompileError, match="cannot take the scales of rows: dimension 0"):
+        strict(x, w, g)
+
+
+def test_rows_under_vmap_scan_and_remat() -> None:
+    x = rows_of_many_sizes()
+    w = np.random.default_rng(9).normal(size=(32, 32)).astype(np.float32) / 8
+    want = x.astype(np.float64) @ w
+    mark = functools.partial(lax.rescale, axis=-1)
+    forms = {
+        # Of a vector, axis -1 is all of it: under vmap each has its scale.
+        "vmap": lambda x, w: jax.vmap(lambda row: mark(row) @ w)(x),
+        "vmap of columns": lambda x, w: jax.vmap(lambda row: mark(row) @ w, 1)(x.T),
+        "scan": lambda x, w: jax.lax.scan(lambda c, _: (mark(x) @ w, None), x, None, length=2)[0],
+        "remat": lambda x, w: jax.checkpoint(lambda x: mark(x) @ w)(x),
+    }
+    for name, fn in forms.items():
+        got = scalify.transform(fn, ROWS, scales=[0, 0])(x, w)
+        assert row_errors(got, want).max() < 0.1, name
+
+
+def test_rows_of_zeros_and_of_what_is_not_finite() -> None:
+    x = rows_of_many_sizes()
+    x[3] = 0
+    x[5, 2] = np.inf
+    w = np.abs(np.random.default_rng(9).normal(size=(32, 8))).astype(np.float32)
+    got = np.asarray(
+        scalify.jit(lambda x, w: lax.rescale(x, axis=1) @ w, ROWS, scales=[0, 0])(x, w)
+    )
+    good = [i for i in range(24) if i not in (3, 5)]
+    want = x[good].astype(np.float64) @ w
+    assert row_errors(got[good], want).max() < 0.3 and not got[3].any()
+    for axis in (2, -3, (0, 5)):
+        with pytest.raises(ValueError, match="of an array of rank 2"):
+            lax.rescale(x, axis=axis)
+
+
+def test_marks_survive_the_transformations_and_reach_the_compiler() -> None:
+    """Not the identity alone: under each transformation the marks are in what we compile."""
+    args = inputs()
+    count = {}
+    for transformation in TRANSFORMATIONS:
+        for name, mark in MARKS.items():
+            text = jax.jit(transformation(mark)).lower(*args).as_text()
+            assert "composite" not in jax.jit(transformation(lambda x: x)).lower(*args).as_text()
+            ops = scalify.opt(text, "scalify-import")
+            kinds = "set_scaling", "rescale_point", "data_scale"
+            count[transformation.__name__, name] = sum(ops.count(f"scalify.{k} ") for k in kinds)
+    backward = "under_grad", "under_second_derivative", "under_vmap", "under_scan", "under_remat"
+    for (transformation, name), marks in count.items():
+        if "grad" in name and transformation not in backward:
+            assert marks == 0, (transformation, name)
+        elif (transformation, name) != ("under_second_derivative", "get_data_scale"):
+            assert marks > 0, (transformation, name)

@@ -60,7 +60,7 @@ def ExpandMeasuredScales
   let summary = "write measured scales as arithmetic";
   let description = [{
     Before: `scalify.measured_scale` and `scalify.round_scale` as operands of
-    casts. After: the reductions and the rank-0 arithmetic that compute them.
+    casts, and `scalify.measured_row_scales`. After: the reductions and the rank-0 arithmetic that compute them.
     What the user said of scales (`scalify.set_scaling`,
     `scalify.rescale_point`, `scalify.data_scale`) goes away where nothing is
     cast and so nothing was propagated: the identity, and a scale of 1.

@@ -151,7 +151,17 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
     %u = stablehlo.multiply %s, %d : tensor<f32>
     %h = scalify.set_scale %x, %u : tensor<4x64xf32>
     ```
+
+    Where rows have scales of their own (`axes`), a dot that does not contract
+    along the rows has its operand over these scales, and its result times
+    them; any other dot takes the largest of them, with a remark.
   }];
+  let options = [
+    Option<"strict", "strict", "bool", "false",
+           "make a dot that cannot take the scales of rows an error">,
+    Option<"remarks", "remarks", "bool", "true",
+           "report a dot that cannot take the scales of rows">
+  ];
   let statistics = [
     Statistic<"numMeasured", "measured", "scales that the step measures">,
     Statistic<"bytesMeasured", "bytes", "bytes that these measurements read">

@@ -126,11 +126,12 @@ checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
                      << ": expected f8E4M3FN, f8E5M2, f16, bf16 or given";
 }
 
-LogicalResult RecipeAttr::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, ScaleSource,
-    Type forward, Type gradient, ArrayRef<DotFormats> roles,
-    ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t,
-    ArrayRef<StringAttr> rescale) {
+LogicalResult
+RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                   StringAttr, ScaleSource, Type forward, Type gradient,
+                   ArrayRef<DotFormats> roles,
+                   ArrayRef<FormatOverride> overrides, StorageFormats storage,
+                   int64_t, ArrayRef<StringAttr> rescale) {
   if (roles.size() != std::tuple_size_v<RoleFormats>)
     return emitError() << "a recipe has "
                        << std::tuple_size_v<RoleFormats> << " roles, got "
