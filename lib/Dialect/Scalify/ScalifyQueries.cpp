@@ -33,8 +33,5 @@ std::optional<int64_t> scalify::getScaleExponent(Value scale) {
 }
 
 double scalify::getLargestFinite(FloatType format) {
-  APFloat largest = APFloat::getLargest(format.getFloatSemantics());
-  bool loses;
-  largest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-  return largest.convertToDouble();
+  return APFloat::getLargest(format.getFloatSemantics()).convertToDouble();
 }

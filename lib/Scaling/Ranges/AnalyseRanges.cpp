@@ -6,9 +6,9 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/RangeProofs.h"
+#include "scalify/Scaling/ScaleArithmetic.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -19,14 +19,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static std::optional<double> getConstant(Value scale) {
-  DenseFPElementsAttr attr;
-  if (!matchPattern(scale, m_Constant(&attr)) || !attr.isSplat())
-    return std::nullopt;
-  double value = attr.getSplatValue<APFloat>().convertToFloat();
-  return value > 0 ? std::optional<double>(value) : std::nullopt;
-}
 
 /// The value behind the moves that a cast is replayed through.
 static Value getRoot(Value value) {
@@ -80,7 +72,8 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
       return 1;
     if (recipe.getScales() == ScaleSource::Current)
       return std::nullopt;
-    return getConstant(hint.getScale());
+    std::optional<float> scale = getConstantScale(hint.getScale());
+    return scale && *scale > 0 ? scale : std::nullopt;
   }
 
   void annotateCast(SetScaleOp hint, const RangeProof &proof) {

@@ -16,12 +16,6 @@ using namespace scalify;
 // Rounding
 //===----------------------------------------------------------------------===//
 
-static double toDouble(APFloat value) {
-  bool lossy;
-  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-  return value.convertToDouble();
-}
-
 /// Half a unit in the last place, relative.
 static double getUnit(FloatType type) {
   return std::ldexp(1.0, -static_cast<int>(type.getFPMantissaWidth()));
@@ -39,9 +33,9 @@ Rounding Rounding::of(Type element) {
     result.relative = 0x1p-50;
   else
     result.relative = getUnit(type) + 0x1p-21;
-  result.absolute = toDouble(APFloat::getSmallest(semantics));
+  result.absolute = APFloat::getSmallest(semantics).convertToDouble();
   result.largest = getLargestFinite(type);
-  result.normal = toDouble(APFloat::getSmallestNormalized(semantics));
+  result.normal = APFloat::getSmallestNormalized(semantics).convertToDouble();
   return result;
 }
 

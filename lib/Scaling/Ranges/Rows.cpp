@@ -65,10 +65,7 @@ std::optional<double> scalify::getSplat(Value value) {
   DenseFPElementsAttr attr;
   if (!matchPattern(value, m_Constant(&attr)) || !attr.isSplat())
     return std::nullopt;
-  APFloat element = attr.getSplatValue<APFloat>();
-  bool lossy;
-  element.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-  return element.convertToDouble();
+  return attr.getSplatValue<APFloat>().convertToDouble();
 }
 
 RowValue::RowValue(Value full) : value(full) {

@@ -167,21 +167,16 @@ static void extend(RangeState &state, const APFloat &element) {
     state.nan = true;
     return;
   }
-  bool lossy;
-  APFloat wide = element;
-  wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-  state.lo = std::min(state.lo, wide.convertToDouble());
-  state.hi = std::max(state.hi, wide.convertToDouble());
+  state.lo = std::min(state.lo, element.convertToDouble());
+  state.hi = std::max(state.hi, element.convertToDouble());
 }
 
 /// The rows of a small constant are summed up; larger ones are rare.
 static void addConstantNorms(DenseFPElementsAttr values, RangeState &state) {
   SmallVector<double> squares(values.getNumElements());
   for (auto [i, value] : llvm::enumerate(values.getValues<APFloat>())) {
-    APFloat wide = value;
-    bool lossy;
-    wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-    squares[i] = wide.convertToDouble() * wide.convertToDouble();
+    double number = value.convertToDouble();
+    squares[i] = number * number;
   }
   int64_t stride = values.getNumElements();
   for (auto [axis, size] : llvm::enumerate(state.getShape())) {

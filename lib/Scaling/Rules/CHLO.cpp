@@ -94,12 +94,9 @@ static void constantLikeFacts(const FactsQuery &query, Results out) {
 static void constantFacts(const FactsQuery &query, Results out) {
   auto dense =
       dyn_cast<DenseElementsAttr>(cast<chlo::ConstantOp>(query.op).getValue());
-  if (dense && dense.isSplat() && isa<FloatType>(dense.getElementType())) {
-    APFloat value = dense.getSplatValue<APFloat>();
-    bool loses;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-    out[0] = ScaleFacts::constantOf(value.convertToDouble());
-  }
+  if (dense && dense.isSplat() && isa<FloatType>(dense.getElementType()))
+    out[0] = ScaleFacts::constantOf(
+        dense.getSplatValue<APFloat>().convertToDouble());
   out[0].rule = "constant";
 }
 

@@ -28,10 +28,7 @@ static std::optional<double> getSplat(Value value) {
   if (!matchPattern(peelToSource(value), m_Constant(&dense)) ||
       !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
     return std::nullopt;
-  APFloat x = dense.getSplatValue<APFloat>();
-  bool loses;
-  x.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-  return x.convertToDouble();
+  return dense.getSplatValue<APFloat>().convertToDouble();
 }
 
 /// The reduction by AddOp behind shape changes, or null.
@@ -90,10 +87,10 @@ static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// Whether `value` is the mean of the squares of `x`, plus or minus anything
-/// small: an eps, the square of the mean, a clamp.
-static bool isMeanSquareOf(Value value, Value x, unsigned depth,
-                           double &width) {
+/// Whether `value` is `factor` times the sum of the `width` squares of `x`,
+/// plus or minus anything small: an eps, the square of the mean, a clamp.
+static bool isMeanSquareOf(Value value, Value x, unsigned depth, double &width,
+                           double &factor) {
   value = peelToSource(value);
   if (ReduceOp sum = getSum(value)) {
     auto square = peelToSource(sum.getInputs()[0]).getDefiningOp<MulOp>();
@@ -111,9 +108,18 @@ static bool isMeanSquareOf(Value value, Value x, unsigned depth,
   Operation *op = value.getDefiningOp();
   if (!depth || !isa_and_nonnull<AddOp, SubtractOp, MulOp, DivOp, MaxOp>(op))
     return false;
-  return isMeanSquareOf(op->getOperand(0), x, depth - 1, width) ||
-         (isa<AddOp, MulOp, MaxOp>(op) &&
-          isMeanSquareOf(op->getOperand(1), x, depth - 1, width));
+  for (unsigned i : {0, 1}) {
+    if ((i == 1 && isa<SubtractOp, DivOp>(op)) ||
+        !isMeanSquareOf(op->getOperand(i), x, depth - 1, width, factor))
+      continue;
+    double constant = std::fabs(getSplat(op->getOperand(1 - i)).value_or(1));
+    if (isa<MulOp>(op))
+      factor *= constant;
+    else if (isa<DivOp>(op))
+      factor /= constant;
+    return true;
+  }
+  return false;
 }
 
 /// x * rsqrt(mean(x^2) + eps) and x / sqrt(..), centred or not.
@@ -127,15 +133,16 @@ static bool matchNorm(const FactsQuery &query, ScaleFacts &out) {
     if ((divides && i != 0) || !root ||
         !(divides ? isa<SqrtOp>(root) : isa<RsqrtOp>(root)))
       continue;
-    double width = 1;
-    if (!isMeanSquareOf(root->getOperand(0), x, 5, width))
+    double width = 1, factor = 1;
+    if (!isMeanSquareOf(root->getOperand(0), x, 5, width, factor) ||
+        !(factor > 0))
       continue;
     // Where eps dominates, the size is that of the quotient.
     const ScaleFacts &data = query.of(x);
     double second = query.of(root->getOperand(0)).rms;
     double size = second > 0 ? data.rms / std::sqrt(second) : 1.0;
-    out = ScaleFacts::gaussian(std::min(1.0, size));
-    out.bound = std::sqrt(width);
+    out.bound = 1 / std::sqrt(factor);
+    out.rms = std::min(out.bound / std::sqrt(width), size);
     out.rule = "norm: unit size";
     return true;
   }

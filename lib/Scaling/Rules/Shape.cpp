@@ -57,20 +57,15 @@ static void constantFacts(const FactsQuery &query,
   out[0].rule = "constant";
   if (!dense)
     return;
-  auto asDouble = [](const APFloat &x) {
-    bool loses;
-    APFloat wide = x;
-    wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-    return wide.convertToDouble();
-  };
   if (isa<FloatType>(dense.getElementType())) {
     if (dense.isSplat()) {
-      out[0] = ScaleFacts::constantOf(asDouble(dense.getSplatValue<APFloat>()));
+      out[0] = ScaleFacts::constantOf(
+          dense.getSplatValue<APFloat>().convertToDouble());
       return;
     }
     double sum = 0, squares = 0, count = 0, bound = 0;
     for (const APFloat &element : dense.getValues<APFloat>()) {
-      double x = asDouble(element);
+      double x = element.convertToDouble();
       if (!std::isfinite(x))
         continue;
       sum += x;
