@@ -293,6 +293,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
         if (isa<QuantizeOp>(copy) &&
             hasExactReciprocal(constant.getValue().getSplatValue<APFloat>()))
           copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
+      } else if (op->hasAttr("scalify.power_of_two")) {
+        copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
       }
     }
     if (auto quantize = dyn_cast<QuantizeOp>(copy)) {

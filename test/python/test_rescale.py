@@ -443,3 +443,31 @@ def test_the_step_measures_scales_inside_of_shard_map() -> None:
     )
     got = np.asarray(sharded(x, w))
     assert np.linalg.norm(got - x @ w) < 0.1 * np.linalg.norm(x @ w)
+
+
+def test_state_is_requantised_at_the_scale_that_moved() -> None:
+    """State in, state out: a stored array is read as it is and written at the new scale."""
+
+    def step(params: Any, x: Any, rate: Any) -> tuple[Any, Any]:
+        return params * rate, x @ params
+
+    rng = np.random.default_rng(6)
+    start = rng.normal(0, 0.1, (32, 16)).astype(np.float32)
+    x = rng.normal(size=(64, 32)).astype(np.float32)
+    grow, keep = np.float32(2**20), np.float32(1)
+    recipe = '#scalify.recipe<"fp16", head = true>'
+    fn = scalify.jit(step, recipe, scales=[-3, 0, 0], donate_argnums=0, adaptive_scales=True)
+    params, _ = fn(start, x, grow)
+    assert np.abs(np.asarray(params)).max() == 65504 * 2.0**-3
+    while fn.rescale():
+        params, _ = fn(start, x, grow)
+    want = start * grow
+    assert np.max(np.abs(np.asarray(params) - want) / np.abs(want)) <= 2.0**-11
+    # What was stored is a value of the format at the scale that holds now: it stays as it is.
+    stored = np.asarray(params).copy()
+    for _ in range(12):
+        params, product = fn(params, x, keep)
+        np.testing.assert_array_equal(np.asarray(params), stored)
+        fn.rescale()
+    want = x.astype(np.float64) @ stored
+    assert np.linalg.norm(product - want) < 1e-3 * np.linalg.norm(want)
