@@ -16,10 +16,12 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/RangeProofs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <cmath>
@@ -36,27 +38,30 @@ static int64_t countElements(QuantizeOp cast) {
   return mlir::cast<RankedTensorType>(cast.getType()).getNumElements();
 }
 
-/// The readers of the cast's data, through moves.
+/// The readers of the cast's data, through moves and through the loops that
+/// stack it.
 static SmallVector<Operation *> getReaders(QuantizeOp cast) {
-  SmallVector<Operation *> readers;
+  llvm::SetVector<Operation *> readers;
   SmallVector<Value> worklist{cast.getResult()};
-  DenseSet<Operation *> seen;
+  DenseSet<Value> seen;
   Type element = getElementTypeOrSelf(cast.getType());
   while (!worklist.empty()) {
-    for (Operation *user : worklist.pop_back_val().getUsers()) {
-      if (!seen.insert(user).second)
-        continue;
-      auto isMoved = [&](Value result) {
-        return getElementTypeOrSelf(result.getType()) == element;
-      };
-      if (isa<DequantizeOp>(user) || llvm::none_of(user->getResults(), isMoved))
-        readers.push_back(user);
-      else
-        llvm::copy_if(user->getResults(), std::back_inserter(worklist),
-                      isMoved);
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    for (OpOperand &use : value.getUses()) {
+      SmallVector<Value> moved;
+      if (!isa<DequantizeOp>(use.getOwner()))
+        moved = getFollowers(use);
+      llvm::erase_if(moved, [&](Value result) {
+        return getElementTypeOrSelf(result.getType()) != element;
+      });
+      if (moved.empty())
+        readers.insert(use.getOwner());
+      llvm::append_range(worklist, moved);
     }
   }
-  return readers;
+  return readers.takeVector();
 }
 
 /// Whether the scale is a constant that only this step knows. Data that main
@@ -117,7 +122,9 @@ LogicalResult scalify::applyCastScales(ModuleOp module,
              << "': calibrate this program, by this recipe";
     if (!isFree(cast))
       continue;
-    OpBuilder builder = OpBuilder::atBlockBegin(cast->getBlock());
+    // Readers may be outside of the body that the cast is in.
+    OpBuilder builder = OpBuilder::atBlockBegin(
+        &cast->getParentOfType<func::FuncOp>().getBody().front());
     auto type = RankedTensorType::get({}, builder.getF32Type());
     float value = std::ldexp(1.0f, scale.exponent);
     setScale(cast, stablehlo::ConstantOp::create(

@@ -3,12 +3,15 @@
 #include "Caster.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/MeasuredScale.h"
+#include "scalify/Scaling/ScaleArithmetic.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <cmath>
 
@@ -70,17 +73,81 @@ std::string Caster::getName(Value root, Type format) {
 }
 
 std::string Caster::getReasonToStayWide(Value operand, Type format) {
-  Value root = getDotOperandRoot(operand);
+  Value root = getRoot(operand);
   std::string name = getName(root, format);
   return wideCasts.match(name, root);
 }
 
+/// The stack of a slice that a loop's body takes of a value from outside; null
+/// for other values, and for what another loop stacks.
+static Value getSlicedStack(Value root) {
+  auto slice = root.getDefiningOp<stablehlo::DynamicSliceOp>();
+  if (!slice)
+    return {};
+  Value stack = getDotOperandRoot(slice.getOperand());
+  bool isOutside =
+      stack.getParentRegion()->isProperAncestor(slice->getParentRegion());
+  return isOutside && !stack.getDefiningOp<stablehlo::WhileOp>() ? stack
+                                                                 : Value();
+}
+
+static unsigned countLoops(Operation *op, Region *outside) {
+  unsigned loops = 0;
+  for (; op->getParentRegion() != outside; op = op->getParentOp())
+    loops += isa<stablehlo::WhileOp>(op->getParentOp());
+  return loops;
+}
+
+void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
+  // Measured once, all slices would have the scale of the largest.
+  if (recipe.getScales() == ScaleSource::Current)
+    return;
+  struct Stack {
+    SmallVector<Operation *> slices;
+    Value scale;
+    bool hasOneScale = true, isReadAgain = false;
+  };
+  llvm::MapVector<Value, Stack> stacks;
+  for (SetScaleOp hint : hints) {
+    Value root = getDotOperandRoot(hint.getValue());
+    Value stack = getSlicedStack(root);
+    if (!stack)
+      continue;
+    Operation *slice = root.getDefiningOp();
+    Stack &entry = stacks[stack];
+    if (!entry.scale)
+      entry.scale = hint.getScale();
+    entry.hasOneScale &= getConstantScale(entry.scale) &&
+                         isSameScale(entry.scale, hint.getScale());
+    entry.isReadAgain |= countLoops(slice, stack.getParentRegion()) > 1;
+    if (!llvm::is_contained(entry.slices, slice))
+      entry.slices.push_back(slice);
+  }
+  for (auto &[stack, entry] : stacks)
+    if (entry.hasOneScale && (entry.isReadAgain || entry.slices.size() > 1))
+      stackSlices.insert_range(entry.slices);
+}
+
+Value Caster::getRoot(Value operand) {
+  Value root = getDotOperandRoot(operand);
+  Operation *def = root.getDefiningOp();
+  return def && stackSlices.contains(def) ? getSlicedStack(root) : root;
+}
+
 Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
-  Cast &cast = casts[{root, format}];
-  if (cast.data)
-    return cast;
+  Cast &known = casts[{root, format}];
+  if (known.data)
+    return known;
   builder.setInsertionPointAfterValue(root);
   Value scale = makeScale(root, hint, format);
+  // A body may measure the scale of what it reads from outside: then the cast
+  // is its own.
+  Cast own;
+  bool isOwn =
+      root.getParentRegion()->isProperAncestor(scale.getParentRegion());
+  Cast &cast = isOwn ? own : known;
+  if (isOwn)
+    builder.setInsertionPointAfterValue(scale);
   // A scale that is made before the value, as constants are, needs no move;
   // one made after it sets the place of the cast.
   if (Operation *def = scale.getDefiningOp())
@@ -110,6 +177,8 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
 
 /// Replays the moves from `root` to `operand` on `data`.
 Value Caster::move(Value operand, Value root, Value data) {
+  if (operand != root)
+    operand = stablehlo::skipLoopInvariants(operand);
   if (operand == root)
     return data;
   Operation *op = operand.getDefiningOp();
@@ -138,13 +207,17 @@ Value Caster::move(Value operand, Value root, Value data) {
   return moved[{operand, data}] = result;
 }
 
-Value Caster::cast(Value operand, ScaleHint hint, Type format) {
-  Value root = getDotOperandRoot(operand);
+Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
+  Value root = getRoot(operand);
   Cast cast = castRoot(root, hint, mlir::cast<FloatType>(format));
   Value data = move(operand, root, cast.data);
-  Value &entry = wide[{data, operand.getType()}];
+  // Beside its reader: a body should read narrow data from outside.
+  Value &entry = wide[{data, operand.getType()}][user];
   if (!entry) {
-    builder.setInsertionPointAfterValue(data);
+    if (data.getParentBlock() == user)
+      builder.setInsertionPointAfterValue(data);
+    else
+      builder.setInsertionPointToStart(user);
     auto dequantize = DequantizeOp::create(builder, operand.getLoc(),
                                            operand.getType(), data, cast.scale);
     if (Operation *def = data.getDefiningOp())

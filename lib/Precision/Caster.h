@@ -8,6 +8,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace scalify {
 
@@ -30,12 +31,18 @@ public:
   /// were in the run that found it.
   std::string getReasonToStayWide(mlir::Value operand, mlir::Type format);
 
-  /// `operand` made wide again from its root's data in `format`.
-  mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format);
+  /// `operand` made wide again from its root's data in `format`, for a reader
+  /// in `user`.
+  mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format,
+                   mlir::Block *user);
   /// The operand of a dot by its hint.
   mlir::Value castOperand(SetScaleOp hint, mlir::Type format) {
-    return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr()}, format);
+    return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr()}, format,
+                hint->getBlock());
   }
+  /// Lets the slices that loops take of a stack, as of stacked weights, be
+  /// slices of its narrow data, where more than one reads them.
+  void findStacks(mlir::ArrayRef<SetScaleOp> hints);
   unsigned getNumCasts() const { return casts.size(); }
   /// Must follow the erasure of ops that the moves are known by.
   void forgetMoves() { moved.clear(); }
@@ -48,6 +55,7 @@ private:
     mlir::Value data;
     mlir::Value scale;
   };
+  mlir::Value getRoot(mlir::Value operand);
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
   std::string getName(mlir::Value root, mlir::Type format);
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
@@ -63,7 +71,11 @@ private:
   mlir::OpBuilder builder;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, Cast> casts;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> moved;
-  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> wide;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>,
+                 llvm::SmallDenseMap<mlir::Block *, mlir::Value, 1>>
+      wide;
+  /// Slices whose root is the stack.
+  llvm::DenseSet<mlir::Operation *> stackSlices;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, unsigned> numbers;
 };
 

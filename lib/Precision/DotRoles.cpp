@@ -23,16 +23,17 @@ using namespace scalify;
 using stablehlo::DotGeneralOp;
 
 Value scalify::getDotOperandRoot(Value operand) {
-  while (Operation *op = operand.getDefiningOp()) {
-    if (isa<SetScaleOp, stablehlo::ReshapeOp, stablehlo::TransposeOp,
-            stablehlo::ReverseOp>(op))
+  while (true) {
+    operand = stablehlo::skipLoopInvariants(operand);
+    Operation *op = operand.getDefiningOp();
+    if (isa_and_present<SetScaleOp, stablehlo::ReshapeOp,
+                        stablehlo::TransposeOp, stablehlo::ReverseOp>(op))
       operand = op->getOperand(0);
-    else if (isa<stablehlo::OptimizationBarrierOp>(op))
+    else if (isa_and_present<stablehlo::OptimizationBarrierOp>(op))
       operand = op->getOperand(cast<OpResult>(operand).getResultNumber());
     else
-      break;
+      return operand;
   }
-  return operand;
 }
 
 /// Whether an argument of the step is behind the root.

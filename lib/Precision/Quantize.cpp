@@ -72,6 +72,12 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
                                        cast<FloatType>(format))
                         : format;
     };
+    SmallVector<SetScaleOp> hints;
+    for (Operation *dot : dots)
+      if (getReasonToStayWide(dot, formats, recipe).empty())
+        for (Value operand : dot->getOperands().take_front(2))
+          hints.push_back(operand.getDefiningOp<SetScaleOp>());
+    caster.findStacks(hints);
     bool failedStrict = false;
     for (Operation *dot : dots) {
       std::string reason = getReasonToStayWide(dot, formats, recipe);
@@ -111,7 +117,9 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       castState(func, recipe, caster);
     }
     eraseDeadOps(func.getBody().front());
-    numCasts += caster.getNumCasts();
+    numNarrowStacks += narrowStacks(func);
+    eraseDeadOps(func.getBody().front());
+    func.walk([&](QuantizeOp) { ++numCasts; });
     return failure(failedStrict);
   }
 

@@ -89,7 +89,7 @@ void SavedValues::castUses(Value value) {
   ScaleHint hint{
       caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
       root->getAttrOfType<StringAttr>(kRuleAttr)};
-  Value wide = caster.cast(value, hint, format);
+  Value wide = caster.cast(value, hint, format, &block);
   for (OpOperand *use : uses)
     use->set(wide);
 }

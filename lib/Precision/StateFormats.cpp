@@ -141,7 +141,7 @@ Value StateCaster::castSecondMoment(Value written, int64_t exponent,
       root,
       {caster.makeConstant(std::ldexp(1.0f, half)),
        builder.getStringAttr("state: the root of the second moment")},
-      format);
+      format, terminator->getBlock());
   return create<stablehlo::MulOp>({stored, stored});
 }
 
@@ -173,7 +173,7 @@ void StateCaster::run() {
         caster.makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
     result.set(caster.cast(
         written, {scale, builder.getStringAttr("state: written by the step")},
-        format));
+        format, terminator->getBlock()));
   }
 }
 

@@ -17,6 +17,10 @@ void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
 /// New parameters and moments leave the step through the recipe's formats.
 void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster);
 
+/// Stacks that loops write and that only casts of one format and scale read
+/// hold the narrow data. Returns their number.
+unsigned narrowStacks(mlir::func::FuncOp func);
+
 } // namespace scalify
 
 #endif // SCALIFY_LIB_PRECISION_STORAGEFORMATS_H

@@ -174,6 +174,42 @@ def test_drift_is_within_the_bars(name: str) -> None:
         assert (row["format"] == "float8_e5m2") == (row["phase"] == "backward")
 
 
+@pytest.mark.parametrize("name", ["scan", "accumulate-scan"])
+def test_stacks_are_narrow(name: str) -> None:
+    """Weights are cast once, on their stacks; the backward slices narrow activations."""
+    args = (parameters(), tokens())
+    text = jax.jit(scalify.transform(STEPS[name], strict=True, scales=scalify.measure(args)))
+    lines = text.lower(*args).as_text().splitlines()
+    stack = f"tensor<{CONFIG.layers}x"
+    casts = [line for line in lines if "stablehlo.convert" in line and "-> " + stack in line]
+    assert sum("f8E4M3FN>" in line.split("->")[1] for line in casts) == 7
+    written = [line for line in lines if "stablehlo.dynamic_update_slice" in line]
+    narrow = [line for line in written if "f8E4M3FN>" in line.split("->")[-1]]
+    # The inputs of q, k, v; of the output projection; of gate and up; and of down.
+    assert len(narrow) == 4
+
+
+def test_a_weight_of_an_open_loop_is_cast_before_it() -> None:
+    """Decoding: one cast for all tokens, however many the data asks for."""
+
+    def decode(w: jax.Array, x: jax.Array, stop: jax.Array) -> jax.Array:
+        def goes_on(carry: Any) -> jax.Array:
+            return (carry[1] < 20) & (jnp.max(carry[0]) < stop)
+
+        def body(carry: Any) -> Any:
+            return jnp.tanh(carry[0] @ w + 0.1), carry[1] + 1
+
+        return jax.lax.while_loop(goes_on, body, (x, 0))[0]
+
+    args = (normal((16, 16), 0.3), normal((4, 16)), np.float32(2.0))
+    transformed = scalify.transform(decode, strict=True, scales=scalify.measure(args))
+    lines = jax.jit(transformed).lower(*args).as_text().splitlines()
+    loop = next(i for i, line in enumerate(lines) if "stablehlo.while" in line)
+    weight = [i for i, line in enumerate(lines) if "-> tensor<16x16xf8E4M3FN>" in line]
+    assert len(weight) == 1 and weight[0] < loop
+    assert cosine(transformed(*args), jax.jit(decode)(*args)) > 0.99
+
+
 def test_a_scan_has_the_scales_of_its_unrolled_layers() -> None:
     args = (parameters(), tokens())
 
@@ -183,7 +219,11 @@ def test_a_scan_has_the_scales_of_its_unrolled_layers() -> None:
 
     def exponents(step: Callable[..., Any]) -> dict[str, list[float]]:
         # A weight has the scale that was measured; what else is cast, by phase.
-        rows = [row for row in scalify.probe(step)(*args) if "slice" not in row["name"]]
+        rows = [
+            row
+            for row in scalify.probe(step)(*args)
+            if "slice" not in row["name"] and "params" not in row["name"]
+        ]
         return {
             phase: sorted(np.log2(row["scale"]) for row in rows if row["phase"] == phase)
             for phase in ("forward", "backward")

@@ -49,6 +49,7 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numCasts", "casts", "quantizing casts">,
     Statistic<"numNarrowDots", "narrow-dots", "dots on narrow operands">,
+    Statistic<"numNarrowStacks", "narrow-stacks", "stacks of loops that hold narrow data">,
     Statistic<"numWideDots", "wide-dots", "dots left wide">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",

@@ -28,16 +28,24 @@ bool stablehlo::isInvariantCarry(WhileOp loop, unsigned index) {
   return body.getTerminator()->getOperand(index) == body.getArgument(index);
 }
 
-Value stablehlo::skipInvariantCarries(Value value) {
+Value stablehlo::skipLoopInvariants(Value value) {
   while (auto arg = dyn_cast<BlockArgument>(value)) {
-    Operation *parent = arg.getOwner()->getParentOp();
-    auto loop = dyn_cast<WhileOp>(parent);
-    if (!isa<sdy::ManualComputationOp>(parent) &&
-        !(loop && isInvariantCarry(loop, arg.getArgNumber())))
+    auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
+    if (!loop || !isInvariantCarry(loop, arg.getArgNumber()))
       break;
-    value = parent->getOperand(arg.getArgNumber());
+    value = loop->getOperand(arg.getArgNumber());
   }
   return value;
+}
+
+Value stablehlo::skipInvariantCarries(Value value) {
+  while (true) {
+    value = skipLoopInvariants(value);
+    auto arg = dyn_cast<BlockArgument>(value);
+    if (!arg || !isa<sdy::ManualComputationOp>(arg.getOwner()->getParentOp()))
+      return value;
+    value = arg.getOwner()->getParentOp()->getOperand(arg.getArgNumber());
+  }
 }
 
 Value stablehlo::getStackedUpdate(WhileOp loop, unsigned index) {

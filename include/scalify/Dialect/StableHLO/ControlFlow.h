@@ -29,6 +29,10 @@ bool isInvariantCarry(WhileOp loop, unsigned index);
 /// `value` itself if it is no such argument.
 mlir::Value skipInvariantCarries(mlir::Value value);
 
+/// The same through loops alone: what a body reads of it, it may read from
+/// outside.
+mlir::Value skipLoopInvariants(mlir::Value value);
+
 /// Where the body writes slices of a carry and reads nothing of it: the value
 /// written in each iteration, as in the stacked results of a scan. Else null.
 mlir::Value getStackedUpdate(WhileOp loop, unsigned index);
