@@ -134,6 +134,32 @@ Value Caster::getRoot(Value operand) {
   return def && stackSlices.contains(def) ? getSlicedStack(root) : root;
 }
 
+/// The phase of a cast is that of its value.
+static void setPhase(QuantizeOp quantize) {
+  Value root = quantize.getValue();
+  OpBuilder builder(quantize);
+  // A slice in the backward of what the forward saved is of the forward.
+  Operation *def = root.getDefiningOp();
+  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
+  if (isGradient(root))
+    phase = builder.getStringAttr("backward");
+  else if (!phase || phase.getValue() == "backward")
+    phase = builder.getStringAttr("forward");
+  quantize->setAttr(kPhaseAttr, phase);
+}
+
+Value Caster::castData(Value value, ScaleHint hint, Type format) {
+  builder.setInsertionPointAfterValue(value);
+  auto type = mlir::cast<RankedTensorType>(value.getType()).clone(format);
+  auto quantize =
+      QuantizeOp::create(builder, value.getLoc(), type, value, hint.scale,
+                         builder.getStringAttr(getName(value, format)));
+  quantize->setAttr(kRuleAttr,
+                    hint.rule ? hint.rule : builder.getStringAttr("stacked"));
+  setPhase(quantize);
+  return quantize;
+}
+
 Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   Cast &known = casts[{root, format}];
   if (known.data)
@@ -163,14 +189,7 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
             ": room for gradients that fall";
   quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));
-  // A slice in the backward of what the forward saved is of the forward.
-  Operation *def = root.getDefiningOp();
-  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
-  if (isGradient(root))
-    phase = builder.getStringAttr("backward");
-  else if (!phase || phase.getValue() == "backward")
-    phase = builder.getStringAttr("forward");
-  quantize->setAttr(kPhaseAttr, phase);
+  setPhase(quantize);
   cast = {quantize, scale};
   return cast;
 }

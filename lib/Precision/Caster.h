@@ -40,6 +40,8 @@ public:
     return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr()}, format,
                 hint->getBlock());
   }
+  /// A cast of the value itself by this scale, whatever the recipe's are.
+  mlir::Value castData(mlir::Value value, ScaleHint hint, mlir::Type format);
   /// Lets the slices that loops take of a stack, as of stacked weights, be
   /// slices of its narrow data, where more than one reads them.
   void findStacks(mlir::ArrayRef<SetScaleOp> hints);

@@ -117,7 +117,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       castState(func, recipe, caster);
     }
     eraseDeadOps(func.getBody().front());
-    numNarrowStacks += narrowStacks(func);
+    numNarrowStacks += narrowStacks(func, recipe, caster);
     eraseDeadOps(func.getBody().front());
     func.walk([&](QuantizeOp) { ++numCasts; });
     return failure(failedStrict);

@@ -74,7 +74,8 @@ void SavedValues::castUses(Value value) {
     Operation *user = block.findAncestorOpInBlock(*use.getOwner());
     if (user == use.getOwner() && getPhase(user) != "forward" &&
         !isa<QuantizeOp, stablehlo::OptimizationBarrierOp>(user) &&
-        !user->hasTrait<OpTrait::IsTerminator>())
+        // A dot that stays wide is on wide data.
+        !isContraction(user) && !user->hasTrait<OpTrait::IsTerminator>())
       uses.push_back(&use);
   }
   if (uses.empty() || !mayCast(value))

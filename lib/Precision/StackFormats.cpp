@@ -3,20 +3,26 @@
 // The forward of a scan stacks its activations, and the backward slices them
 // and casts each slice, to the bits that the forward had already. Where nothing
 // else reads the stack, it holds the narrow data: a byte per element, and no
-// second cast. The type changes along the stack's whole way, from the zeros it
-// starts from through loops that carry it unchanged to the slices.
+// second cast. Where a recipe has a format for what the backward keeps, other
+// readers read that. The type changes along the stack's whole way, from the
+// zeros it starts from through loops that carry it unchanged to the slices.
 //
 //===----------------------------------------------------------------------===//
 
 #include "StorageFormats.h"
 
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Precision/DotRoles.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace scalify;
@@ -29,6 +35,11 @@ static bool isMove(Operation *op) {
              stablehlo::BroadcastInDimOp>(op);
 }
 
+/// The same without ops that take a part: what a body puts on a stack whole.
+static bool isWholeMove(Operation *op) {
+  return isMove(op) && !isa<stablehlo::DynamicSliceOp, stablehlo::SliceOp>(op);
+}
+
 static void setElementType(Value value, Type element) {
   value.setType(cast<RankedTensorType>(value.getType()).clone(element));
 }
@@ -37,35 +48,43 @@ namespace {
 /// A stack that one loop writes, and all that holds its data.
 class SavedStack {
 public:
-  SavedStack(WhileOp loop, unsigned index) : loop(loop), index(index) {}
+  SavedStack(WhileOp loop, unsigned index, Caster &caster)
+      : loop(loop), index(index), caster(caster) {}
 
   /// Follows the stack to its casts; fails where something else reads it, or
-  /// the casts differ.
-  LogicalResult collect();
+  /// the casts differ. With `saved`, a format, ops of the backward may read it.
+  LogicalResult collect(Type saved);
   void narrow();
 
 private:
   LogicalResult follow(OpOperand &use);
   LogicalResult addCast(QuantizeOp quantize);
+  LogicalResult useSavedFormat();
+  bool hasOtherCast(Value source) const;
   Value getNarrowUpdate(Value update);
+  void widenReaders();
 
   WhileOp loop;
   unsigned index;
+  Caster &caster;
+  Type saved;
   llvm::SetVector<Value> held;
   llvm::SetVector<Operation *> casts;
+  SmallVector<OpOperand *> readers;
+  Type format;
+  Value scale;
 };
 } // namespace
 
 LogicalResult SavedStack::addCast(QuantizeOp quantize) {
-  if (!casts.empty()) {
-    auto first = cast<QuantizeOp>(casts.front());
-    if (getElementTypeOrSelf(first.getType()) !=
-            getElementTypeOrSelf(quantize.getType()) ||
-        !isSameScale(first.getScale(), quantize.getScale()))
-      return failure();
+  Type element = getElementTypeOrSelf(quantize.getType());
+  if (!format) {
+    format = element;
+    scale = quantize.getScale();
   }
   casts.insert(quantize);
-  return success(getConstantScale(quantize.getScale()).has_value());
+  return success(element == format && isSameScale(scale, quantize.getScale()) &&
+                 getConstantScale(scale).has_value());
 }
 
 LogicalResult SavedStack::follow(OpOperand &use) {
@@ -85,14 +104,70 @@ LogicalResult SavedStack::follow(OpOperand &use) {
     held.insert(reader.getResult(number));
     return success();
   }
-  // A body returns it as it came.
-  return success(
-      isa<stablehlo::ReturnOp>(user) && isa<WhileOp>(user->getParentOp()) &&
-      held.contains(user->getParentRegion()->getArgument(number)) &&
-      user->getOperand(number) == user->getParentRegion()->getArgument(number));
+  if (isa<stablehlo::ReturnOp>(user)) {
+    // A body returns it as it came.
+    auto reader = dyn_cast<WhileOp>(user->getParentOp());
+    return success(reader && user->getParentRegion() == &reader.getBody() &&
+                   user->getOperand(number) ==
+                       reader.getBody().getArgument(number));
+  }
+  auto phase = user->getAttrOfType<StringAttr>(kPhaseAttr);
+  bool isBackward = phase && phase.getValue() != "forward";
+  if (!saved || !isBackward || use.get() == loop.getResult(index) ||
+      user->getNumResults() != 1 || stablehlo::isControlFlow(user) ||
+      stablehlo::isContraction(user) ||
+      isa<stablehlo::CompareOp, stablehlo::OptimizationBarrierOp>(user) ||
+      user->hasTrait<OpTrait::IsTerminator>())
+    return failure();
+  readers.push_back(&use);
+  return success();
 }
 
-LogicalResult SavedStack::collect() {
+static bool isFloat(Value value) {
+  return isa<FloatType>(getElementTypeOrSelf(value.getType()));
+}
+
+/// What a reduction leaves, and what follows from such values alone.
+static bool isStatistic(Value value, unsigned depth) {
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 0)
+    return false;
+  if (isa<stablehlo::ReduceOp>(op))
+    return true;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return !isFloat(operand) ||
+           cast<ShapedType>(operand.getType()).getRank() == 0 ||
+           isStatistic(operand, depth - 1);
+  });
+}
+
+/// The format and the scale where ops of the backward read the stack.
+LogicalResult SavedStack::useSavedFormat() {
+  Value source = stablehlo::getStackedUpdate(loop, index);
+  Operation *root = source.getDefiningOp();
+  while (root && isWholeMove(root)) {
+    source = root->getOperand(0);
+    root = source.getDefiningOp();
+  }
+  if (!root || root->getParentRegion() != &loop.getBody())
+    return failure();
+  auto exponent = root->getAttrOfType<IntegerAttr>(kScaleAttr);
+  auto phase = root->getAttrOfType<StringAttr>(kPhaseAttr);
+  if (!exponent || root->getNumResults() != 1 ||
+      (phase && phase.getValue() != "forward") || isStatistic(source, 16) ||
+      !getElementTypeOrSelf(source.getType()).isF32() ||
+      llvm::any_of(source.getUsers(), llvm::IsaPred<stablehlo::CompareOp>))
+    return failure();
+  if (format)
+    return success(format == saved);
+  format = saved;
+  scale = caster.makeConstant(
+      std::ldexp(1.0f, static_cast<int>(exponent.getInt())));
+  return success();
+}
+
+LogicalResult SavedStack::collect(Type savedFormat) {
+  saved = savedFormat;
   Value update = stablehlo::getStackedUpdate(loop, index);
   SplatElementsAttr start;
   if (!update || !matchPattern(loop->getOperand(index), m_Constant(&start)) ||
@@ -105,14 +180,25 @@ LogicalResult SavedStack::collect() {
     for (OpOperand &use : held[i].getUses())
       if (failed(follow(use)))
         return failure();
-  return success(!casts.empty());
+  if (readers.empty() ? casts.empty() : failed(useSavedFormat()))
+    return failure();
+  return success(!hasOtherCast(update));
+}
+
+/// Whether the body casts what it stacks to the format by another scale.
+bool SavedStack::hasOtherCast(Value source) const {
+  for (Operation *user : source.getUsers())
+    if (auto quantize = dyn_cast<QuantizeOp>(user);
+        quantize && getElementTypeOrSelf(quantize.getType()) == format &&
+        !isSameScale(quantize.getScale(), scale))
+      return true;
+  Operation *def = source.getDefiningOp();
+  return def && isWholeMove(def) && hasOtherCast(def->getOperand(0));
 }
 
 /// The update made of narrow data: of the cast that the body has already, if it
 /// is the same, behind the moves that put it on the stack.
 Value SavedStack::getNarrowUpdate(Value update) {
-  auto reader = cast<QuantizeOp>(casts.front());
-  Type format = getElementTypeOrSelf(reader.getType());
   SmallVector<Operation *> moves;
   Value source = update, data;
   while (!data) {
@@ -120,26 +206,23 @@ Value SavedStack::getNarrowUpdate(Value update) {
       auto quantize = dyn_cast<QuantizeOp>(user);
       if (quantize && quantize->getBlock() == source.getParentBlock() &&
           getElementTypeOrSelf(quantize.getType()) == format &&
-          isSameScale(quantize.getScale(), reader.getScale()))
+          isSameScale(quantize.getScale(), scale))
         data = quantize;
     }
     Operation *def = source.getDefiningOp();
-    if (data || !def || !isMove(def) ||
+    if (data || !def || !isWholeMove(def) ||
         def->getParentRegion() != &loop.getBody())
       break;
     moves.push_back(def);
     source = def->getOperand(0);
   }
   OpBuilder builder(loop.getBody().front().getTerminator());
+  // The forward's dots do not read it.
   if (!data) {
-    // The forward's dots do not read it; the backward's cast moves here.
-    builder.setInsertionPointAfterValue(update);
-    IRMapping mapping;
-    Operation *clone = builder.clone(*reader, mapping);
-    clone->setOperand(0, update);
-    clone->getResult(0).setType(
-        cast<RankedTensorType>(update.getType()).clone(format));
-    return clone->getResult(0);
+    auto known = casts.empty() ? QuantizeOp() : cast<QuantizeOp>(casts.front());
+    StringAttr rule =
+        known ? known->getAttrOfType<StringAttr>(kRuleAttr) : StringAttr();
+    data = caster.castData(source, {scale, rule}, format);
   }
   for (Operation *op : llvm::reverse(moves)) {
     builder.setInsertionPointAfter(op);
@@ -158,7 +241,6 @@ Value SavedStack::getNarrowUpdate(Value update) {
 }
 
 void SavedStack::narrow() {
-  Type format = getElementTypeOrSelf(cast<QuantizeOp>(casts.front()).getType());
   Block &body = loop.getBody().front();
   auto write = body.getTerminator()
                    ->getOperand(index)
@@ -192,18 +274,45 @@ void SavedStack::narrow() {
     quantize.getResult().replaceAllUsesWith(quantize.getValue());
     quantize.erase();
   }
+  widenReaders();
 }
 
-unsigned scalify::narrowStacks(func::FuncOp func) {
+void SavedStack::widenReaders() {
+  llvm::MapVector<std::pair<Value, Block *>, Value> wide;
+  for (OpOperand *use : readers) {
+    Operation *user = use->getOwner();
+    Value &entry = wide[{use->get(), user->getBlock()}];
+    if (!entry) {
+      OpBuilder builder(user);
+      builder.setInsertionPointAfterValue(use->get());
+      auto type = cast<RankedTensorType>(use->get().getType());
+      auto dequantize = DequantizeOp::create(builder, user->getLoc(),
+                                             type.clone(builder.getF32Type()),
+                                             use->get(), scale);
+      if (Attribute phase = user->getAttr(kPhaseAttr))
+        dequantize->setAttr(kPhaseAttr, phase);
+      entry = dequantize;
+    }
+    use->set(entry);
+  }
+}
+
+unsigned scalify::narrowStacks(func::FuncOp func, RecipeAttr recipe,
+                               Caster &caster) {
   unsigned count = 0;
-  func.walk([&](WhileOp loop) {
+  bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
+  Type saved = isPropagated ? recipe.getStorage().saved : Type();
+  // Casts behind a loop are erased, so that no walk may stand there.
+  SmallVector<WhileOp> loops;
+  func.walk([&](WhileOp loop) { loops.push_back(loop); });
+  for (WhileOp loop : loops) {
     for (unsigned i = 0; i < loop.getNumResults(); ++i) {
-      SavedStack stack(loop, i);
-      if (failed(stack.collect()))
+      SavedStack stack(loop, i, caster);
+      if (failed(stack.collect(saved)))
         continue;
       stack.narrow();
       ++count;
     }
-  });
+  }
   return count;
 }

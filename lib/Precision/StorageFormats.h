@@ -18,8 +18,10 @@ void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
 void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster);
 
 /// Stacks that loops write and that only casts of one format and scale read
-/// hold the narrow data. Returns their number.
-unsigned narrowStacks(mlir::func::FuncOp func);
+/// hold the narrow data; under a recipe with a `saved` format ops of the
+/// backward may read them as well. Returns their number.
+unsigned narrowStacks(mlir::func::FuncOp func, RecipeAttr recipe,
+                      Caster &caster);
 
 } // namespace scalify
 
