@@ -48,7 +48,7 @@ def test_a_step_is_the_step_of_f32(name: str) -> None:
 def test_operands_of_its_dots_are_near_their_scales(name: str) -> None:
     step, args = PROGRAMS[name]
     rows = scalify.probe(step)(*args)
-    assert len(rows) >= 4
+    assert len(rows) >= 3
     for row in rows:
         scale = np.asarray(row["scale"], np.float64)
         # A scale that moves has an entry for each iteration.
