@@ -255,3 +255,18 @@ def test_what_a_cast_makes_of_a_value_is_within_its_bound(recipe: str, largest: 
         exponent = int(np.ceil(np.log2(largest / top)))
     scaled = np.clip(values / 2.0**exponent, -top, top).astype(np.float32)
     assert (scaled.astype(kind).astype(np.float64) * 2.0**exponent).max() <= high
+
+
+def test_what_the_forward_saves_is_read_as_it_was_rounded() -> None:
+    text = """
+    module attributes {scalify.recipe = #scalify.recipe<"fp8", saved = f8E5M2>} {
+      func.func public @main(%x: tensor<4xf32> {scalify.range = {max = 430.0}}) -> tensor<4xf32> {
+        %0 = stablehlo.abs %x {scalify.phase = "forward"} : tensor<4xf32>
+        %1 = stablehlo.negate %0 {scalify.phase = "backward"} : tensor<4xf32>
+        return %1 : tensor<4xf32>
+      }
+    }"""
+    low, high, _ = bounds_of(text, "stablehlo.negate")
+    assert low <= -float(np.float32(430).astype(ml_dtypes.float8_e5m2)) and high == 0
+    # The forward itself reads what it computed.
+    assert bounds_of(text.replace("backward", "forward"), "stablehlo.negate")[0] == -430

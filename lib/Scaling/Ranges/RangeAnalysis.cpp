@@ -12,7 +12,6 @@
 
 #include "Transfer.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/Analysis/DataFlow/ConstantPropagationAnalysis.h"
@@ -127,8 +126,12 @@ void RangeAnalysis::visitNonControlFlowArguments(
   ProgramPoint *point =
       getProgramPointBefore(&successor.getSuccessor()->front());
   Operation *yield = loop.getBody().front().getTerminator();
+  FloatType saved = getSavedFormat(op);
   for (auto [i, argument] : llvm::enumerate(arguments)) {
-    join(argument, *getLatticeElementFor(point, op->getOperand(i)));
+    Value start = op->getOperand(i);
+    const RangeState &state = getLatticeElementFor(point, start)->getValue();
+    propagateIfChanged(argument,
+                       argument->join(readOperand(start, state, saved)));
     join(argument, *getLatticeElementFor(point, yield->getOperand(i)));
   }
 }
@@ -139,8 +142,11 @@ void RangeAnalysis::visitWhile(Operation *op,
                                ArrayRef<RangeLattice *> results) {
   ProgramPoint *point = getProgramPointAfter(op);
   Operation *yield = cast<hlo::WhileOp>(op).getBody().front().getTerminator();
+  FloatType saved = getSavedFormat(op);
   for (auto [i, result] : llvm::enumerate(results)) {
-    join(result, *operands[i]);
+    const RangeState &state = operands[i]->getValue();
+    propagateIfChanged(
+        result, result->join(readOperand(op->getOperand(i), state, saved)));
     join(result, *getLatticeElementFor(point, yield->getOperand(i)));
   }
 }
@@ -166,18 +172,24 @@ RangeAnalysis::visitOperation(Operation *op,
     visitBranches(op, results);
     return success();
   }
+  FloatType saved = getSavedFormat(op);
+  SmallVector<RangeState, 0> read;
+  read.reserve(operands.size());
   SmallVector<const RangeState *> states;
-  for (const RangeLattice *operand : operands) {
+  for (auto [value, operand] : llvm::zip(op->getOperands(), operands)) {
     // Bottom: what makes the operand has not been visited yet.
     if (!operand->getValue().initialized)
       return success();
     states.push_back(&operand->getValue());
+    if (saved)
+      states.back() =
+          &read.emplace_back(readOperand(value, operand->getValue(), saved));
   }
   ProgramPoint *point = getProgramPointAfter(op);
   auto lookup = [&](Value value) -> const RangeState & {
     return getLatticeElementFor(point, value)->getValue();
   };
-  RangeQuery query{op, states, lookup};
+  RangeQuery query{op, states, lookup, /*readsSaved=*/saved != nullptr};
   for (auto [i, result] : llvm::enumerate(results))
     propagateIfChanged(result, result->join(inferRange(query, i)));
   return success();
@@ -186,132 +198,6 @@ RangeAnalysis::visitOperation(Operation *op,
 //===----------------------------------------------------------------------===//
 // Transfer
 //===----------------------------------------------------------------------===//
-
-/// The formats that the recipe gives operands of dots, gradients or not.
-static SmallVector<FloatType> getFormats(RecipeAttr recipe, bool isGradient) {
-  SmallVector<DotFormats> parts(recipe.getRoles());
-  for (const FormatOverride &entry : recipe.getOverrides())
-    parts.push_back(entry.formats);
-  parts.push_back({});
-  return llvm::map_to_vector(parts, [&](DotFormats part) {
-    DotFormats formats = recipe.resolve(part);
-    return cast<FloatType>(isGradient ? formats.gradient : formats.forward);
-  });
-}
-
-namespace {
-/// The coarsest of some formats.
-struct CastRounding {
-  explicit CastRounding(ArrayRef<FloatType> formats) {
-    for (FloatType format : formats) {
-      int digits = static_cast<int>(format.getFPMantissaWidth());
-      unit = std::max(unit, std::ldexp(1.0, -digits));
-      half = std::max(half, Rounding::of(format).absolute / 2);
-      largest = std::min(largest, getLargestFinite(format));
-    }
-  }
-  /// To nearest, relative.
-  double unit = 0;
-  /// Half of the least magnitude, up to which values round up.
-  double half = 0;
-  double largest = RangeState::infinity();
-};
-} // namespace
-
-/// Rounding in the formats that Precision may cast the operand of `op` to.
-static CastRounding getCastRounding(Operation *op, double data) {
-  RecipeAttr recipe = RecipeAttr::of(op->getParentOfType<ModuleOp>());
-  Operation *def = op->getOperand(0).getDefiningOp();
-  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
-  SmallVector<FloatType> formats = getFormats(recipe, /*isGradient=*/false);
-  CastRounding forward(formats);
-  if (phase && phase.getValue() == "forward" && data <= forward.largest)
-    return forward;
-  // What is not surely of the forward, or does not fit its format, may get
-  // any; so may what the ranges choose E5M2 for.
-  llvm::append_range(formats, getFormats(recipe, /*isGradient=*/true));
-  formats.push_back(Float8E5M2Type::get(op->getContext()));
-  return CastRounding(formats);
-}
-
-/// The largest scale that Precision may cast a value of magnitude `most` by
-/// whose hint is `scale`.
-static double getCastScale(RecipeAttr recipe, double scale, double most,
-                           double largest) {
-  auto shift = std::max<int>(0, recipe.getGradientExponent());
-  switch (recipe.getScales()) {
-  case ScaleSource::Current:
-    return 2 * most / largest;
-  case ScaleSource::Unit:
-    return std::ldexp(1.0, shift);
-  case ScaleSource::Propagated:
-  case ScaleSource::None:
-    break;
-  }
-  return std::ldexp(scale, shift);
-}
-
-/// A value that Precision may cast: the program then computes with the rounded
-/// one. Saturation only makes it smaller.
-static RangeState mayCast(const RangeQuery &query) {
-  const RangeState &scale = query[1];
-  if (scale.lo != scale.hi || !scale.isFinite() || !query.isFloat())
-    return RangeState::unknown(query.getType());
-  RangeState state = query[0];
-  state.sources = 1;
-  state.peak.reset();
-  double most = state.maxAbs();
-  CastRounding rounding = getCastRounding(query.op, most / scale.lo);
-  double grow = 1 + rounding.unit, shrink = 1 - rounding.unit;
-  double added =
-      rounding.half *
-      getCastScale(RecipeAttr::of(query.op->getParentOfType<ModuleOp>()),
-                   scale.lo, most, rounding.largest);
-  state.hi = state.hi > 0 ? state.hi * grow + added
-                          : std::min(0.0, state.hi * shrink + added);
-  state.lo = state.lo < 0 ? state.lo * grow - added
-                          : std::max(0.0, state.lo * shrink - added);
-  for (NormBound &norm : state.l2)
-    norm.bound = norm.bound * grow + added * std::sqrt(state.count(norm.axes));
-  for (NormBound &norm : state.l1)
-    norm.bound = norm.bound * grow + added * state.count(norm.axes);
-  return state;
-}
-
-/// data * (from / to), exact but for overflow.
-static RangeState rescale(const RangeQuery &query) {
-  const RangeState &x = query[0], &from = query[1], &to = query[2];
-  bool isKnown = from.lo == from.hi && to.lo == to.hi && to.lo > 0;
-  if (!isKnown)
-    return RangeState::unknown(query.getType());
-  double factor = from.lo / to.lo;
-  RangeState state = RangeState::interval(query.getType(), x.lo * factor,
-                                          x.hi * factor, x.nan);
-  for (const NormBound &norm : x.l2)
-    state.addL2(norm.axes, norm.bound * factor);
-  for (const NormBound &norm : x.l1)
-    state.addL1(norm.axes, norm.bound * factor);
-  state.round(query.getElement());
-  return state;
-}
-
-static MaybeRange transferScalify(const RangeQuery &query) {
-  if (isa<SetScaleOp>(query.op))
-    return mayCast(query);
-  if (isa<RescaleOp>(query.op))
-    return rescale(query);
-  if (isa<QuantizeOp>(query.op)) {
-    double largest = Rounding::of(query.getElement()).largest;
-    return RangeState::interval(query.getType(), -largest, largest,
-                                query[0].nan);
-  }
-  if (isa<DequantizeOp>(query.op)) {
-    double most = product(query[0].maxAbs(), query[1].maxAbs());
-    return RangeState::interval(query.getType(), -most, most,
-                                query[0].nan || !query[1].isFinite());
-  }
-  return std::nullopt;
-}
 
 RangeState scalify::inferRange(const RangeQuery &query, unsigned result) {
   auto type = dyn_cast<RankedTensorType>(query.getType(result));
@@ -341,7 +227,8 @@ RangeState scalify::inferRange(const RangeQuery &query, unsigned result) {
     state = transferScalify(query);
   if (!state)
     return RangeState::unknown(type);
-  refineByPattern(query, *state);
+  if (!query.readsSaved)
+    refineByPattern(query, *state);
   state->allowFlush(type.getElementType());
   return *state;
 }

@@ -25,6 +25,8 @@ struct RangeQuery {
   /// The state of any value above the op; the caller visits the op again when
   /// it changes.
   llvm::function_ref<const RangeState &(mlir::Value)> lookup;
+  /// Whether operands may be other roundings of values that a pattern reads.
+  bool readsSaved = false;
 
   const RangeState &operator[](unsigned i) const { return *operands[i]; }
   mlir::Type getType(unsigned result = 0) const {
@@ -52,6 +54,16 @@ MaybeRange transferIndexing(const RangeQuery &query, unsigned result);
 MaybeRange transferReduction(const RangeQuery &query, unsigned result);
 /// Dots and convolutions.
 MaybeRange transferProduct(const RangeQuery &query);
+/// Ops of the scalify dialect.
+MaybeRange transferScalify(const RangeQuery &query);
+
+/// The format in which the recipe saves what `op` reads of the forward; null
+/// if it does not, or `op` is of the forward itself.
+mlir::FloatType getSavedFormat(mlir::Operation *op);
+/// The state of an operand of an op with that format.
+RangeState readOperand(mlir::Value value, const RangeState &state,
+                       mlir::FloatType saved);
+
 /// Tightens the state of an op that is the end of a known pattern: norms,
 /// softmax, rotary embedding, SiLU.
 void refineByPattern(const RangeQuery &query, RangeState &state);

@@ -1,0 +1,178 @@
+//===- Casts.cpp - Bounds through what Precision casts --------------------===//
+
+#include "Transfer.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace scalify;
+
+//===----------------------------------------------------------------------===//
+// What the backward reads
+//===----------------------------------------------------------------------===//
+
+static bool isForward(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return !phase || phase.getValue() == "forward";
+}
+
+FloatType scalify::getSavedFormat(Operation *op) {
+  if (isForward(op))
+    return {};
+  RecipeAttr recipe = RecipeAttr::of(op->getParentOfType<ModuleOp>());
+  return dyn_cast_or_null<FloatType>(recipe.getStorage().saved);
+}
+
+/// An operand that may have been saved at a scale that is not known here: the
+/// nearest number of a format is at most twice as large, and may be zero.
+static RangeState readSaved(RangeState state) {
+  state.hi = std::max(2 * state.hi, 0.0);
+  state.lo = std::min(2 * state.lo, 0.0);
+  for (NormBound &norm : state.l2)
+    norm.bound *= 2;
+  for (NormBound &norm : state.l1)
+    norm.bound *= 2;
+  state.peak.reset();
+  return state;
+}
+
+RangeState scalify::readOperand(Value value, const RangeState &state,
+                                FloatType saved) {
+  Operation *def = value.getDefiningOp();
+  bool isSaved = saved && def && isForward(def) &&
+                 isa<FloatType>(getElementTypeOrSelf(value.getType()));
+  return isSaved && state.initialized ? readSaved(state) : state;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands of dots
+//===----------------------------------------------------------------------===//
+
+/// The formats that the recipe gives operands of dots, gradients or not.
+static SmallVector<FloatType> getFormats(RecipeAttr recipe, bool isGradient) {
+  SmallVector<DotFormats> parts(recipe.getRoles());
+  for (const FormatOverride &entry : recipe.getOverrides())
+    parts.push_back(entry.formats);
+  parts.push_back({});
+  return llvm::map_to_vector(parts, [&](DotFormats part) {
+    DotFormats formats = recipe.resolve(part);
+    return cast<FloatType>(isGradient ? formats.gradient : formats.forward);
+  });
+}
+
+namespace {
+/// The coarsest of some formats.
+struct CastRounding {
+  explicit CastRounding(ArrayRef<FloatType> formats) {
+    for (FloatType format : formats) {
+      int digits = static_cast<int>(format.getFPMantissaWidth());
+      unit = std::max(unit, std::ldexp(1.0, -digits));
+      half = std::max(half, Rounding::of(format).absolute / 2);
+      largest = std::min(largest, getLargestFinite(format));
+    }
+  }
+  /// To nearest, relative.
+  double unit = 0;
+  /// Half of the least magnitude, up to which values round up.
+  double half = 0;
+  double largest = RangeState::infinity();
+};
+} // namespace
+
+/// Rounding in the formats that Precision may cast the operand of `op` to.
+static CastRounding getCastRounding(Operation *op, double data) {
+  RecipeAttr recipe = RecipeAttr::of(op->getParentOfType<ModuleOp>());
+  Operation *def = op->getOperand(0).getDefiningOp();
+  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
+  SmallVector<FloatType> formats = getFormats(recipe, /*isGradient=*/false);
+  CastRounding forward(formats);
+  if (phase && phase.getValue() == "forward" && data <= forward.largest)
+    return forward;
+  // What is not surely of the forward, or does not fit its format, may get
+  // any; so may what the ranges choose E5M2 for.
+  llvm::append_range(formats, getFormats(recipe, /*isGradient=*/true));
+  formats.push_back(Float8E5M2Type::get(op->getContext()));
+  return CastRounding(formats);
+}
+
+/// The largest scale that Precision may cast a value of magnitude `most` by
+/// whose hint is `scale`.
+static double getCastScale(RecipeAttr recipe, double scale, double most,
+                           double largest) {
+  auto shift = std::max<int>(0, recipe.getGradientExponent());
+  switch (recipe.getScales()) {
+  case ScaleSource::Current:
+    return 2 * most / largest;
+  case ScaleSource::Unit:
+    return std::ldexp(1.0, shift);
+  case ScaleSource::Propagated:
+  case ScaleSource::None:
+    break;
+  }
+  return std::ldexp(scale, shift);
+}
+
+/// A value that Precision may cast: the program then computes with the rounded
+/// one. Saturation only makes it smaller.
+static RangeState mayCast(const RangeQuery &query) {
+  const RangeState &scale = query[1];
+  if (scale.lo != scale.hi || !scale.isFinite() || !query.isFloat())
+    return RangeState::unknown(query.getType());
+  RangeState state = query[0];
+  state.sources = 1;
+  state.peak.reset();
+  double most = state.maxAbs();
+  CastRounding rounding = getCastRounding(query.op, most / scale.lo);
+  double grow = 1 + rounding.unit, shrink = 1 - rounding.unit;
+  double added =
+      rounding.half *
+      getCastScale(RecipeAttr::of(query.op->getParentOfType<ModuleOp>()),
+                   scale.lo, most, rounding.largest);
+  state.hi = state.hi > 0 ? state.hi * grow + added
+                          : std::min(0.0, state.hi * shrink + added);
+  state.lo = state.lo < 0 ? state.lo * grow - added
+                          : std::max(0.0, state.lo * shrink - added);
+  for (NormBound &norm : state.l2)
+    norm.bound = norm.bound * grow + added * std::sqrt(state.count(norm.axes));
+  for (NormBound &norm : state.l1)
+    norm.bound = norm.bound * grow + added * state.count(norm.axes);
+  return state;
+}
+
+/// data * (from / to), exact but for overflow.
+static RangeState rescale(const RangeQuery &query) {
+  const RangeState &x = query[0], &from = query[1], &to = query[2];
+  bool isKnown = from.lo == from.hi && to.lo == to.hi && to.lo > 0;
+  if (!isKnown)
+    return RangeState::unknown(query.getType());
+  double factor = from.lo / to.lo;
+  RangeState state = RangeState::interval(query.getType(), x.lo * factor,
+                                          x.hi * factor, x.nan);
+  for (const NormBound &norm : x.l2)
+    state.addL2(norm.axes, norm.bound * factor);
+  for (const NormBound &norm : x.l1)
+    state.addL1(norm.axes, norm.bound * factor);
+  state.round(query.getElement());
+  return state;
+}
+
+MaybeRange scalify::transferScalify(const RangeQuery &query) {
+  if (isa<SetScaleOp>(query.op))
+    return mayCast(query);
+  if (isa<RescaleOp>(query.op))
+    return rescale(query);
+  if (isa<QuantizeOp>(query.op)) {
+    double largest = Rounding::of(query.getElement()).largest;
+    return RangeState::interval(query.getType(), -largest, largest,
+                                query[0].nan);
+  }
+  if (isa<DequantizeOp>(query.op)) {
+    double most = product(query[0].maxAbs(), query[1].maxAbs());
+    return RangeState::interval(query.getType(), -most, most,
+                                query[0].nan || !query[1].isFinite());
+  }
+  return std::nullopt;
+}
