@@ -1,6 +1,7 @@
 //===- FormPlan.cpp - Writes the plan from clusters -----------------------===//
 
 #include "Clusters.h"
+#include "ScaleEntries.h"
 
 #include "scalify/Import/Locations.h"
 
@@ -44,6 +45,7 @@ private:
   Value scatterTarget(stablehlo::ScatterOp op);
   Value bufferOf(Value value);
   Value constantBuffer(ElementsAttr value);
+  Value scaleBuffer(int64_t entry);
   template <typename Op, typename... Args>
   Value newBuffer(Location loc, RankedTensorType type, Args... args) {
     return Op::create(buffersEnd, loc, memoryOf(type), args...);
@@ -56,6 +58,7 @@ private:
   plan::ProgramOp program;
   llvm::DenseMap<Value, Value> buffers;
   llvm::DenseMap<Attribute, Value> constants;
+  llvm::DenseMap<int64_t, Value> scaleBuffers; // by entry
   llvm::DenseMap<Value, int64_t> resultOf; // value -> result it is written to
   SmallVector<Value> resultBuffers;
   llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
@@ -187,6 +190,19 @@ Value PlanWriter::constantBuffer(ElementsAttr value) {
   return buffer;
 }
 
+Value PlanWriter::scaleBuffer(int64_t entry) {
+  Value &buffer = scaleBuffers[entry];
+  if (buffer)
+    return buffer;
+  auto type = RankedTensorType::get({}, b.getF32Type());
+  buffer = newBuffer<plan::ArgumentOp>(
+      main.getLoc(), type, b.getI64IntegerAttr(findScalesArgument(main)));
+  buffer.getDefiningOp()->setAttr(
+      kOffsetAttr,
+      b.getI64IntegerAttr(entry * static_cast<int64_t>(sizeof(float))));
+  return buffer;
+}
+
 Value PlanWriter::bufferOf(Value value) {
   auto known = buffers.find(value);
   if (known != buffers.end())
@@ -283,18 +299,21 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
     // Scales are read from memory: kernels that differ in them share code.
     if (isa<QuantizeOp, DequantizeOp>(copy)) {
       auto constant = op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>();
+      auto entry = op->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
       if (constant) {
-        Value &scale = scales[constant.getValue()];
+        Attribute key = constant.getValue();
+        if (entry)
+          key = entry;
+        Value &scale = scales[key];
         if (!scale) {
           scale = block->addArgument(constant.getOutput().getType(), loc);
-          reads.push_back(constantBuffer(constant.getValue()));
+          reads.push_back(entry ? scaleBuffer(entry.getInt())
+                                : constantBuffer(constant.getValue()));
         }
         copy->setOperand(1, scale);
         if (isa<QuantizeOp>(copy) &&
             hasExactReciprocal(constant.getValue().getSplatValue<APFloat>()))
           copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
-      } else if (op->hasAttr("scalify.power_of_two")) {
-        copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
       }
     }
     if (auto quantize = dyn_cast<QuantizeOp>(copy)) {

@@ -1,5 +1,6 @@
 //===- PreparePlan.cpp - What no kernel or GEMM can run as it is ----------===//
 
+#include "ScaleEntries.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Fusion/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
@@ -313,6 +314,7 @@ void PreparePlanPass::remakeNearUses(Operation *op) {
 
 void PreparePlanPass::runOnOperation() {
   wideOf.clear();
+  shareScales(getOperation());
   Block &block = getOperation().getBody().front();
   for (Operation &op : block)
     if (failed(check(&op)))

@@ -183,8 +183,6 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
                stablehlo::ReshapeOp::create(
                    builder, cast.getLoc(),
                    RankedTensorType::get({}, builder.getF32Type()), entry));
-      // Kernels multiply by the reciprocal, as they do with constants.
-      cast->setAttr("scalify.power_of_two", builder.getUnitAttr());
       ++numAdapted;
     }
     if (!casts.empty())

@@ -210,8 +210,13 @@ SetScaleOp RowScales::normalise(const Use &use) {
   Location loc = hint.getLoc();
   builder.setInsertionPoint(hint);
   Value value = hint.getValue();
-  auto data = stablehlo::DivOp::create(builder, loc, value,
-                                       spread(loc, use.rows, value.getType()));
+  // A reciprocal for each row: exact, as powers of two are.
+  auto type = typeOf(use.rows);
+  Value ones = stablehlo::ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  Value inverse = stablehlo::DivOp::create(builder, loc, ones, use.rows);
+  auto data = stablehlo::MulOp::create(builder, loc, value,
+                                       spread(loc, inverse, value.getType()));
   copyPhase(value.getDefiningOp(), data);
   if (Operation *def = value.getDefiningOp())
     if (Attribute scale = def->getAttr(kScaleAttr))

@@ -2,13 +2,15 @@
 // RUN: not scalify-opt %s --scalify-apply-rescales=strict -split-input-file 2>&1 | FileCheck %s --check-prefix=STRICT
 
 // The first dot contracts along the columns: its operand is divided by the
-// scales of the rows, with the predicted scale, and its result multiplied. The
+// scales of the rows (times their inverses), with the predicted scale, and its
+// result multiplied. The
 // second one contracts along the rows and takes the largest.
 // CHECK-LABEL: func.func @main
 // CHECK: %[[ROWS:.*]] = scalify.measured_row_scales l2 %arg0, {{.*}} over [1] : tensor<4x8xf32> -> tensor<4x1xf32>
 // CHECK: %[[MAX:.*]] = stablehlo.reduce(%[[ROWS]] init: {{.*}}) applies stablehlo.maximum
-// CHECK: %[[WIDE:.*]] = stablehlo.broadcast_in_dim %[[ROWS]], dims = [0, 1] : (tensor<4x1xf32>) -> tensor<4x8xf32>
-// CHECK: %[[DATA:.*]] = stablehlo.divide %arg0, %[[WIDE]]
+// CHECK: %[[INVERSE:.*]] = stablehlo.divide %{{.*}}, %[[ROWS]] : tensor<4x1xf32>
+// CHECK: %[[WIDE:.*]] = stablehlo.broadcast_in_dim %[[INVERSE]], dims = [0, 1] : (tensor<4x1xf32>) -> tensor<4x8xf32>
+// CHECK: %[[DATA:.*]] = stablehlo.multiply %arg0, %[[WIDE]]
 // CHECK: %[[HINT:.*]] = scalify.set_scale %[[DATA]], %cst
 // CHECK: %[[ONE:.*]] = scalify.set_scale %arg0, %[[MAX]]
 // CHECK: %[[DOT:.*]] = stablehlo.dot_general %[[HINT]],

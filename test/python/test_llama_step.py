@@ -131,3 +131,27 @@ def test_fp8_of_our_runtime_is_fp8_of_xla() -> None:
         *theirs, want = rewritten(*theirs, batch)
         *ours, got = compiled(*ours, batch)
         assert abs(float(got) - float(want)) <= 1e-3 * float(want)
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+def test_the_step_keeps_its_bits_beside_the_function_that_rescales(recipe: str) -> None:
+    """@step of an artefact with @rescale and of one without, as long as no scale moves."""
+    step, state, batches = setting("odd")
+    scales = scalify.measure((*state, batches[0]))
+    static = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales)
+    moving = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, adaptive_scales=True)
+    ours, theirs = state, state
+    for batch in batches[:4]:
+        *theirs, want = static(*theirs, batch)
+        *ours, got = moving(*ours, batch)
+        # On counters of no step nothing moves, and the function runs all the same.
+        executable = moving.executable()
+        idle = np.zeros((len(executable.cast_scales), 2), np.uint64)
+        (scales_after,) = executable._runtime.run((executable.cast_scales, idle), "rescale")
+        np.testing.assert_array_equal(np.asarray(scales_after), executable.cast_scales)
+        executable.cast_scales = np.asarray(scales_after)
+        assert float(got) == float(want)
+    for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(other))
+    assert set(executable.manifest["functions"]) == {"step", "rescale"}
+    assert set(static.executable().manifest["functions"]) == {"step"}

@@ -13,7 +13,9 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     others, never both; a sum of a large tensor to few elements has two stages
     of fixed size, so that its bits do not depend on threads; barriers are
     gone; each dequantized value is made anew near its uses, so that what lives
-    from forward to backward is the FP8 tensor. Ops that the plan cannot hold
+    from forward to backward is the FP8 tensor; equal constant scales are one,
+    and a scale that is an entry of `scalify.scales` is the constant that it
+    starts from, marked `plan.scale_entry`, so that both plan alike. Ops that the plan cannot hold
     (loops, sorts, random numbers) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];

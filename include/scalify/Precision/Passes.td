@@ -76,9 +76,8 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     Before: the output of Precision. After: main has one more argument, last,
     `tensor<N x f32>` named `scalify.scales`, with an entry for each of the N
     casts in the order of the text; a cast whose scale was a constant reads its
-    entry. Entries must be powers of two, as `scalify.power_of_two` on the cast
-    tells the kernels. With the constants that were there the step gives the
-    same bits.
+    entry. Entries must be powers of two. With the constants that were there
+    the step gives the same bits.
 
     Beside main stands `@rescale(scales, counters) -> scales`, which a run-time
     calls between two steps: elementwise ops on these vectors that move an

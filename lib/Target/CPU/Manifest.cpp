@@ -97,6 +97,8 @@ void ManifestWriter::writeBuffer(Operation &op) {
       .Case([&](plan::ArgumentOp arg) {
         buffer["kind"] = "arg";
         buffer["index"] = arg.getIndex();
+        if (auto offset = arg->getAttrOfType<IntegerAttr>("plan.offset"))
+          buffer["offset"] = offset.getInt();
       })
       .Case([&](plan::ResultOp result) {
         buffer["kind"] = "result";
