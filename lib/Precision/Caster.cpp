@@ -66,10 +66,11 @@ static std::string describe(Value root, unsigned number) {
   return text + root.getDefiningOp()->getName().stripDialect().str();
 }
 
-std::string Caster::getName(Value root, Type format) {
+std::string Caster::getName(Value root, Type format, Value key) {
   unsigned number = numbers.size();
-  return describe(root,
-                  numbers.try_emplace({root, format}, number).first->second);
+  return describe(
+      root,
+      numbers.try_emplace({key ? key : root, format}, number).first->second);
 }
 
 std::string Caster::getReasonToStayWide(Value operand, Type format) {
@@ -181,9 +182,9 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
         !def->isBeforeInBlock(&*builder.getInsertionPoint()))
       builder.setInsertionPointAfter(def);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
-  auto quantize =
-      QuantizeOp::create(builder, root.getLoc(), type, root, scale,
-                         builder.getStringAttr(getName(root, format)));
+  auto quantize = QuantizeOp::create(
+      builder, root.getLoc(), type, root, scale,
+      builder.getStringAttr(getName(root, format, isOwn ? scale : Value())));
   std::string rule = hint.rule ? hint.rule.str() : "argument";
   if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +

@@ -59,7 +59,10 @@ private:
   };
   mlir::Value getRoot(mlir::Value operand);
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
-  std::string getName(mlir::Value root, mlir::Type format);
+  /// The name of a cast, one for each root and format; `key` in place of the
+  /// root tells a cast of its own apart.
+  std::string getName(mlir::Value root, mlir::Type format,
+                      mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
