@@ -270,3 +270,19 @@ def test_what_the_forward_saves_is_read_as_it_was_rounded() -> None:
     assert low <= -float(np.float32(430).astype(ml_dtypes.float8_e5m2)) and high == 0
     # The forward itself reads what it computed.
     assert bounds_of(text.replace("backward", "forward"), "stablehlo.negate")[0] == -430
+
+
+def test_slices_of_what_a_loop_saved_are_read_as_they_were_rounded() -> None:
+    text = """
+    module attributes {scalify.recipe = #scalify.recipe<"fp8", saved = f8E5M2>} {
+      func.func public @main(%x: tensor<3x4xf32> {scalify.range = {max = 430.0}}, %i: tensor<i32>)
+          -> tensor<1x4xf32> {
+        %0 = stablehlo.abs %x {scalify.phase = "backward"} : tensor<3x4xf32>
+        %1 = stablehlo.dynamic_slice %0, %i, %i, sizes = [1, 4] {scalify.phase = "backward"}
+            : (tensor<3x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+        %2 = stablehlo.negate %1 {scalify.phase = "backward"} : tensor<1x4xf32>
+        return %2 : tensor<1x4xf32>
+      }
+    }"""
+    low, high, _ = bounds_of(text, "stablehlo.negate")
+    assert low <= -float(np.float32(430).astype(ml_dtypes.float8_e5m2)) and high == 0

@@ -42,7 +42,10 @@ static RangeState readSaved(RangeState state) {
 RangeState scalify::readOperand(Value value, const RangeState &state,
                                 FloatType saved) {
   Operation *def = value.getDefiningOp();
-  bool isSaved = saved && def && isForward(def) &&
+  // In a body the backward slices the stack of what a loop saved.
+  bool isSlice =
+      isa_and_present<stablehlo::DynamicSliceOp, stablehlo::SliceOp>(def);
+  bool isSaved = saved && def && (isForward(def) || isSlice) &&
                  isa<FloatType>(getElementTypeOrSelf(value.getType()));
   return isSaved && state.initialized ? readSaved(state) : state;
 }
