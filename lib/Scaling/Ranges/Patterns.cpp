@@ -96,7 +96,7 @@ static bool matchMeanSquare(RowValue row, Value x, NormMatch &match) {
 }
 
 /// Whether `row` is rsqrt(mean(x^2) + eps), perhaps times other factors.
-static bool matchInverseNorm(RowValue row, Value x, NormMatch &match,
+static bool matchInverseNorm(const RowValue &row, Value x, NormMatch &match,
                              int depth = 2) {
   Operation *op = row.value.getDefiningOp();
   if (!op)
