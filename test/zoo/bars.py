@@ -58,6 +58,7 @@ class Look:
     amax: float
     worst: float
     worst_name: str
+    amax_worst: float
 
     def range_of(self, phase: str) -> tuple[float, float] | None:
         """Returns the smallest and largest drift of a phase."""
@@ -137,11 +138,11 @@ class Judge:
         )
         largest = max(float(np.sqrt(np.mean(leaf**2))) for leaf in truth)
         each = [
-            (cosine([a], [b]), name)
-            for a, b, name in zip(ours, truth, self.names, strict=True)
+            (cosine([a], [b]), name, cosine([c], [b]))
+            for a, b, name, c in zip(ours, truth, self.names, amax, strict=True)
             if float(np.sqrt(np.mean(b**2))) > NOISE * largest
         ]
-        worst, where = min(each, default=(0.0, "no gradient"))
+        worst, where, _ = min(each, default=(0.0, "no gradient", 0.0))
         return Look(
             steps=steps,
             loss=float(loss),
@@ -150,6 +151,7 @@ class Judge:
             amax=cosine(amax, truth),
             worst=worst,
             worst_name=where,
+            amax_worst=min((other for _, _, other in each), default=0.0),
         )
 
 
@@ -191,6 +193,7 @@ HEADER = (
     "cosine",
     "amax",
     "worst",
+    "amax worst",
     "bars",
 )
 
@@ -222,6 +225,7 @@ def rows_of(result: Result) -> list[tuple[str, ...]]:
                 f"{look.whole:.4f}",
                 f"{look.amax:.4f}",
                 f"{look.worst:.4f}",
+                f"{look.amax_worst:.4f}",
                 "holds" if not failing else "FAILS",
             )
         )

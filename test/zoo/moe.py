@@ -21,7 +21,7 @@ VOCAB, DIM, FFN, EXPERTS, CHOSEN, LENGTH = 256, 48, 64, 4, 2, 32
 
 def draw(key: jax.Array, layers: int) -> Any:
     """Returns F32 parameters."""
-    keys = iter(jax.random.split(key, 4 * layers + 2))
+    keys = iter(jax.random.split(key, 4 * layers + 3))
 
     def normal(*shape: int, deviation: float = 0.05) -> jax.Array:
         return deviation * jax.random.normal(next(keys), shape)
@@ -38,6 +38,8 @@ def draw(key: jax.Array, layers: int) -> Any:
             for _ in range(layers)
         ],
         "head": normal(DIM, VOCAB),
+        # Without it all tokens of one byte choose alike, and flip alike.
+        "position": normal(LENGTH, DIM, deviation=1.0),
     }
 
 
@@ -97,7 +99,7 @@ DISPATCH = {"einsum": by_einsum, "sort": by_sort, "ragged": by_ragged_dot}
 
 def loss(params: Any, tokens: jax.Array, kind: str) -> jax.Array:
     """Returns the mean cross entropy of the next byte and a little of the balance loss."""
-    x = params["embed"][tokens[:, :-1].reshape(-1)]
+    x = (params["embed"][tokens[:, :-1]] + params["position"]).reshape(-1, DIM)
     balance = jnp.zeros(())
     for p in params["layers"]:
         x = x + jnp.tanh(x @ p["mix"])
