@@ -8,6 +8,7 @@
 
 #include "ErrorFunctions.h"
 #include "ExpandTopK.h"
+#include "SpecialFunctions.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Import/Passes.h"
 
@@ -54,12 +55,22 @@ struct Expansion {
 };
 
 constexpr Expansion kExpansions[] = {
+    {"chlo.acos", import::buildAcos, true},
+    {"chlo.acosh", import::buildAcosh, true},
+    {"chlo.asin", import::buildAsin, true},
+    {"chlo.asinh", import::buildAsinh, true},
+    {"chlo.atan", import::buildAtan, true},
+    {"chlo.atanh", import::buildAtanh, true},
+    {"chlo.cosh", import::buildCosh, true},
+    {"chlo.digamma", import::buildDigamma, true},
     {"chlo.erf", import::buildErf, true},
     {"chlo.erf_inv", import::buildErfInv, true},
     {"chlo.erfc", import::buildErfc, true},
     {"chlo.is_inf", buildIsInf<0>, false},
     {"chlo.is_neg_inf", buildIsInf<-1>, false},
     {"chlo.is_pos_inf", buildIsInf<1>, false},
+    {"chlo.lgamma", import::buildLgamma, true},
+    {"chlo.sinh", import::buildSinh, true},
     {"chlo.square", buildSquare, false},
     {"chlo.tan", buildTan, false},
 };

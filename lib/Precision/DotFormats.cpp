@@ -76,6 +76,8 @@ static StringRef describeRole(DotRole role) {
     return "a convolution";
   case DotRole::Router:
     return "chooses experts";
+  case DotRole::Optimizer:
+    return "a dot of the update";
   }
   return "";
 }

@@ -39,6 +39,11 @@ Value scalify::getDotOperandRoot(Value operand) {
 /// Whether an argument of the step is behind the root.
 static bool isWeight(Value root) { return getStepArgument(root) != nullptr; }
 
+static bool isOptimizer(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase && phase.getValue() == "optimizer";
+}
+
 static bool isForward(Operation *op) {
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   return !phase || phase.getValue() == "forward";
@@ -227,6 +232,10 @@ DotRoles::DotRoles(FunctionOpInterface func) {
   findHeadsAndRouters(func);
   func.getFunctionBody().walk([&](Operation *op) {
     auto dot = dyn_cast<DotGeneralOp>(op);
+    if (isContraction(op) && isOptimizer(op)) {
+      roles[op] = DotRole::Optimizer;
+      return;
+    }
     if (!dot) {
       if (isContraction(op))
         roles[op] = isa<stablehlo::ConvolutionOp>(op) ? DotRole::Convolution

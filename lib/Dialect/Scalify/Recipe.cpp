@@ -59,6 +59,9 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     if (preset.width == Width::F16)
       storage.masters = storage.moments = f16;
   }
+  // Iterations as Newton-Schulz's cancel: what their values are, no rule of
+  // scales can say.
+  roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage,

@@ -235,8 +235,11 @@ ScaleFacts scalify::mixOf(const ScaleFacts &a, double share,
   ScaleFacts facts = ScaleFacts::moments(mean, second - mean * mean);
   facts.bound = std::max(a.bound, b.bound);
   facts.sign = a.sign == b.sign || b.anyScale ? a.sign : Sign::Any;
-  if (a.anyScale)
+  // A side that never occurs, as that for NaN in a softplus, has no say.
+  if (a.anyScale || share == 0)
     facts.sign = b.sign;
+  else if (share == 1)
+    facts.sign = a.sign;
   facts.scaleByBound =
       (a.scaleByBound || a.anyScale) && (b.scaleByBound || b.anyScale);
   facts.anyScale = a.anyScale && b.anyScale;

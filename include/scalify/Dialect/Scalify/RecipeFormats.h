@@ -33,7 +33,7 @@ inline llvm::hash_code hash_value(const DotFormats &formats) {
 }
 
 /// One part per role of a dot, in the order of DotRole.
-using RoleFormats = std::array<DotFormats, 8>;
+using RoleFormats = std::array<DotFormats, 9>;
 
 /// An exception for the dots whose name matches a regular expression.
 struct FormatOverride {

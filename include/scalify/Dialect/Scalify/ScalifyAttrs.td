@@ -36,7 +36,8 @@ def Scalify_DotRole : I32EnumAttr<"DotRole",
       I32EnumAttrCase<"Head", 4, "head">,
       I32EnumAttrCase<"Embedding", 5, "embedding">,
       I32EnumAttrCase<"Convolution", 6, "convolution">,
-      I32EnumAttrCase<"Router", 7, "router">]> {
+      I32EnumAttrCase<"Router", 7, "router">,
+      I32EnumAttrCase<"Optimizer", 8, "optimizer">]> {
   let cppNamespace = "::scalify";
 }
 
@@ -67,8 +68,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       and its two gradients), `attention_ds` (the two dots on the gradient of
       the scores), `attention` (all three), `head` (the last linear layer
       before the loss), `router` (a linear layer that chooses experts),
-      `embedding` (a one-hot times a table), `convolution`: the formats of
-      these. `true`: the recipe's own; `false` or `wide`: not cast; a type: for
+      `embedding` (a one-hot times a table), `convolution`, `optimizer` (dots
+      of the update, as in Muon or Shampoo): the formats of these. `true`: the recipe's own; `false` or `wide`: not cast; a type: for
       all operands; `[a, b]`: forward and gradient. An f32 operand keeps its
       dots wide.
     - `where`: exceptions, the first match counts. A key is a regular

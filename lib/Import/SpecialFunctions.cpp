@@ -1,0 +1,191 @@
+//===- SpecialFunctions.cpp - Arcs, hyperbolics and gamma -----------------===//
+//
+// Textbook identities, in the forms that keep f32's bits: expm1 and log1p near
+// zero, a logarithm of the magnitude alone where a square would overflow.
+//
+// lgamma and digamma are Lanczos' approximation ("A precision approximation of
+// the gamma function", 1964) with Godfrey's coefficients for g = 7, n = 9;
+// below 1/2 by reflection.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SpecialFunctions.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::ComparisonDirection;
+
+namespace {
+/// Arithmetic on f32 tensors of one type, at one place.
+struct Real {
+  ImplicitLocOpBuilder *b;
+  Value value;
+
+  Real like(double number) const {
+    auto type = cast<RankedTensorType>(value.getType());
+    auto attr = b->getF32FloatAttr(static_cast<float>(number));
+    return {b, stablehlo::ConstantOp::create(
+                   *b, DenseElementsAttr::get(type, attr))};
+  }
+  template <typename Op> Real apply() const {
+    return {b, Op::create(*b, value)};
+  }
+  template <typename Op> Real apply(Real other) const {
+    return {b, Op::create(*b, value, other.value)};
+  }
+  Value compare(ComparisonDirection direction, Real other) const {
+    return stablehlo::CompareOp::create(*b, value, other.value, direction,
+                                        stablehlo::ComparisonType::FLOAT);
+  }
+  Value isLess(double bound) const {
+    return compare(ComparisonDirection::LT, like(bound));
+  }
+};
+} // namespace
+
+static Real operator+(Real x, Real y) { return x.apply<stablehlo::AddOp>(y); }
+static Real operator-(Real x, Real y) {
+  return x.apply<stablehlo::SubtractOp>(y);
+}
+static Real operator*(Real x, Real y) { return x.apply<stablehlo::MulOp>(y); }
+static Real operator/(Real x, Real y) { return x.apply<stablehlo::DivOp>(y); }
+static Real operator+(Real x, double y) { return x + x.like(y); }
+static Real operator-(double x, Real y) { return y.like(x) - y; }
+static Real operator*(Real x, double y) { return x * x.like(y); }
+static Real operator/(Real x, double y) { return x / x.like(y); }
+static Real abs(Real x) { return x.apply<stablehlo::AbsOp>(); }
+static Real sqrt(Real x) { return x.apply<stablehlo::SqrtOp>(); }
+static Real log(Real x) { return x.apply<stablehlo::LogOp>(); }
+static Real log1p(Real x) { return x.apply<stablehlo::Log1pOp>(); }
+static Real exp(Real x) { return x.apply<stablehlo::ExpOp>(); }
+static Real expm1(Real x) { return x.apply<stablehlo::Expm1Op>(); }
+static Real atan2(Real y, Real x) { return y.apply<stablehlo::Atan2Op>(x); }
+static Real withSign(Real magnitude, Real of) {
+  return of.apply<stablehlo::SignOp>() * magnitude;
+}
+static Real select(Value condition, Real yes, Real no) {
+  return {yes.b,
+          stablehlo::SelectOp::create(*yes.b, condition, yes.value, no.value)};
+}
+
+static constexpr double kPi = 3.14159265358979323846;
+static constexpr double kLog2 = 0.69314718055994530942;
+// From here on x^2 + 1 is x^2 in f32.
+static constexpr double kLarge = 1 << 20;
+
+// asin x = 2 atan(x / (1 + sqrt(1 - x^2))): no cancellation near 1.
+Value import::buildAsin(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  Real cosine = sqrt((1.0 - x) * (x + 1.0));
+  return (atan2(x, cosine + 1.0) * 2.0).value;
+}
+
+Value import::buildAcos(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  return (atan2(sqrt((1.0 - x) * (x + 1.0)), x + 1.0) * 2.0).value;
+}
+
+Value import::buildAtan(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  return atan2(x, x.like(1.0)).value;
+}
+
+Value import::buildAsinh(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand}, a = abs(x);
+  Real small = log1p(a + a * a / (sqrt(a * a + 1.0) + 1.0));
+  return withSign(select(a.isLess(kLarge), small, log(a) + kLog2), x).value;
+}
+
+// NaN below 1: the root of what is negative there.
+Value import::buildAcosh(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand}, d = x + -1.0;
+  Real small = log1p(d + sqrt(d) * sqrt(x + 1.0));
+  return select(x.isLess(kLarge), small, log(x) + kLog2).value;
+}
+
+Value import::buildAtanh(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  return ((log1p(x) - log1p(x * -1.0)) * 0.5).value;
+}
+
+// Half of e^x as e^(x - log 2), which does not overflow before the result.
+Value import::buildCosh(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  return (exp(x + -kLog2) + exp(x * -1.0 + -kLog2)).value;
+}
+
+Value import::buildSinh(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  Real grown = expm1(x);
+  Real small = (grown + grown / (grown + 1.0)) * 0.5;
+  Real large = exp(x + -kLog2) - exp(x * -1.0 + -kLog2);
+  return select(abs(x).isLess(1.0), small, large).value;
+}
+
+static constexpr double kG = 7;
+static constexpr double kLanczos[] = {0.99999999999980993227684700473478,
+                                      676.520368121885098567009190444019,
+                                      -1259.13921672240287047156078755283,
+                                      771.3234287776530788486528258894,
+                                      -176.61502916214059906584551354,
+                                      12.507343278686904814458936853,
+                                      -0.13857109526572011689554707,
+                                      9.984369578019570859563e-6,
+                                      1.50563273514931155834e-7};
+
+namespace {
+/// What both functions share of z = x - 1, or -x below 1/2.
+struct Lanczos {
+  explicit Lanczos(Real x)
+      : isReflected(x.isLess(0.5)), z(select(isReflected, x * -1.0, x + -1.0)),
+        series(x.like(kLanczos[0])), slope(x.like(0)), t(z + (kG + 0.5)),
+        logT(log1p(z / (kG + 0.5)) + std::log(kG + 0.5)) {
+    for (int i = 1; i < 9; ++i) {
+      Real term = x.like(kLanczos[i]) / (z + i);
+      series = series + term;
+      slope = slope - term / (z + i);
+    }
+  }
+  Value isReflected;
+  Real z, series, slope, t, logT;
+};
+} // namespace
+
+// (z + 1/2) log t - t as one product: the difference of both would lose bits.
+Value import::buildLgamma(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  Lanczos it(x);
+  Real direct = (it.z + 0.5 - it.t / it.logT) * it.logT + log(it.series) +
+                0.5 * std::log(2 * kPi);
+  // |sin(pi x)| by the distance to the nearest integer.
+  Real a = abs(x);
+  Real part = a - a.apply<stablehlo::FloorOp>();
+  Real near = select(part.isLess(0.5), part, 1.0 - part);
+  Real sine = (near * kPi).apply<stablehlo::SineOp>();
+  Real reflected = std::log(kPi) - log(sine) - direct;
+  Real found = select(it.isReflected, reflected, direct);
+  Real infinity = x.like(std::numeric_limits<double>::infinity());
+  return select(a.compare(ComparisonDirection::EQ, infinity), infinity, found)
+      .value;
+}
+
+// NaN at zero and at the negative integers, as SciPy has it but at zero.
+Value import::buildDigamma(ImplicitLocOpBuilder &b, Value operand) {
+  Real x{&b, operand};
+  Lanczos it(x);
+  Real direct = it.logT + it.slope / it.series - it.t.like(kG) / it.t;
+  Real part = x - (x + 0.5).apply<stablehlo::FloorOp>();
+  Real angle = part * kPi;
+  Real reflected = direct - angle.apply<stablehlo::CosineOp>() * kPi /
+                                angle.apply<stablehlo::SineOp>();
+  Real nan = x.like(std::numeric_limits<double>::quiet_NaN());
+  Value isPole = stablehlo::AndOp::create(
+      b, x.compare(ComparisonDirection::LE, x.like(0)),
+      part.compare(ComparisonDirection::EQ, x.like(0)));
+  return select(isPole, nan, select(it.isReflected, reflected, direct)).value;
+}
