@@ -4,6 +4,7 @@
 
 #include "Caster.h"
 #include "DotFormats.h"
+#include "LargeConstants.h"
 #include "StorageFormats.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
@@ -64,8 +65,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     });
     DotFormatChooser formats(recipe, func);
     Caster caster(recipe, func.getBody().front(), wideCasts);
-    bool usesRanges =
-        rangeUse == "choose" && recipe.getScales() == ScaleSource::Propagated;
+    bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
+    bool usesRanges = rangeUse == "choose" && isPropagated;
     auto getFormat = [&](Operation *dot, Value operand) {
       Type format = formats.getOperandFormat(dot, operand);
       return usesRanges ? chooseFormat(operand.getDefiningOp<SetScaleOp>(),
@@ -86,11 +87,14 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       if (reason.empty())
         for (Value operand : dot->getOperands().take_front(2)) {
           // Both operands are numbered, whichever is left wide.
-          std::string health = caster.getReasonToStayWide(
-              operand.getDefiningOp<SetScaleOp>().getValue(),
-              getFormat(dot, operand));
+          auto hint = operand.getDefiningOp<SetScaleOp>();
+          auto format = cast<FloatType>(getFormat(dot, operand));
+          std::string found =
+              caster.getReasonToStayWide(hint.getValue(), format);
+          if (found.empty() && isPropagated)
+            found = describeLargeConstant(hint, format);
           if (reason.empty())
-            reason = health;
+            reason = found;
         }
       if (reason.empty()) {
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {

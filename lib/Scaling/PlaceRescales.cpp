@@ -18,6 +18,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Regex.h"
 
 namespace scalify {
@@ -297,13 +298,19 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
     });
     if (result.wasInterrupted())
       return failure();
-    double limit = budget * static_cast<double>(countCurrentBytes(func));
-    bytesRead += fitBudget(found, limit);
+    auto current = static_cast<double>(countCurrentBytes(func));
+    auto bytes = static_cast<int64_t>(fitBudget(found, budget * current));
+    bytesRead += bytes;
     DenseSet<Value> placed;
     for (const Place &place : found)
       if (placed.insert(place.value).second)
         insert(place, kind);
     numPlaced += placed.size();
+    // Pass statistics are compiled out of most builds of LLVM.
+    func.emitRemark("rescales: ")
+        << placed.size() << " placed, which read " << bytes << " bytes a step, "
+        << llvm::formatv("{0:F1}", 100 * bytes / std::max(current, 1.0)).str()
+        << " % of what current scaling reads for its amaxes";
     return success();
   }
 

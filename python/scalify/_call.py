@@ -31,12 +31,19 @@ class Module:
     Attributes:
         name: of the function in the user's program.
         out_avals: shape and dtype of each result of main.
+        mesh: of the devices that the module itself names, if they are several.
     """
 
     def __init__(
-        self, name: str, out_avals: Sequence[Any], text: _MakeText, batched: _MakeBatched | None
+        self,
+        name: str,
+        out_avals: Sequence[Any],
+        text: _MakeText,
+        batched: _MakeBatched | None,
+        mesh: jax.sharding.Mesh | None = None,
     ) -> None:
         self.name = name
+        self.mesh = mesh
         self.out_avals = tuple(jax.core.ShapedArray(a.shape, a.dtype) for a in out_avals)
         self._make_text = text
         self._make_batched = batched
@@ -91,7 +98,20 @@ _call_p.multiple_results = True
 
 def call(module: Module, *args: Any) -> Sequence[Any]:
     """Calls a module on flat arrays of the types its main takes."""
-    return _call_p.bind(*_equally_varying(args), module=module)
+    return _call_p.bind(*_equally_varying(_on_mesh(args, module.mesh)), module=module)
+
+
+def _on_mesh(args: Sequence[Any], mesh: jax.sharding.Mesh | None) -> Sequence[Any]:
+    """Tells JAX of the devices, which it cannot see in our module; decides no layout."""
+    if mesh is None:
+        return args
+    free = PartitionSpec.UNCONSTRAINED
+    return [
+        jax.lax.with_sharding_constraint(
+            arg, NamedSharding(mesh, PartitionSpec(*[free] * jax.numpy.ndim(arg)))
+        )
+        for arg in args
+    ]
 
 
 def _varying(value: Any) -> frozenset[Any]:

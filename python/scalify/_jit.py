@@ -312,6 +312,7 @@ def jit(
     strict: bool = False,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
+    range_use: Literal["report", "choose"] = "report",
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
     adaptive_scales: bool | None = None,
@@ -338,6 +339,8 @@ def jit(
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
             counts before what was measured with the scales (`scalify.measure_ranges`).
+        range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
+            E5M2 is cast to that, and with `strict` a dot on an unproved value stays wide.
         calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
             count if `scales` is not given.
         rescale: where the step measures scales: "residual_grad", "residual", or a regular
@@ -355,6 +358,7 @@ def jit(
     policy = HealthPolicy(health) if isinstance(health, str) else health
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
+    extra["rangeUse"] = range_use
     options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu, "report": report}
     options |= extra
     if rescales and adaptive_scales is False:

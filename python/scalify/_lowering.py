@@ -81,6 +81,7 @@ class Lowered:
         out_avals: shape and dtype of each result of main.
         out_keys: per result, the generator if it is random keys, else None.
         out_tree: the structure of the results.
+        mesh: of the devices that the function itself names, by `jax.shard_map` or a constraint.
     """
 
     text: str
@@ -89,6 +90,7 @@ class Lowered:
     out_avals: tuple[Any, ...]
     out_keys: tuple[str | None, ...]
     out_tree: Any
+    mesh: jax.sharding.Mesh | None
 
 
 class Signature:
@@ -171,7 +173,8 @@ class Signature:
             # What is donated and not used is the caller's matter at run time, not here.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             try:
-                lowered = traced.lower(*args, **kwargs)
+                staged = traced.trace(*args, **kwargs)
+                lowered = staged.lower()
             except AssertionError:
                 axes = jax.sharding.get_abstract_mesh().manual_axes
                 if not axes:
@@ -189,6 +192,7 @@ class Signature:
             out_avals=tuple(jax.tree.leaves(lowered.out_info)),
             out_keys=tuple(out_kinds),
             out_tree=lowered.out_tree,
+            mesh=_find_mesh(staged.jaxpr),
         )
 
     def _batched(
@@ -298,3 +302,16 @@ def to_physical_type(leaf: Any) -> Any:
 def to_logical(array: Any, impl: str | None) -> Any:
     """Returns what the caller gets for a result of main: random keys where they were meant."""
     return array if impl is None else jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
+
+
+def _find_mesh(jaxpr: Any) -> jax.sharding.Mesh | None:
+    """Returns the mesh of several devices that ops of a traced function name, if any does."""
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        mesh = eqn.params.get("mesh") or getattr(eqn.params.get("sharding"), "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            return mesh
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                if hasattr(getattr(inner, "jaxpr", inner), "eqns") and (found := _find_mesh(inner)):
+                    return found
+    return None

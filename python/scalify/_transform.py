@@ -7,7 +7,7 @@ import functools
 import json
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -280,9 +280,9 @@ class Transformed:
             return self._module(wider, arguments, scales, outer, {})
 
         if self._collected is None:
-            return Module(self._signature.name, lowered.out_avals, text, batched)
+            return Module(self._signature.name, lowered.out_avals, text, batched, lowered.mesh)
         # The table of statistics has no batch, so that jax.vmap is refused.
-        return Module(self._signature.name, out_avals(text("wide")), text, None)
+        return Module(self._signature.name, out_avals(text("wide")), text, None, lowered.mesh)
 
 
 def transform(
@@ -291,6 +291,7 @@ def transform(
     *,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
+    range_use: Literal["report", "choose"] = "report",
     strict: bool = False,
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
@@ -314,6 +315,8 @@ def transform(
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
             counts before what was measured with the scales (`scalify.measure_ranges`).
+        range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
+            E5M2 is cast to that, and with `strict` a dot on an unproved value stays wide.
         strict: make an op without a rule, or a dot that misses its format, an error.
         calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
             count if `scales` is not given.
@@ -341,6 +344,7 @@ def transform(
             "measure scales (rescale=) or give those of another step (calibration=)"
         )
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
+    extra["rangeUse"] = range_use
     if ranges is not None:
         extra["ranges"] = ranges
     return Transformed(signature, recipe, strict, scales, statistics, extra)
@@ -393,7 +397,7 @@ def probe(
 
 def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
     """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
-    module = Module(name, out_avals(text), lambda _: text, None)
+    module = Module(name, out_avals(text), lambda _: text, None, lowered.mesh)
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
         run = jax.jit(functools.partial(call, module))

@@ -17,8 +17,8 @@ func.func private @f() {
 // -----
 
 func.func public @main(%x: tensor<4xf32> {scalify.role = "batch", scalify.name = "x"}) -> tensor<4xf32> {
-  // expected-error @+1 {{'chlo.digamma' op has no expansion in stablehlo for 'tensor<4xf32>'; compute it outside of the compiled function or write it with other ops}}
-  %0 = chlo.digamma %x : tensor<4xf32> -> tensor<4xf32>
+  // expected-error @+1 {{'chlo.next_after' op has no expansion in stablehlo for 'tensor<4xf32>'; compute it outside of the compiled function or write it with other ops}}
+  %0 = chlo.next_after %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -80,4 +80,12 @@ func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name =
 func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name = "x", tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
   %0 = stablehlo.constant {scalify.phase = "forward"} dense<0.0> : tensor<2xf32>
   return %0 : tensor<2xf32>
+}
+
+// -----
+
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{calls back into Python ('xla_ffi_python_cpu_callback': jax.debug.print, jax.debug.callback, jax.pure_callback or jax.experimental.io_callback), which a compiled step cannot; return the value and use it outside}}
+  %0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%x) {api_version = 4 : i32} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
 }

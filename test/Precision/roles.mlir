@@ -65,3 +65,18 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
     return %z, %db, %dh : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
   }
 }
+
+// -----
+
+// Newton-Schulz's iterations in an update cancel: no rule says what is left.
+// CHECK-LABEL: func.func @update
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  func.func @update(%w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %a = scalify.set_scale %w, %s : tensor<4x4xf32>
+    // CHECK-NOT: scalify.quantize
+    // CHECK: scalify.wide = "optimizer: a dot of the update (recipe: optimizer = false)"
+    %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = "optimizer"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+}

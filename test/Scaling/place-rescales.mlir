@@ -1,5 +1,6 @@
 // RUN: scalify-opt %s --scalify-place-rescales="places=residual_grad budget=1" | FileCheck %s
 // RUN: scalify-opt %s --scalify-place-rescales="places=residual statistic=max budget=1" | FileCheck %s --check-prefix=FORWARD
+// RUN: scalify-opt %s --scalify-place-rescales="places=residual_grad budget=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: scalify-opt %s --scalify-place-rescales="places=residual_grad budget=1 drift=1" | FileCheck %s --check-prefix=DRIFT
 // RUN: scalify-opt %s --scalify-place-rescales="places=residual_grad budget=0.05" | FileCheck %s --check-prefix=SAMPLE
 // RUN: scalify-opt %s --scalify-place-rescales="places=grad:layer.*/mlp budget=1" | FileCheck %s --check-prefix=NAMES
@@ -48,3 +49,5 @@ func.func @main(%x: tensor<2x512x16xf32>, %w: tensor<16x16xf32>, %v: tensor<16x1
   %12 = stablehlo.add %11, %10 {name = "join", scalify.phase = "backward"} : tensor<2x512x16xf32>
   return %3, %12 : tensor<2x512x16xf32>, tensor<2x512x16xf32>
 }
+
+// REMARK: remark: rescales: {{[1-9][0-9]*}} placed, which read {{[1-9][0-9]*}} bytes a step, {{[0-9.]+}} % of what current scaling reads

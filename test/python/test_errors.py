@@ -129,3 +129,14 @@ def test_portable_artefacts_become_text(tmp_path: Any) -> None:
 def test_bytecode_is_refused_by_the_compiler_with_the_way_out() -> None:
     with pytest.raises(scalify.CompileError, match=r"python -m scalify\.portable"):
         scalify.opt("vhlo.add", "scalify-import")
+
+
+def test_a_call_back_into_python_is_refused_and_does_not_crash() -> None:
+    def step(x: Any) -> Any:
+        jax.debug.print("{}", x.sum())
+        return x * 2
+
+    for rewritten in (scalify.transform(step), scalify.jit(step)):
+        with pytest.raises(scalify.CompileError, match="calls back into Python") as caught:
+            rewritten(np.ones(4, np.float32))
+        assert "test_errors.py" in caught.value.diagnostics[0]["location"]

@@ -178,6 +178,17 @@ def ulps(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         ("erfc", special.erfc, 4.0, 9.0, 81.0),
         ("erf_inv", special.erfinv, -0.999999, 0.999999, 4.0),
         ("square", np.square, -100.0, 100.0, 0.5),
+        ("asin", np.arcsin, -1.0, 1.0, 4.0),
+        ("acos", np.arccos, -1.0, 1.0, 4.0),
+        ("atan", np.arctan, -100.0, 100.0, 4.0),
+        ("asinh", np.arcsinh, -1e3, 1e3, 6.0),
+        ("asinh", np.arcsinh, 1e6, 1e38, 4.0),
+        ("acosh", np.arccosh, 1.0, 1e3, 6.0),
+        ("atanh", np.arctanh, -0.999, 0.999, 8.0),
+        # e^x of a rounded x - log 2: half an ulp of x is x / 2 ulp of the result.
+        ("sinh", np.sinh, -88.0, 88.0, 64.0),
+        ("cosh", np.cosh, -88.0, 88.0, 64.0),
+        ("sinh", np.sinh, -1.0, 1.0, 6.0),
         ("tan", np.tan, -1.5, 1.5, 4.0),
     ],
 )
@@ -188,6 +199,24 @@ def test_chlo_accuracy(op: str, oracle: np.ufunc, low: float, high: float, bound
     assert "chlo" not in text
     (actual,) = run_stablehlo(text, x)
     assert ulps(actual, oracle(x.astype(np.float64))).max() <= bound
+
+
+@pytest.mark.parametrize(
+    ("op", "oracle"), [("lgamma", special.gammaln), ("digamma", special.digamma)]
+)
+@pytest.mark.parametrize(("low", "high"), [(-9.9, 0.4), (0.01, 4.0), (4.0, 1e4)])
+def test_chlo_gamma_functions(op: str, oracle: np.ufunc, low: float, high: float) -> None:
+    """They have zeros and poles: the error is in relation to 1, and to the slope at the input."""
+    x = np.linspace(low, high, 1 << 16).astype(np.float32)
+    near = np.abs(x - np.round(x))
+    x = x[(x > 0.5) | (near > 1e-2)]
+    (actual,) = run_stablehlo(opt(unary(op, "f32", len(x)), "--scalify-expand-chlo"), x)
+    expected = oracle(x.astype(np.float64))
+    slope = np.abs(special.polygamma(0 if op == "lgamma" else 1, np.abs(x)))
+    scale = np.maximum(np.abs(expected), 1) + np.abs(x) * slope
+    # A pole's reflection has the angle's rounding, 2^-24 of it, over the distance of 1e-2.
+    bound = 1e-4 if low < 0 else 2e-6
+    assert np.max(np.abs(actual - expected) / scale) <= bound
 
 
 @pytest.mark.parametrize("op", ["erf", "erfc", "erf_inv"])

@@ -53,6 +53,7 @@ UNARY: dict[str, Callable[[jax.Array], jax.Array]] = {
     "relu": jax.nn.relu,
     "erf": lax.erf,
     "exp": jnp.exp,
+    "decay": lambda x: jnp.exp(-2 * jax.nn.softplus(x)),
     "sine": jnp.sin,
     "cosine": jnp.cos,
     "expm1": jnp.expm1,

@@ -249,6 +249,14 @@ SHARDED = """
         assert "apply the collective to its results" in str(error), error
     else:
         raise AssertionError("expected an error")
+
+    # A function that holds a shard_map itself takes arrays of one device too, as in plain JAX.
+    whole = jax.shard_map(inner, mesh=mesh, **specs)
+    for recipe, tolerance in (("none", 1e-6), ("fp8", 0.05)):
+        rewritten = scalify.transform(whole, recipe, scales=scales)
+        for call in (rewritten, jax.jit(rewritten)):
+            for given in ((params, x, y), put):
+                np.testing.assert_allclose(call(*given), whole(*given), rtol=tolerance)
     print("done")
 """
 

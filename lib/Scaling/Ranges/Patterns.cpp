@@ -182,7 +182,21 @@ static RowValue skipMaximum(RowValue row) {
   return row;
 }
 
-/// x - max(x) is at most zero, exactly: rounding keeps the order.
+/// Whether a compiler may fuse the product behind `x` with what is subtracted
+/// from it, so that x is not rounded there but in its maximum it is. A product
+/// with a power of two has nothing to round.
+static bool isUnroundedProduct(Value x) {
+  auto product = skipConverts(x).getDefiningOp<hlo::MulOp>();
+  if (!product)
+    return false;
+  int exponent;
+  return llvm::none_of(product->getOperands(), [&](Value factor) {
+    std::optional<double> c = getSplat(factor);
+    return c && std::fabs(std::frexp(*c, &exponent)) == 0.5;
+  });
+}
+
+/// x - max(x) is at most zero: rounding keeps the order.
 static void refineMinusMax(const RangeQuery &query, RangeState &state) {
   Value x = query.op->getOperand(0);
   RowValue row = skipFiniteSelect(query, RowValue(query.op->getOperand(1)));
@@ -198,6 +212,8 @@ static void refineMinusMax(const RangeQuery &query, RangeState &state) {
   if (rounding >
       std::min(Rounding::of(query.getElement()).relative, single.relative))
     slack = 2 * rounding * largest.maxAbs();
+  else if (isUnroundedProduct(x))
+    slack = 2 * single.relative * largest.maxAbs();
   if (std::isinf(slack))
     return;
   state.hi = std::min(state.hi, slack);

@@ -1,0 +1,81 @@
+//===- LargeConstants.cpp - Constants beyond a format ---------------------===//
+//
+// A constant that is far from the data beside it is taken for a mask by the
+// rules, and sets no scale. If it reaches a dot, no function has ended the
+// mask: it is data, and no scale of one format holds both.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LargeConstants.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+/// The operands whose elements stand among those of the result.
+static SmallVector<Value> getParts(Operation *op) {
+  if (auto select = dyn_cast<SelectOp>(op))
+    return {select.getOnTrue(), select.getOnFalse()};
+  if (isa<PadOp, ConcatenateOp>(op))
+    return SmallVector<Value>(op->getOperands());
+  if (auto update = dyn_cast<DynamicUpdateSliceOp>(op))
+    return {update.getOperand(), update.getUpdate()};
+  if (isa<ConvertOp, ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp,
+          ReverseOp, NegOp, SetScaleOp>(op))
+    return {op->getOperand(0)};
+  return {};
+}
+
+static double getLargestMagnitude(DenseFPElementsAttr elements) {
+  double largest = 0;
+  auto add = [&](const APFloat &value) {
+    if (value.isFinite())
+      largest = std::max(largest, std::fabs(value.convertToDouble()));
+  };
+  if (elements.isSplat())
+    add(elements.getSplatValue<APFloat>());
+  else
+    llvm::for_each(elements.getValues<APFloat>(), add);
+  return largest;
+}
+
+static double findLargestConstant(Value root) {
+  double largest = 0;
+  SmallVector<Value> worklist{root};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    DenseFPElementsAttr elements;
+    if (matchPattern(op, m_Constant(&elements)))
+      largest = std::max(largest, getLargestMagnitude(elements));
+    else
+      llvm::append_range(worklist, getParts(op));
+  }
+  return largest;
+}
+
+std::string scalify::describeLargeConstant(SetScaleOp hint, FloatType format) {
+  std::optional<int64_t> exponent = getScaleExponent(hint.getScale());
+  double largest = findLargestConstant(hint.getValue());
+  if (!exponent || std::ldexp(largest, -*exponent) <= getLargestFinite(format))
+    return "";
+  std::string name;
+  llvm::raw_string_ostream(name) << format;
+  return llvm::formatv("!constant: {0:E2} stands among the elements of an "
+                       "operand and saturates in {1} at scale 2^{2}; keep it "
+                       "out of the operand, or this dot wide by name",
+                       largest, name, *exponent)
+      .str();
+}
