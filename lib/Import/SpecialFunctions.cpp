@@ -87,7 +87,10 @@ Value import::buildAsin(ImplicitLocOpBuilder &b, Value operand) {
 
 Value import::buildAcos(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand};
-  return (atan2(sqrt((1.0 - x) * (x + 1.0)), x + 1.0) * 2.0).value;
+  Real angle = atan2(sqrt((1.0 - x) * (x + 1.0)), x + 1.0) * 2.0;
+  // There the angle is that of a vector of length zero.
+  Value isEnd = x.compare(ComparisonDirection::EQ, x.like(-1));
+  return select(isEnd, x.like(kPi), angle).value;
 }
 
 Value import::buildAtan(ImplicitLocOpBuilder &b, Value operand) {

@@ -13,7 +13,18 @@ using namespace scalify;
 using Results = MutableArrayRef<ScaleFacts>;
 
 static void exponentialFacts(const FactsQuery &query, Results out) {
-  out[0] = exponentialOf(query.operand(0));
+  const ScaleFacts &x = query.operand(0);
+  out[0] = exponentialOf(x);
+  // A decay is of something that is nowhere positive: no tail lifts its mean,
+  // as that of a normal would. Below a maximum most values are near it.
+  if (x.sign == Sign::NonPositive && x.mean < 0 && x.density == 1 &&
+      !x.masked && !getWidthBelowMaximum(query.op->getOperand(0))) {
+    ScaleFacts decay =
+        functionOf(x, [](double value) { return std::exp(value); });
+    decay.bound = 1;
+    decay.sign = Sign::NonNegative;
+    out[0] = decay;
+  }
   out[0].rule = "exponential: log-normal, non-negative";
 }
 
