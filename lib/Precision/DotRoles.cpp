@@ -227,12 +227,25 @@ void DotRoles::findAttention(FunctionOpInterface func) {
   });
 }
 
+/// Without a backward there is no update: what the phases call one is then a
+/// result beside the first.
+static bool hasBackward(FunctionOpInterface func) {
+  return func.getFunctionBody()
+      .walk([](Operation *op) {
+        auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+        return phase && phase.getValue() == "backward" ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 DotRoles::DotRoles(FunctionOpInterface func) {
   findEmbeddings(func);
   findHeadsAndRouters(func);
+  bool hasUpdate = hasBackward(func);
   func.getFunctionBody().walk([&](Operation *op) {
     auto dot = dyn_cast<DotGeneralOp>(op);
-    if (isContraction(op) && isOptimizer(op)) {
+    if (hasUpdate && isContraction(op) && isOptimizer(op)) {
       roles[op] = DotRole::Optimizer;
       return;
     }

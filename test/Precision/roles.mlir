@@ -73,9 +73,25 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func @update(%w: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %a = scalify.set_scale %w, %s : tensor<4x4xf32>
+    %g = stablehlo.negate %w {scalify.phase = "backward"} : tensor<4x4xf32>
+    %a = scalify.set_scale %g, %s : tensor<4x4xf32>
     // CHECK-NOT: scalify.quantize
     // CHECK: scalify.wide = "optimizer: a dot of the update (recipe: optimizer = false)"
+    %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = "optimizer"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %0 : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// Without a backward nothing is updated: this is a second result.
+// CHECK-LABEL: func.func @two_results
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  func.func @two_results(%w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %a = scalify.set_scale %w, %s : tensor<4x4xf32>
+    // CHECK: scalify.quantize
+    // CHECK-NOT: scalify.wide
     %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = "optimizer"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %0 : tensor<4x4xf32>
   }
