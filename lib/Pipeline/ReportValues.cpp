@@ -7,6 +7,8 @@
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace scalify;
 
@@ -54,6 +56,10 @@ std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
   auto rule = quantize->getAttrOfType<StringAttr>(kRuleAttr);
   if (rule && scales == ScaleSource::Propagated && isGrowthRule(rule))
     return rule.str();
+  if (std::optional<ArrayRef<int64_t>> block = quantize.getBlock())
+    return llvm::formatv("measured in the step, blocks of {0:$[x]}",
+                         llvm::make_range(block->begin(), block->end()))
+        .str();
   if (!getScaleExponent(quantize.getScale()))
     return scales == ScaleSource::Propagated ? "rescaled in the step"
                                              : "measured in the step";

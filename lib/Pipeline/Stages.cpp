@@ -61,6 +61,7 @@ static void buildPrecision(const StageOptions &options,
 
 static void buildStableHLO(const StageOptions &options,
                            OpPassManager &manager) {
+  manager.addPass(createExpandBlocks());
   if (options.collectStatistics)
     manager.addPass(createCollectStatistics());
   ExportStableHLOOptions target;
@@ -83,6 +84,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
       buildStableHLO(options, manager);
     return;
   case Stage::Fusion:
+    manager.addPass(createExpandBlocks());
     return buildFusionPipeline(manager);
   case Stage::Codegen:
     manager.addPass(createLowerKernels());

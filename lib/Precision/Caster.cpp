@@ -31,6 +31,10 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
     return leaveRoom(root, hint.scale, format);
+  case ScaleSource::Block:
+    if (hint.block)
+      return buildBlockScales(builder, root.getLoc(), root, format, hint.block);
+    [[fallthrough]];
   case ScaleSource::Current:
     return buildAmaxScale(builder, root.getLoc(), root, format);
   case ScaleSource::Unit:
@@ -66,16 +70,19 @@ static std::string describe(Value root, unsigned number) {
   return text + root.getDefiningOp()->getName().stripDialect().str();
 }
 
-std::string Caster::getName(Value root, Type format, Value key) {
+std::string Caster::getName(Value root, Type format, Value key,
+                            Attribute block) {
   unsigned number = numbers.size();
   return describe(
-      root,
-      numbers.try_emplace({key ? key : root, format}, number).first->second);
+      block ? getDotOperandRoot(root) : root,
+      numbers.try_emplace({{key ? key : root, format}, block}, number)
+          .first->second);
 }
 
-std::string Caster::getReasonToStayWide(Value operand, Type format) {
-  Value root = getRoot(operand);
-  std::string name = getName(root, format);
+std::string Caster::getReasonToStayWide(Value operand, Type format,
+                                        DenseI64ArrayAttr block) {
+  Value root = getRoot(operand, block);
+  std::string name = getName(root, format, {}, block);
   return wideCasts.match(name, root);
 }
 
@@ -101,7 +108,8 @@ static unsigned countLoops(Operation *op, Region *outside) {
 
 void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
   // Measured once, all slices would have the scale of the largest.
-  if (recipe.getScales() == ScaleSource::Current)
+  if (recipe.getScales() == ScaleSource::Current ||
+      recipe.getScales() == ScaleSource::Block)
     return;
   struct Stack {
     SmallVector<Operation *> slices;
@@ -129,7 +137,9 @@ void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
       stackSlices.insert_range(entry.slices);
 }
 
-Value Caster::getRoot(Value operand) {
+Value Caster::getRoot(Value operand, Attribute block) {
+  if (block)
+    return stablehlo::skipLoopInvariants(operand);
   Value root = getDotOperandRoot(operand);
   Operation *def = root.getDefiningOp();
   return def && stackSlices.contains(def) ? getSlicedStack(root) : root;
@@ -162,7 +172,7 @@ Value Caster::castData(Value value, ScaleHint hint, Type format) {
 }
 
 Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
-  Cast &known = casts[{root, format}];
+  Cast &known = casts[{{root, format}, hint.block}];
   if (known.data)
     return known;
   builder.setInsertionPointAfterValue(root);
@@ -184,7 +194,9 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
   auto quantize = QuantizeOp::create(
       builder, root.getLoc(), type, root, scale,
-      builder.getStringAttr(getName(root, format, isOwn ? scale : Value())));
+      builder.getStringAttr(
+          getName(root, format, isOwn ? scale : Value(), hint.block)),
+      hint.block);
   std::string rule = hint.rule ? hint.rule.str() : "argument";
   if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
@@ -228,7 +240,7 @@ Value Caster::move(Value operand, Value root, Value data) {
 }
 
 Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
-  Value root = getRoot(operand);
+  Value root = getRoot(operand, hint.block);
   Cast cast = castRoot(root, hint, mlir::cast<FloatType>(format));
   Value data = move(operand, root, cast.data);
   // Beside its reader: a body should read narrow data from outside.
@@ -238,8 +250,9 @@ Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
       builder.setInsertionPointAfterValue(data);
     else
       builder.setInsertionPointToStart(user);
-    auto dequantize = DequantizeOp::create(builder, operand.getLoc(),
-                                           operand.getType(), data, cast.scale);
+    auto dequantize =
+        DequantizeOp::create(builder, operand.getLoc(), operand.getType(), data,
+                             cast.scale, hint.block);
     if (Operation *def = data.getDefiningOp())
       if (Attribute phase = def->getAttr(kPhaseAttr))
         dequantize->setAttr(kPhaseAttr, phase);

@@ -16,6 +16,9 @@ namespace scalify {
 struct ScaleHint {
   mlir::Value scale;
   mlir::StringAttr rule;
+  /// The size of the blocks by the operand's dimensions, under a recipe with
+  /// scales of blocks; null for one scale.
+  mlir::DenseI64ArrayAttr block = {};
 };
 
 /// Casts a value to a format once, and replays the moves between the value and
@@ -29,16 +32,18 @@ public:
   /// Why the cast of the operand's root to `format` is left out; empty if it is
   /// made. It has its number either way, so that names of casts stay what they
   /// were in the run that found it.
-  std::string getReasonToStayWide(mlir::Value operand, mlir::Type format);
+  std::string getReasonToStayWide(mlir::Value operand, mlir::Type format,
+                                  mlir::DenseI64ArrayAttr block = {});
 
   /// `operand` made wide again from its root's data in `format`, for a reader
   /// in `user`.
   mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format,
                    mlir::Block *user);
   /// The operand of a dot by its hint.
-  mlir::Value castOperand(SetScaleOp hint, mlir::Type format) {
-    return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr()}, format,
-                hint->getBlock());
+  mlir::Value castOperand(SetScaleOp hint, mlir::Type format,
+                          mlir::DenseI64ArrayAttr block) {
+    return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr(), block},
+                format, hint->getBlock());
   }
   /// A cast of the value itself by this scale, whatever the recipe's are.
   mlir::Value castData(mlir::Value value, ScaleHint hint, mlir::Type format);
@@ -57,12 +62,14 @@ private:
     mlir::Value data;
     mlir::Value scale;
   };
-  mlir::Value getRoot(mlir::Value operand);
+  /// The value that is cast. Blocks are those of the operand's own dimensions,
+  /// so that no moves can follow the cast.
+  mlir::Value getRoot(mlir::Value operand, mlir::Attribute block = {});
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
   /// The name of a cast, one for each root and format; `key` in place of the
   /// root tells a cast of its own apart.
-  std::string getName(mlir::Value root, mlir::Type format,
-                      mlir::Value key = {});
+  std::string getName(mlir::Value root, mlir::Type format, mlir::Value key = {},
+                      mlir::Attribute block = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
@@ -74,14 +81,16 @@ private:
   mlir::Block &block;
   WideCasts &wideCasts;
   mlir::OpBuilder builder;
-  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, Cast> casts;
+  /// A value in a format, by blocks or none.
+  using Key = std::pair<std::pair<mlir::Value, mlir::Type>, mlir::Attribute>;
+  llvm::DenseMap<Key, Cast> casts;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> moved;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>,
                  llvm::SmallDenseMap<mlir::Block *, mlir::Value, 1>>
       wide;
   /// Slices whose root is the stack.
   llvm::DenseSet<mlir::Operation *> stackSlices;
-  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, unsigned> numbers;
+  llvm::DenseMap<Key, unsigned> numbers;
 };
 
 } // namespace scalify

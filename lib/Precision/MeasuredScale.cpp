@@ -126,16 +126,29 @@ Value ScalarBuilder::oneUnlessBetween(Value x, float least, float most) {
   return stablehlo::SelectOp::create(builder, loc, inside, x, constant(1.0f));
 }
 
-Value scalify::buildAmaxScale(OpBuilder &builder, Location loc, Value value,
-                              FloatType format) {
-  ScalarBuilder scalar(builder, loc);
-  Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
-  Value amax = scalar.reduce(scalar.toF32(magnitude), /*maximum=*/true);
+/// The scale for magnitudes: of all, or of each row that the axes make.
+static Value buildScaleOf(ScalarBuilder &scalar, OpBuilder &builder,
+                          Location loc, Value magnitude, FloatType format) {
+  Value amax = scalar.reduce(magnitude, /*maximum=*/true);
   Value largest = scalar.constant(static_cast<float>(getLargestFinite(format)));
   Value ratio = stablehlo::DivOp::create(builder, loc, amax, largest);
   // Beyond 2^100 a scale's inverse would have no headroom.
   return scalar.oneUnlessBetween(scalar.roundToPowerOfTwo(ratio, /*up=*/true),
                                  0x1p-100f, 0x1p100f);
+}
+
+Value scalify::buildAmaxScale(OpBuilder &builder, Location loc, Value value,
+                              FloatType format) {
+  ScalarBuilder scalar(builder, loc);
+  Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
+  return buildScaleOf(scalar, builder, loc, scalar.toF32(magnitude), format);
+}
+
+Value scalify::buildRowAmaxScales(OpBuilder &builder, Location loc,
+                                  Value magnitude, FloatType format,
+                                  ArrayRef<int64_t> axes) {
+  ScalarBuilder scalar(builder, loc, magnitude, axes);
+  return buildScaleOf(scalar, builder, loc, magnitude, format);
 }
 
 /// The statistic of all elements; infinite where a square or a sum overflows.

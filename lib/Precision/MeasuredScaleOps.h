@@ -16,6 +16,12 @@ mlir::Value buildMeasuredScale(mlir::OpBuilder &builder, mlir::Location loc,
                                Statistic statistic, int64_t sample,
                                llvm::ArrayRef<int64_t> axes = {});
 
+/// Builds `buildAmaxScale` for each row of f32 magnitudes, in a tensor of their
+/// rank with 1 for each of the axes.
+mlir::Value buildRowAmaxScales(mlir::OpBuilder &builder, mlir::Location loc,
+                               mlir::Value magnitude, mlir::FloatType format,
+                               llvm::ArrayRef<int64_t> axes);
+
 /// Builds the value of a `scalify.round_scale`.
 mlir::Value buildRoundedScale(mlir::OpBuilder &builder, mlir::Location loc,
                               mlir::Value scale);

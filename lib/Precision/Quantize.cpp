@@ -2,6 +2,7 @@
 
 #include "scalify/Precision/Passes.h"
 
+#include "BlockSizes.h"
 #include "Caster.h"
 #include "DotFormats.h"
 #include "LargeConstants.h"
@@ -73,6 +74,11 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
                                        cast<FloatType>(format))
                         : format;
     };
+    auto getBlock = [&](Operation *dot, OpOperand &operand) {
+      return getBlockSizes(dot, operand.getOperandNumber(),
+                           operand.get().getDefiningOp<SetScaleOp>().getValue(),
+                           recipe);
+    };
     SmallVector<SetScaleOp> hints;
     for (Operation *dot : dots)
       if (getReasonToStayWide(dot, formats, recipe).empty())
@@ -85,12 +91,12 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       if (reason.empty() && strict && usesRanges)
         reason = getReasonUnproved(dot, formats);
       if (reason.empty())
-        for (Value operand : dot->getOperands().take_front(2)) {
+        for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           // Both operands are numbered, whichever is left wide.
-          auto hint = operand.getDefiningOp<SetScaleOp>();
-          auto format = cast<FloatType>(getFormat(dot, operand));
-          std::string found =
-              caster.getReasonToStayWide(hint.getValue(), format);
+          auto hint = operand.get().getDefiningOp<SetScaleOp>();
+          auto format = cast<FloatType>(getFormat(dot, operand.get()));
+          std::string found = caster.getReasonToStayWide(
+              hint.getValue(), format, getBlock(dot, operand));
           if (found.empty() && isPropagated)
             found = describeLargeConstant(hint, format);
           if (reason.empty())
@@ -100,7 +106,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           auto hint = operand.get().getDefiningOp<SetScaleOp>();
           Type format = getFormat(dot, operand.get());
-          operand.set(caster.castOperand(hint, format));
+          operand.set(caster.castOperand(hint, format, getBlock(dot, operand)));
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;

@@ -45,7 +45,7 @@ struct ValidatePrecisionPass
 
   void runOnOperation() override {
     bool casts = RecipeAttr::of(getOperation()).castsDots();
-    DenseMap<std::pair<Value, Type>, QuantizeOp> casted;
+    DenseMap<std::pair<std::pair<Value, Type>, Attribute>, QuantizeOp> casted;
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
       if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp, MeasuredScaleOp,
               RoundScaleOp, SetScalingOp, RescalePointOp, DataScaleOp>(op))
@@ -54,8 +54,10 @@ struct ValidatePrecisionPass
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
         return checkDot(op, casts);
       if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-        auto [it, isNew] = casted.try_emplace(
-            {quantize.getValue(), quantize.getType()}, quantize);
+        auto [it, isNew] =
+            casted.try_emplace({{quantize.getValue(), quantize.getType()},
+                                quantize.getBlockAttr()},
+                               quantize);
         if (!isNew) {
           InFlightDiagnostic diag =
               quantize.emitOpError("casts a value that is cast already");

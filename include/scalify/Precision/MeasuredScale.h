@@ -15,6 +15,18 @@ namespace scalify {
 mlir::Value buildAmaxScale(mlir::OpBuilder &builder, mlir::Location loc,
                            mlir::Value value, mlir::FloatType format);
 
+/// The same for each block of `block` elements, 0 for a whole dimension: a
+/// tensor of one scale per block, the last of which may be a part. NaN and
+/// infinities do not count: the amax is that of a block's finite values.
+mlir::Value buildBlockScales(mlir::OpBuilder &builder, mlir::Location loc,
+                             mlir::Value value, mlir::FloatType format,
+                             llvm::ArrayRef<int64_t> block);
+
+/// Builds the blocks' scales as a tensor of the shape of the data.
+mlir::Value spreadBlockScales(mlir::OpBuilder &builder, mlir::Location loc,
+                              mlir::Value scales, llvm::ArrayRef<int64_t> shape,
+                              llvm::ArrayRef<int64_t> block);
+
 /// Builds the factor of `scalify.dynamic_rescale`: the statistic of `value`,
 /// rounded down to a power of two and at least 2^-14; 1 for data that is all
 /// zero or not finite.

@@ -70,6 +70,29 @@ def ExpandMeasuredScales
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
+  let summary = "write casts by blocks as casts of scaled values";
+  let description = [{
+    Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
+    each is an elementwise product with the blocks' scales, or their inverses,
+    spread over the tensor, and a cast by 1. Scales are powers of two, so the
+    bits are the same. What stands behind a dequantize is then a product, so
+    that dots on blocks are F32 dots in every form of StableHLO out.
+
+    ```mlir
+    %q = scalify.quantize %x, %s by tensor<4x2xf32> {block = array<i64: 1, 128>} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
+    // becomes
+    %0 = stablehlo.divide %ones, %s : tensor<4x2xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<4x2xf32>) -> tensor<4x2x128xf32>
+    %2 = stablehlo.reshape %1 : (tensor<4x2x128xf32>) -> tensor<4x256xf32>
+    %3 = stablehlo.multiply %x, %2 : tensor<4x256xf32>
+    %q = scalify.quantize %3, %one : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
   let summary = "make the constant scales of casts an argument of main";
   let description = [{

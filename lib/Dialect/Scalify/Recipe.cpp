@@ -28,6 +28,7 @@ static constexpr Preset kPresets[] = {
     {"bf16", ScaleSource::Propagated, Width::BF16, 0},
     {"fp8", ScaleSource::Propagated, Width::Float8, -3},
     {"fp8-current", ScaleSource::Current, Width::Float8, 0},
+    {"fp8-block", ScaleSource::Block, Width::Float8, 0},
     {"fp8-plain", ScaleSource::Unit, Width::Float8, 0},
     {"fp8-plain-scaled", ScaleSource::Unit, Width::Float8, -16},
 };
@@ -42,7 +43,10 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   Type f16 = Float16Type::get(context), bf16 = BFloat16Type::get(context);
   Type wide = Float32Type::get(context);
   Type forward = Float8E4M3FNType::get(context);
-  Type gradient = Float8E5M2Type::get(context);
+  // A block's values are near its largest: the mantissa counts more there.
+  Type gradient = preset.scales == ScaleSource::Block
+                      ? forward
+                      : Float8E5M2Type::get(context);
   RoleFormats roles;
   StorageFormats storage;
   if (preset.width == Width::Float8) {
@@ -62,10 +66,10 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   // Iterations as Newton-Schulz's cancel: what their values are, no rule of
   // scales can say.
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
-  return RecipeAttr::get(context, StringAttr::get(context, preset.name),
-                         preset.scales, forward, gradient, roles,
-                         ArrayRef<FormatOverride>(), storage,
-                         preset.gradientExponent, ArrayRef<StringAttr>());
+  return RecipeAttr::get(
+      context, StringAttr::get(context, preset.name), preset.scales, forward,
+      gradient, roles, ArrayRef<FormatOverride>(), storage,
+      preset.gradientExponent, ArrayRef<StringAttr>(), BlockSizes());
 }
 
 RecipeAttr RecipeAttr::getPreset(MLIRContext *context, StringRef name) {
@@ -134,7 +138,7 @@ RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                    StringAttr, ScaleSource, Type forward, Type gradient,
                    ArrayRef<DotFormats> roles,
                    ArrayRef<FormatOverride> overrides, StorageFormats storage,
-                   int64_t, ArrayRef<StringAttr> rescale) {
+                   int64_t, ArrayRef<StringAttr> rescale, BlockSizes blocks) {
   if (roles.size() != std::tuple_size_v<RoleFormats>)
     return emitError() << "a recipe has "
                        << std::tuple_size_v<RoleFormats> << " roles, got "
@@ -161,6 +165,12 @@ RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                             resolve(entry.formats))))
       return failure();
   }
+  for (int64_t size :
+       {blocks.data[0], blocks.data[1], blocks.weights[0], blocks.weights[1]})
+    if (size < 0)
+      return emitError() << "a recipe has the block size '" << size
+                         << "': expected 1 or more, or 0 for the whole "
+                            "dimension";
   for (StringAttr place : rescale) {
     StringRef pattern = place.getValue();
     pattern.consume_front("grad:");

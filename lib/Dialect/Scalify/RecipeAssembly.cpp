@@ -35,6 +35,7 @@ private:
   ParseResult parseOverrides();
   ParseResult parseStorage(Type &format);
   ParseResult parseRescale();
+  ParseResult parseBlock(std::array<int64_t, 2> &sizes);
   DotFormats &get(DotRole role) { return roles[static_cast<unsigned>(role)]; }
 
   AsmParser &parser;
@@ -45,6 +46,7 @@ private:
   StorageFormats storage;
   int64_t exponent = 0;
   SmallVector<StringAttr> rescale;
+  BlockSizes blocks;
 };
 } // namespace
 
@@ -56,7 +58,7 @@ ParseResult RecipeParser::parseScales() {
   std::optional<ScaleSource> source = symbolizeScaleSource(value);
   if (!source)
     return parser.emitError(loc, "unknown source of scales '")
-           << value << "': expected none, propagated, current or unit";
+           << value << "': expected none, propagated, current, block or unit";
   scales = *source;
   return success();
 }
@@ -121,6 +123,13 @@ ParseResult RecipeParser::parseRescale() {
       });
 }
 
+/// `[free, contracting]`
+ParseResult RecipeParser::parseBlock(std::array<int64_t, 2> &sizes) {
+  return failure(parser.parseLSquare() || parser.parseInteger(sizes[0]) ||
+                 parser.parseComma() || parser.parseInteger(sizes[1]) ||
+                 parser.parseRSquare());
+}
+
 ParseResult RecipeParser::parsePart() {
   StringRef key;
   llvm::SMLoc loc = parser.getCurrentLocation();
@@ -154,6 +163,8 @@ ParseResult RecipeParser::parsePart() {
   }
   if (key == "rescale")
     return parseRescale();
+  if (key == "block" || key == "weight_block")
+    return parseBlock(key == "block" ? blocks.data : blocks.weights);
   if (key == "gradient_exponent")
     return parser.parseInteger(exponent);
   return parser.emitError(loc, "unknown part '") << key << "' of a recipe";
@@ -172,6 +183,7 @@ RecipeAttr RecipeParser::parse() {
   overrides.assign(base.getOverrides().begin(), base.getOverrides().end());
   storage = base.getStorage();
   exponent = base.getGradientExponent();
+  blocks = base.getBlocks();
   while (succeeded(parser.parseOptionalComma()))
     if (parsePart())
       return {};
@@ -181,7 +193,7 @@ RecipeAttr RecipeParser::parse() {
       loc, parser.getContext(), parser.getBuilder().getStringAttr(name), scales,
       forward, gradient, ArrayRef<DotFormats>(roles),
       ArrayRef<FormatOverride>(overrides), storage, exponent,
-      ArrayRef<StringAttr>(rescale));
+      ArrayRef<StringAttr>(rescale), blocks);
 }
 
 Attribute RecipeAttr::parse(AsmParser &parser, Type) {
@@ -235,6 +247,13 @@ static void printStorage(AsmPrinter &printer, StringRef part, Type format,
     printer << "given";
 }
 
+static void printBlock(AsmPrinter &printer, StringRef part,
+                       std::array<int64_t, 2> sizes,
+                       std::array<int64_t, 2> base) {
+  if (sizes != base)
+    printer << ", " << part << " = [" << sizes[0] << ", " << sizes[1] << ']';
+}
+
 void RecipeAttr::print(AsmPrinter &printer) const {
   RecipeAttr base = getBase(getContext(), getName());
   printer << '<' << getName();
@@ -260,6 +279,9 @@ void RecipeAttr::print(AsmPrinter &printer) const {
   printStorage(printer, "saved", own.saved, other.saved);
   if (getGradientExponent() != base.getGradientExponent())
     printer << ", gradient_exponent = " << getGradientExponent();
+  BlockSizes blocks = getBlocks(), others = base.getBlocks();
+  printBlock(printer, "block", blocks.data, others.data);
+  printBlock(printer, "weight_block", blocks.weights, others.weights);
   if (!getRescale().empty()) {
     printer << ", rescale = [";
     llvm::interleaveComma(getRescale(), printer);

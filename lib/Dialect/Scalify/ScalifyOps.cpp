@@ -4,9 +4,24 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/OpImplementation.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace scalify;
+
+/// Of rank 0 unless it is written.
+static ParseResult parseScaleType(OpAsmParser &parser, Type &type) {
+  if (succeeded(parser.parseOptionalKeyword("by")))
+    return parser.parseType(type);
+  type = RankedTensorType::get({}, parser.getBuilder().getF32Type());
+  return success();
+}
+
+static void printScaleType(OpAsmPrinter &printer, Operation *, Type type) {
+  if (cast<ShapedType>(type).getRank() > 0)
+    printer << "by " << type;
+}
 
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Scalify/ScalifyOps.cpp.inc"
@@ -54,10 +69,47 @@ static LogicalResult verifySameShape(Operation *op, Type a, Type b) {
   return success();
 }
 
+static LogicalResult verifyBlocks(Operation *op, RankedTensorType data,
+                                  std::optional<ArrayRef<int64_t>> block,
+                                  RankedTensorType scale) {
+  if (!block) {
+    if (scale.getRank() > 0)
+      return op->emitOpError("has scales of type ")
+             << scale
+             << " and no blocks: give 'block', one size per dimension of "
+             << data << ", or one scale of rank 0";
+    return success();
+  }
+  if (static_cast<int64_t>(block->size()) != data.getRank())
+    return op->emitOpError("has ")
+           << block->size() << " sizes in 'block': give one per dimension of "
+           << data << ", 0 to span a dimension";
+  for (int64_t size : *block)
+    if (size < 0)
+      return op->emitOpError("has the size '")
+             << size
+             << "' in 'block': give 1 or more, or 0 to span a dimension";
+  auto expected =
+      ScaledType::get(op->getContext(), data, *block).getScaleType();
+  if (scale == expected || block->empty())
+    return success();
+  return op->emitOpError("has scales of type ")
+         << scale << " for blocks of [" << llvm::interleaved(*block, ", ")
+         << "] of " << data << ": give " << expected;
+}
+
 LogicalResult QuantizeOp::verify() {
-  return verifySameShape(*this, getValue().getType(), getType());
+  auto type = cast<RankedTensorType>(getValue().getType());
+  return success(
+      succeeded(verifySameShape(*this, type, getType())) &&
+      succeeded(verifyBlocks(*this, type, getBlock(),
+                             cast<RankedTensorType>(getScale().getType()))));
 }
 
 LogicalResult DequantizeOp::verify() {
-  return verifySameShape(*this, getData().getType(), getType());
+  auto type = cast<RankedTensorType>(getData().getType());
+  return success(
+      succeeded(verifySameShape(*this, type, getType())) &&
+      succeeded(verifyBlocks(*this, type, getBlock(),
+                             cast<RankedTensorType>(getScale().getType()))));
 }

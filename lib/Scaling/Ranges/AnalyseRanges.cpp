@@ -70,7 +70,8 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
   std::optional<double> getScale(RecipeAttr recipe, SetScaleOp hint) {
     if (recipe.getScales() == ScaleSource::Unit)
       return 1;
-    if (recipe.getScales() == ScaleSource::Current)
+    if (recipe.getScales() == ScaleSource::Current ||
+        recipe.getScales() == ScaleSource::Block)
       return std::nullopt;
     std::optional<float> scale = getConstantScale(hint.getScale());
     return scale && *scale > 0 ? scale : std::nullopt;

@@ -108,6 +108,7 @@ static double getCastScale(RecipeAttr recipe, double scale, double most,
   auto shift = std::max<int>(0, recipe.getGradientExponent());
   switch (recipe.getScales()) {
   case ScaleSource::Current:
+  case ScaleSource::Block:
     return 2 * most / largest;
   case ScaleSource::Unit:
     return std::ldexp(1.0, shift);

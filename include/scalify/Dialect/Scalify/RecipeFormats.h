@@ -63,6 +63,23 @@ inline llvm::hash_code hash_value(const StorageFormats &formats) {
   return llvm::hash_combine(formats.masters, formats.moments, formats.saved);
 }
 
+/// Sizes of the blocks that have scales of their own, along the minor-most free
+/// and the minor-most contracting dimension of a dot's operand; 0 spans all
+/// dimensions of its kind.
+struct BlockSizes {
+  /// Of activations and gradients, and of weights.
+  std::array<int64_t, 2> data = {1, 128}, weights = {128, 128};
+
+  bool operator==(const BlockSizes &other) const {
+    return data == other.data && weights == other.weights;
+  }
+};
+
+inline llvm::hash_code hash_value(const BlockSizes &sizes) {
+  return llvm::hash_combine(sizes.data[0], sizes.data[1], sizes.weights[0],
+                            sizes.weights[1]);
+}
+
 } // namespace scalify
 
 #endif // SCALIFY_DIALECT_SCALIFY_RECIPEFORMATS_H

@@ -10,7 +10,8 @@ def Scalify_ScaleSource : I32EnumAttr<"ScaleSource",
       I32EnumAttrCase<"None", 0, "none">,
       I32EnumAttrCase<"Propagated", 1, "propagated">,
       I32EnumAttrCase<"Current", 2, "current">,
-      I32EnumAttrCase<"Unit", 3, "unit">]> {
+      I32EnumAttrCase<"Unit", 3, "unit">,
+      I32EnumAttrCase<"Block", 4, "block">]> {
   let cppNamespace = "::scalify";
 }
 
@@ -61,7 +62,14 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
 
     - `scales`: `none` (nothing is cast), `propagated` (the scale that the
       rules gave), `current` (power of two from the operand's amax, measured in
-      the step), `unit` (a plain cast).
+      the step), `block` (the same for each block of an operand), `unit` (a
+      plain cast).
+    - `block`, `weight_block`: under `scales = block`, the sizes of blocks along
+      the minor-most free and the minor-most contracting dimension of an
+      operand: `[1, 128]` for activations and gradients, `[128, 128]` for
+      weights (arguments of the step but its batch). Along other dimensions a
+      block has one index; a size of 0 spans all dimensions of its kind, so that
+      `block = [1, 0]` is one scale per row. Gradients are in `forward` too.
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
       made the operand: f8E4M3FN, f8E5M2, f16, bf16.
     - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
@@ -97,7 +105,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     ArrayRefParameter<"::scalify::FormatOverride">:$overrides,
     "::scalify::StorageFormats":$storage,
     "int64_t":$gradientExponent,
-    OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale);
+    OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale,
+    "::scalify::BlockSizes":$blocks);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -123,16 +123,30 @@ def QuantizeOp : Scalify_Op<"quantize"> {
     values that would have rounded beyond the largest finite one (saturated)
     and the non-zero values that became zero (flushed).
 
+    With `block`, one size for each dimension, every block has a scale of its
+    own: the scale is a tensor of ceil(dimension / size) entries for each
+    dimension, and the last block may be a part. A size of 0 spans its
+    dimension: `block = array<i64: 1, 0>` is one scale per row.
+
     ```mlir
     %q = scalify.quantize %x, %s {cast = "dot_12.lhs"}
         : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    %r = scalify.quantize %y, %t by tensor<4x2xf32> {block = array<i64: 1, 128>}
+        : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
     ```
   }];
-  let arguments = (ins Scalify_WideTensor:$value, Scalify_ScalarScale:$scale,
-                       OptionalAttr<StrAttr>:$cast);
+  let arguments = (ins Scalify_WideTensor:$value, Scalify_Scale:$scale,
+                       OptionalAttr<StrAttr>:$cast,
+                       OptionalAttr<DenseI64ArrayAttr>:$block);
   let results = (outs Scalify_NarrowTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$value,
+                                 "::mlir::Value":$scale,
+                                 "::mlir::StringAttr":$cast), [{
+    build($_builder, $_state, result, value, scale, cast, nullptr);
+  }]>];
   let assemblyFormat = [{
-    $value `,` $scale attr-dict `:` type($value) `->` type($result)
+    $value `,` $scale custom<ScaleType>(type($scale)) attr-dict `:`
+    type($value) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -140,16 +154,22 @@ def QuantizeOp : Scalify_Op<"quantize"> {
 def DequantizeOp : Scalify_Op<"dequantize"> {
   let summary = "the wide value data * scale of narrow data";
   let description = [{
-    Exact for powers of two.
+    Exact for powers of two. `block` is as in `scalify.quantize`.
 
     ```mlir
     %y = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Scalify_NarrowTensor:$data, Scalify_ScalarScale:$scale);
+  let arguments = (ins Scalify_NarrowTensor:$data, Scalify_Scale:$scale,
+                       OptionalAttr<DenseI64ArrayAttr>:$block);
   let results = (outs Scalify_WideTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$data,
+                                 "::mlir::Value":$scale), [{
+    build($_builder, $_state, result, data, scale, nullptr);
+  }]>];
   let assemblyFormat = [{
-    $data `,` $scale attr-dict `:` type($data) `->` type($result)
+    $data `,` $scale custom<ScaleType>(type($scale)) attr-dict `:`
+    type($data) `->` type($result)
   }];
   let hasVerifier = 1;
 }

@@ -1,0 +1,58 @@
+//===- BlockSizes.cpp - The blocks of a dot's operand ---------------------===//
+
+#include "BlockSizes.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/ValueOrigin.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// An argument of the step, but none of its batch.
+static bool isWeight(Value value) {
+  auto arg = dyn_cast_or_null<BlockArgument>(getStepArgument(value));
+  if (!arg)
+    return false;
+  auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
+  auto role = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
+  return !role || role.getValue() != "batch";
+}
+
+/// The size along the minor-most of the dimensions; 0 along all of them.
+static void setSize(MutableArrayRef<int64_t> sizes, ArrayRef<int64_t> dims,
+                    int64_t size) {
+  if (dims.empty())
+    return;
+  if (size != 0)
+    sizes[*llvm::max_element(dims)] = size;
+  else
+    for (int64_t dim : dims)
+      sizes[dim] = 0;
+}
+
+DenseI64ArrayAttr scalify::getBlockSizes(Operation *dot, unsigned operand,
+                                         Value value, RecipeAttr recipe) {
+  auto general = dyn_cast<stablehlo::DotGeneralOp>(dot);
+  if (recipe.getScales() != ScaleSource::Block || !general)
+    return {};
+  auto dims = general.getDotDimensionNumbers();
+  ArrayRef<int64_t> batch = operand == 0 ? dims.getLhsBatchingDimensions()
+                                         : dims.getRhsBatchingDimensions();
+  ArrayRef<int64_t> contracting = operand == 0
+                                      ? dims.getLhsContractingDimensions()
+                                      : dims.getRhsContractingDimensions();
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  SmallVector<int64_t> free;
+  for (int64_t dim : llvm::seq<int64_t>(0, rank))
+    if (!llvm::is_contained(batch, dim) &&
+        !llvm::is_contained(contracting, dim))
+      free.push_back(dim);
+  BlockSizes blocks = recipe.getBlocks();
+  auto [across, along] = isWeight(value) ? blocks.weights : blocks.data;
+  SmallVector<int64_t> sizes(rank, 1);
+  setSize(sizes, free, across);
+  setSize(sizes, contracting, along);
+  return DenseI64ArrayAttr::get(dot->getContext(), sizes);
+}

@@ -1,0 +1,99 @@
+//===- ExpandBlocks.cpp - Casts by blocks as casts of scaled values -------===//
+
+#include "scalify/Precision/Passes.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/MeasuredScale.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_EXPANDBLOCKS
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+/// Writes the arithmetic of one cast, in its phase.
+class BlockExpander {
+public:
+  explicit BlockExpander(Operation *op)
+      : op(op), builder(op), loc(op->getLoc()), before(op->getPrevNode()) {}
+
+  void quantize(QuantizeOp cast);
+  void dequantize(DequantizeOp cast);
+
+private:
+  Value makeOnes(ArrayRef<int64_t> shape) {
+    auto type = RankedTensorType::get(shape, builder.getF32Type());
+    return stablehlo::ConstantOp::create(
+        builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
+  }
+  Value convert(Value value, Type element) {
+    if (getElementTypeOrSelf(value.getType()) == element)
+      return value;
+    return stablehlo::ConvertOp::create(builder, loc, value, element);
+  }
+  void finish(Value result);
+
+  Operation *op;
+  OpBuilder builder;
+  Location loc;
+  Operation *before;
+};
+} // namespace
+
+void BlockExpander::finish(Value result) {
+  Attribute phase = op->getAttr(kPhaseAttr);
+  Operation *made = before ? before->getNextNode() : &op->getBlock()->front();
+  for (; phase && made != op; made = made->getNextNode())
+    made->setAttr(kPhaseAttr, phase);
+  op->getResult(0).replaceAllUsesWith(result);
+  op->erase();
+}
+
+void BlockExpander::quantize(QuantizeOp cast) {
+  Value scales = cast.getScale();
+  // Between 2^-100 and 2^100, so that inverses are exact.
+  Value inverses = stablehlo::DivOp::create(
+      builder, loc,
+      makeOnes(mlir::cast<ShapedType>(scales.getType()).getShape()), scales);
+  Value wide = convert(cast.getValue(), builder.getF32Type());
+  Value factor = spreadBlockScales(
+      builder, loc, inverses, mlir::cast<ShapedType>(wide.getType()).getShape(),
+      *cast.getBlock());
+  Value scaled = stablehlo::MulOp::create(builder, loc, wide, factor);
+  auto narrow = QuantizeOp::create(builder, loc, cast.getType(), scaled,
+                                   makeOnes({}), cast.getCastAttr());
+  narrow->setDiscardableAttrs(cast->getDiscardableAttrDictionary());
+  finish(narrow);
+}
+
+void BlockExpander::dequantize(DequantizeOp cast) {
+  auto type = mlir::cast<RankedTensorType>(cast.getType());
+  Value wide =
+      DequantizeOp::create(builder, loc, type.clone(builder.getF32Type()),
+                           cast.getData(), makeOnes({}));
+  Value factor = spreadBlockScales(builder, loc, cast.getScale(),
+                                   type.getShape(), *cast.getBlock());
+  Value result = stablehlo::MulOp::create(builder, loc, wide, factor);
+  finish(convert(result, type.getElementType()));
+}
+
+namespace {
+struct ExpandBlocksPass : scalify::impl::ExpandBlocksBase<ExpandBlocksPass> {
+  using ExpandBlocksBase::ExpandBlocksBase;
+
+  void runOnOperation() override {
+    getOperation().walk([](Operation *op) {
+      if (auto cast = dyn_cast<QuantizeOp>(op); cast && cast.getBlock())
+        BlockExpander(op).quantize(cast);
+      else if (auto cast = dyn_cast<DequantizeOp>(op); cast && cast.getBlock())
+        BlockExpander(op).dequantize(cast);
+    });
+  }
+};
+} // namespace
