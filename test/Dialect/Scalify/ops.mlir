@@ -30,3 +30,14 @@ func.func @casts(%x: tensor<8xf32>, %s: tensor<f32>, %t: tensor<f32>) -> tensor<
   %6 = scalify.dequantize %5, %u : tensor<8xf16> -> tensor<8xf32>
   return %6 : tensor<8xf32>
 }
+
+// CHECK-LABEL: func.func @blocks
+func.func @blocks(%x: tensor<4x300xf32>, %s: tensor<4x3xf32>, %t: tensor<4x1xf32>) -> (tensor<4x300xf32>, tensor<4x300xf8E4M3FN>) {
+  // CHECK: scalify.quantize %{{.*}}, %{{.*}} by tensor<4x3xf32> {block = array<i64: 1, 128>, cast = "c0"} : tensor<4x300xf32> -> tensor<4x300xf8E4M3FN>
+  %0 = scalify.quantize %x, %s by tensor<4x3xf32> {block = array<i64: 1, 128>, cast = "c0"} : tensor<4x300xf32> -> tensor<4x300xf8E4M3FN>
+  // CHECK: scalify.dequantize %{{.*}}, %{{.*}} by tensor<4x3xf32> {block = array<i64: 1, 128>} : tensor<4x300xf8E4M3FN> -> tensor<4x300xf32>
+  %1 = scalify.dequantize %0, %s by tensor<4x3xf32> {block = array<i64: 1, 128>} : tensor<4x300xf8E4M3FN> -> tensor<4x300xf32>
+  // CHECK: scalify.quantize %{{.*}}, %{{.*}} by tensor<4x1xf32> {block = array<i64: 1, 0>} :
+  %2 = scalify.quantize %x, %t by tensor<4x1xf32> {block = array<i64: 1, 0>} : tensor<4x300xf32> -> tensor<4x300xf8E4M3FN>
+  return %1, %2 : tensor<4x300xf32>, tensor<4x300xf8E4M3FN>
+}

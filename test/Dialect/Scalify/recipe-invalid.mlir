@@ -1,6 +1,6 @@
 // RUN: scalify-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{unknown source of scales 'sometimes': expected none, propagated, current or unit}}
+// expected-error @+1 {{unknown source of scales 'sometimes': expected none, propagated, current, block or unit}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", scales = sometimes>} {}
 
 // -----
@@ -47,3 +47,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = 3>} {}
 
 // expected-error @+1 {{part 'rescale' of a recipe has the place "grad:layer[", which is neither residual, residual_grad nor a regular expression}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", rescale = ["residual", "grad:layer["]>} {}
+
+// -----
+
+// expected-error @+1 {{a recipe has the block size '-4': expected 1 or more, or 0 for the whole dimension}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-block", block = [1, -4]>} {}

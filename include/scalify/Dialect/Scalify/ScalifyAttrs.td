@@ -69,7 +69,7 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       operand: `[1, 128]` for activations and gradients, `[128, 128]` for
       weights (arguments of the step but its batch). Along other dimensions a
       block has one index; a size of 0 spans all dimensions of its kind, so that
-      `block = [1, 0]` is one scale per row. Gradients are in `forward` too.
+      `block = [1, 0]` is one scale per row.
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
       made the operand: f8E4M3FN, f8E5M2, f16, bf16.
     - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
