@@ -3,7 +3,7 @@
 // A part of a block: scales of three, sliced to the columns that there are.
 // CHECK-LABEL: func.func @part
 // CHECK-SAME: (%[[X:.*]]: tensor<4x300xf32>, %[[S:.*]]: tensor<4x3xf32>)
-// CHECK: %[[ONES:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<4x3xf32>
+// CHECK: %[[ONES:.*]] = stablehlo.constant {scalify.phase = "forward"} dense<1.000000e+00> : tensor<4x3xf32>
 // CHECK: %[[I:.*]] = stablehlo.divide %[[ONES]], %[[S]]
 // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %[[I]], dims = [0, 1] {{.*}}-> tensor<4x3x128xf32>
 // CHECK: %[[R:.*]] = stablehlo.reshape %[[B]] {{.*}}-> tensor<4x384xf32>

@@ -20,7 +20,7 @@ static ParseResult parseScaleType(OpAsmParser &parser, Type &type) {
 
 static void printScaleType(OpAsmPrinter &printer, Operation *, Type type) {
   if (cast<ShapedType>(type).getRank() > 0)
-    printer << "by " << type;
+    printer << " by " << type;
 }
 
 #define GET_OP_CLASSES

@@ -145,7 +145,7 @@ def QuantizeOp : Scalify_Op<"quantize"> {
     build($_builder, $_state, result, value, scale, cast, nullptr);
   }]>];
   let assemblyFormat = [{
-    $value `,` $scale custom<ScaleType>(type($scale)) attr-dict `:`
+    $value `,` $scale `` custom<ScaleType>(type($scale)) attr-dict `:`
     type($value) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -168,7 +168,7 @@ def DequantizeOp : Scalify_Op<"dequantize"> {
     build($_builder, $_state, result, data, scale, nullptr);
   }]>];
   let assemblyFormat = [{
-    $data `,` $scale custom<ScaleType>(type($scale)) attr-dict `:`
+    $data `,` $scale `` custom<ScaleType>(type($scale)) attr-dict `:`
     type($data) `->` type($result)
   }];
   let hasVerifier = 1;
