@@ -105,6 +105,23 @@ Cluster *Clusters::create(Operation *root) {
   return cluster;
 }
 
+/// Whether the last dimensions of every full output make up one row. A loop
+/// over other ones has no place for what is computed once a row, as a reduction
+/// is.
+bool Clusters::walksRows(const Cluster &cluster) const {
+  return llvm::all_of(outputs(cluster), [&](Value output) {
+    if (cluster.columns == 0 || countOf(output) != cluster.full)
+      return true;
+    int64_t width = 1;
+    for (int64_t extent : llvm::reverse(typeOf(output).getShape())) {
+      if (width >= cluster.columns)
+        break;
+      width *= extent;
+    }
+    return width == cluster.columns;
+  });
+}
+
 void Clusters::add(Cluster *cluster, Operation *op) {
   cluster->ops.insert(op);
   clusterOf[op] = cluster;
@@ -283,7 +300,8 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   if (auto reduce = dyn_cast<stablehlo::ReduceOp>(op)) {
     int64_t count = countOf(reduce.getInputs()[0]);
     if (use.relation == Relation::Row)
-      return isTrailingReduce(reduce) && count == cluster.full;
+      return isTrailingReduce(reduce) && count == cluster.full &&
+             walksRows(cluster);
     // Small sums are done by every task that needs them.
     return count <= 1024 && cluster.full <= 1024;
   }
@@ -433,6 +451,9 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
     return false;
   Uses uses;
   if (!analyse(both, uses))
+    return false;
+  if (llvm::any_of(both.ops, llvm::IsaPred<stablehlo::ReduceOp>) &&
+      !walksRows(both))
     return false;
   for (Operation *op : both.ops) {
     auto it = uses.find(op->getResult(0));

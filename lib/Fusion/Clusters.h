@@ -64,6 +64,7 @@ private:
   bool pullInto(mlir::Operation *op);
   bool mayJoin(mlir::Operation *op, Cluster &cluster);
   bool tryMerge(Cluster *a, Cluster *b);
+  bool walksRows(const Cluster &cluster) const;
   bool sameSpace(const Cluster &a, const Cluster &b) const;
   bool reaches(Cluster *from, Cluster *to) const;
   void numberOps();

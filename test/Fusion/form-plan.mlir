@@ -67,3 +67,23 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %s = stablehlo.add %n, %t : tensor<8x8xf32>
   return %s : tensor<8x8xf32>
 }
+
+// -----
+
+// Rows of the reduction are parts of the quotient's: two kernels, since a loop
+// over the quotient's rows would reduce again for every element.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.kernel {{.*}}writes({{.*}} : memref<8x128x6xf32>)
+// CHECK: stablehlo.reduce
+// CHECK: plan.kernel {{.*}}writes({{.*}} : memref<8x128x768xf32>)
+// CHECK-NOT: stablehlo.reduce
+func.func @main(%x: tensor<8x128x768xf32>) -> tensor<8x128x768xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %a = stablehlo.abs %x : tensor<8x128x768xf32>
+  %b = stablehlo.reshape %a : (tensor<8x128x768xf32>) -> tensor<8x128x6x128xf32>
+  %r = stablehlo.reduce(%b init: %zero) applies stablehlo.maximum across dimensions = [3] : (tensor<8x128x6x128xf32>, tensor<f32>) -> tensor<8x128x6xf32>
+  %s = stablehlo.broadcast_in_dim %r, dims = [0, 1, 2] : (tensor<8x128x6xf32>) -> tensor<8x128x6x128xf32>
+  %t = stablehlo.reshape %s : (tensor<8x128x6x128xf32>) -> tensor<8x128x768xf32>
+  %y = stablehlo.divide %x, %t : tensor<8x128x768xf32>
+  return %y : tensor<8x128x768xf32>
+}
