@@ -231,7 +231,7 @@ def example(
         model.init(jax.random.key(3), cfg),
         batches.text(4, LENGTH),
         functools.partial(model.loss, cfg=cfg),
-        make_optimizer(dataclasses.replace(TrainConfig(), warmup=20, learning_rate=rate)),
+        make_optimizer(dataclasses.replace(TrainConfig(), learning_rate=rate)),
     )
 
 
