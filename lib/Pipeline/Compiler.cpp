@@ -211,6 +211,12 @@ LogicalResult Compilation::runStage(Stage stage) {
   buildStage(stage, toStableHLO, stageOptions, manager);
   if (failed(manager.run(*module)))
     return failure();
+  if (stage == Stage::Precision &&
+      RecipeAttr::of(*module).getScales() == ScaleSource::Delayed &&
+      (options.adaptScales || !options.castScales.empty()))
+    return emitError(here())
+           << "the recipe's scales are delayed, from the amaxes of earlier "
+              "steps: leave out adaptive scales and the calibration";
   // The report has the scales that the casts start from.
   if (stage == Stage::Precision && !options.castScales.empty() &&
       failed(applyCastScales(*module, options.castScales,

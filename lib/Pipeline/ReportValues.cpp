@@ -60,6 +60,9 @@ std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
     return llvm::formatv("measured in the step, blocks of {0:$[x]}",
                          llvm::make_range(block->begin(), block->end()))
         .str();
+  if (!getScaleExponent(quantize.getScale()) && scales == ScaleSource::Delayed)
+    return "from the amaxes of earlier steps; at first: " +
+           (rule ? rule.str() : "");
   if (!getScaleExponent(quantize.getScale()))
     return scales == ScaleSource::Propagated ? "rescaled in the step"
                                              : "measured in the step";

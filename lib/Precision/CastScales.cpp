@@ -10,6 +10,7 @@
 
 #include "scalify/Precision/CastScales.h"
 
+#include "FreeScales.h"
 #include "RescaleFunction.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -38,9 +39,7 @@ static int64_t countElements(QuantizeOp cast) {
   return mlir::cast<RankedTensorType>(cast.getType()).getNumElements();
 }
 
-/// The readers of the cast's data, through moves and through the loops that
-/// stack it.
-static SmallVector<Operation *> getReaders(QuantizeOp cast) {
+SmallVector<Operation *> scalify::getCastReaders(QuantizeOp cast) {
   llvm::SetVector<Operation *> readers;
   SmallVector<Value> worklist{cast.getResult()};
   DenseSet<Value> seen;
@@ -64,16 +63,14 @@ static SmallVector<Operation *> getReaders(QuantizeOp cast) {
   return readers.takeVector();
 }
 
-/// Whether the scale is a constant that only this step knows. Data that main
-/// returns is read by the next step, at the scale of its argument.
-static bool isFree(QuantizeOp cast) {
+bool scalify::hasFreeScale(QuantizeOp cast) {
   return getScaleExponent(cast.getScale()) &&
-         llvm::all_of(getReaders(cast), llvm::IsaPred<DequantizeOp>);
+         llvm::all_of(getCastReaders(cast), llvm::IsaPred<DequantizeOp>);
 }
 
-static void setScale(QuantizeOp cast, Value scale) {
+void scalify::setCastScale(QuantizeOp cast, Value scale) {
   cast.getScaleMutable().assign(scale);
-  for (Operation *reader : getReaders(cast))
+  for (Operation *reader : getCastReaders(cast))
     mlir::cast<DequantizeOp>(reader).getScaleMutable().assign(scale);
 }
 
@@ -120,17 +117,17 @@ LogicalResult scalify::applyCastScales(ModuleOp module,
              << "', and the calibration has '" << scale.cast << "' of "
              << scale.elements << " elements at '" << scale.names
              << "': calibrate this program, by this recipe";
-    if (!isFree(cast))
+    if (!hasFreeScale(cast))
       continue;
     // Readers may be outside of the body that the cast is in.
     OpBuilder builder = OpBuilder::atBlockBegin(
         &cast->getParentOfType<func::FuncOp>().getBody().front());
     auto type = RankedTensorType::get({}, builder.getF32Type());
     float value = std::ldexp(1.0f, scale.exponent);
-    setScale(cast, stablehlo::ConstantOp::create(
-                       builder, cast.getLoc(),
-                       mlir::cast<ElementsAttr>(
-                           DenseElementsAttr::get(type, value))));
+    setCastScale(cast, stablehlo::ConstantOp::create(
+                           builder, cast.getLoc(),
+                           mlir::cast<ElementsAttr>(
+                               DenseElementsAttr::get(type, value))));
     cast->setAttr(kRuleAttr, builder.getStringAttr(kCalibratedRule));
     updateProof(cast);
   }
@@ -170,7 +167,7 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
     SmallVector<CountedCast> counted;
     for (auto [i, cast] : llvm::enumerate(casts)) {
       // What a loop's body casts keeps its constant.
-      bool moves = isFree(cast) && cast->getParentOp() == main;
+      bool moves = hasFreeScale(cast) && cast->getParentOp() == main;
       counted.push_back({countElements(cast), moves});
       if (!moves)
         continue;
@@ -179,10 +176,10 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
           builder, cast.getLoc(), main.getArgument(index),
           ArrayRef<int64_t>{first}, ArrayRef<int64_t>{first + 1},
           ArrayRef<int64_t>{1});
-      setScale(cast,
-               stablehlo::ReshapeOp::create(
-                   builder, cast.getLoc(),
-                   RankedTensorType::get({}, builder.getF32Type()), entry));
+      setCastScale(cast,
+                   stablehlo::ReshapeOp::create(
+                       builder, cast.getLoc(),
+                       RankedTensorType::get({}, builder.getF32Type()), entry));
       ++numAdapted;
     }
     if (!casts.empty())

@@ -30,6 +30,7 @@ Value Caster::makeConstant(float value) {
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
+  case ScaleSource::Delayed:
     return leaveRoom(root, hint.scale, format);
   case ScaleSource::Block:
     if (hint.block)

@@ -82,5 +82,6 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.rangeUse = options.rangeUse;
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
+  pm.addPass(createDelayScales());
   pm.addPass(createValidatePrecision());
 }

@@ -45,8 +45,12 @@ def collect(
         known = step if isinstance(step, Transformed) else transform(step, recipe, **options)
         run = known.collecting()
         statistics = run.statistics()
+    history = run.init_state(*args) if isinstance(run, Transformed) and run.is_delayed else None
     for number in range(steps):
-        result = run(*args)
+        if history is None:
+            result = run(*args)
+        else:
+            result, history = run(*args, amax_history=history)
         if isinstance(run, Jit):
             statistics.add_health(run.health())
         if update is not None and number + 1 < steps:

@@ -23,6 +23,8 @@ __all__ = ["Executable", "compile", "compile_text", "load"]
 
 # The argument that scalify-adapt-scales appends to main.
 _CAST_SCALES = "scalify.scales"
+# The argument and the result that scalify-delay-scales appends to main.
+_AMAX_HISTORY = "scalify.amax_history"
 
 
 class Executable:
@@ -55,6 +57,7 @@ class Executable:
         self._runtime = _runtime.Executable(artefact, threads)
         self._explain = explain
         self._cast_scales = self._initial_cast_scales()
+        self._amax_history = self._initial_amax_history()
         self.diagnostics = list(diagnostics)
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -71,8 +74,33 @@ class Executable:
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
         self._check_donation(arrays)
+        if self._amax_history is not None:
+            *results, self._amax_history = self._runtime.run((*arrays, self._amax_history))
+            return results
         hidden = () if self._cast_scales is None else (self._cast_scales,)
         return list(self._runtime.run((*arrays, *hidden)))
+
+    def _initial_amax_history(self) -> Any:
+        """Returns the history of a run that has seen nothing, if it is an argument."""
+        args = self._runtime.args
+        if not args or args[-1]["name"] != _AMAX_HISTORY:
+            return None
+        return np.zeros(args[-1]["shape"], np.float32)
+
+    @property
+    def amax_history(self) -> NDArray[Any] | None:
+        """The amaxes of the casts in the last steps, F32 [N, window], newest last.
+
+        None where the recipe's scales are not delayed. They belong to the state: save them with a
+        checkpoint and set them when it is loaded. Zeros mean that nothing was seen.
+        """
+        return None if self._amax_history is None else np.array(self._amax_history)
+
+    @amax_history.setter
+    def amax_history(self, history: Any) -> None:
+        if self._amax_history is None:
+            raise ValueError("a history of amaxes for a step whose scales are not delayed")
+        self._amax_history = check_history(history, self._amax_history.shape)
 
     def _initial_cast_scales(self) -> NDArray[Any] | None:
         """Returns the scales that the casts were compiled with, if they are an argument."""
@@ -145,12 +173,14 @@ class Executable:
     def args(self) -> list[dict[str, Any]]:
         """Per argument: name, shape, dtype, role, alias_result."""
         args = self._runtime.args
-        return args if self._cast_scales is None else args[:-1]
+        is_plain = self._cast_scales is None and self._amax_history is None
+        return args if is_plain else args[:-1]
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
         """Per result: name, shape, dtype, alias_arg."""
-        return self._runtime.results
+        results = self._runtime.results
+        return results if self._amax_history is None else results[:-1]
 
     @property
     def scales(self) -> Scales:
@@ -226,6 +256,23 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
+
+
+def check_history(history: Any, shape: Sequence[int]) -> NDArray[Any]:
+    """Returns a history of amaxes as an F32 array of its own.
+
+    Raises:
+        ValueError: its shape is another one, or an amax is negative or not finite.
+    """
+    given = np.array(history, np.float32)
+    if given.shape != tuple(shape):
+        raise ValueError(
+            f"a history of amaxes of shape {given.shape} for a step that keeps {tuple(shape)}: "
+            "it is of another program or another recipe"
+        )
+    if not (np.isfinite(given) & (given >= 0)).all():
+        raise ValueError("a history of amaxes has entries that are negative or not finite")
+    return given
 
 
 def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:

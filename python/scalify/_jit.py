@@ -19,6 +19,7 @@ from scalify.calibration import (
     HealthPolicy,
     Patient,
     WideCast,
+    is_delayed,
     scale_options,
     wide_option,
 )
@@ -121,6 +122,7 @@ class Jit:
         self._policy = policy
         self._patients: dict[Hashable, Patient] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
+        self._kept_history: dict[Hashable, Any] = {}
         self._last_key: Hashable = None
         self._steps = 0
         self._warned: set[str] = set()
@@ -170,9 +172,11 @@ class Jit:
     def recompile(self) -> None:
         """Forgets compiled code: the next call compiles, with what `widened` lists left wide.
 
-        Scales of casts that have moved stay where they are.
+        Scales of casts that have moved stay where they are. So does a history of amaxes, unless
+        casts are left wide: its rows are others then, and it starts anew.
         """
         for key, entry in self._entries.items():
+            self._kept_history[key] = entry.executable.amax_history
             scales = entry.executable.cast_scales
             if scales is not None:
                 casts = [row["cast"] for row in entry.executable.report().casts()]
@@ -274,6 +278,9 @@ class Jit:
                 executable.cast_scales = [
                     kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
                 ]
+            history, empty = self._kept_history.pop(key, None), executable.amax_history
+            if history is not None and empty is not None and history.shape == empty.shape:
+                executable.amax_history = history
             self._entries[key] = _Entry(lowered, executable)
         return self._entries[key]
 
@@ -364,6 +371,11 @@ def jit(
     if rescales and adaptive_scales is False:
         raise ValueError(
             "health policy 'rescale' needs adaptive_scales=True: else scales are constants"
+        )
+    if (rescales or adaptive_scales) and is_delayed(recipe):
+        raise ValueError(
+            f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "
+            "adaptive_scales and the health policy 'rescale', which move them by what was counted"
         )
     if rescales or adaptive_scales:
         options["adaptScales"] = True

@@ -13,8 +13,9 @@ import jax
 import numpy as np
 
 from scalify import _compiler, _runtime
-from scalify._call import Module, call, out_avals
+from scalify._call import Module, added_argument, call, out_avals
 from scalify._dtypes import to_numpy
+from scalify._executable import check_history
 from scalify._lowering import (
     Arguments,
     Batch,
@@ -25,7 +26,7 @@ from scalify._lowering import (
     to_physical,
 )
 from scalify._statistics import Statistics
-from scalify.calibration import Calibration, WideCast, scale_options
+from scalify.calibration import Calibration, WideCast, is_delayed, scale_options
 from scalify.ranges import RangesLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
@@ -35,12 +36,13 @@ __all__ = ["Transformed", "opt", "probe", "recipes", "transform"]
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One compiled shape."""
+    """One compiled shape; the history's shape, where scales are delayed."""
 
     lowered: Lowered
     module: Module
     report: Report
     run: Callable[..., Sequence[Any]]
+    history: tuple[int, ...] | None
 
 
 def transform_lowered(
@@ -132,16 +134,83 @@ class Transformed:
         functools.update_wrapper(self, signature.fn, updated=())
         self._jitted = signature.jitted(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the function; arguments and results are as those of the function itself."""
+    def __call__(self, *args: Any, amax_history: Any = None, **kwargs: Any) -> Any:
+        """Runs the function; arguments and results are as those of the function itself.
+
+        Where the recipe's scales are delayed it also takes the history of amaxes, from
+        `init_state` or from the call before, and returns (results, history).
+
+        Raises:
+            TypeError: there is no history, or one where no scale is delayed.
+            ValueError: the history is of another program.
+        """
         arguments = self._signature.bind(args, kwargs)
         entry = self._entry(arguments)
-        outputs = entry.run(*map(_input, arguments.leaves))
+        history = self._history_for(entry, amax_history)
+        outputs = entry.run(*map(_input, arguments.leaves), *history)
         if self._collected is not None:
             *outputs, table = outputs
             self._record(entry, table)
+        if history:
+            *outputs, amax_history = outputs
         results = map(to_logical, outputs, entry.lowered.out_keys)
-        return jax.tree.unflatten(entry.lowered.out_tree, results)
+        tree = jax.tree.unflatten(entry.lowered.out_tree, results)
+        return (tree, amax_history) if self.is_delayed else tree
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether scales come from the amaxes of earlier steps, which the caller keeps."""
+        return is_delayed(self.recipe)
+
+    def init_state(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        """Returns the history of amaxes of a run that has seen nothing.
+
+        Args:
+            *args: the arguments of the first call.
+            **kwargs: those given by name.
+
+        Returns:
+            Zeros, F32 [rows, window], a row for each cast whose scale is delayed. Give it to the
+            first call as `amax_history=`, and what that returns to the next one; keep it with a
+            checkpoint.
+
+        Raises:
+            ValueError: the recipe's scales are not delayed.
+        """
+        if not self.is_delayed:
+            raise ValueError(
+                f"recipe '{self.recipe}' keeps no state: its scales are not delayed; call "
+                f"'{self._signature.name}' without one"
+            )
+        entry = self._entry(self._signature.bind(args, kwargs))
+        return np.zeros(entry.history or (0, 0), np.float32)
+
+    def _history_for(self, entry: _Entry, given: Any) -> tuple[Any, ...]:
+        """Returns what main takes beyond the function's arguments."""
+        name = self._signature.name
+        if not self.is_delayed:
+            if given is not None:
+                raise TypeError(
+                    f"'{name}' takes no amax_history: recipe '{self.recipe}' keeps no state"
+                )
+            return ()
+        if given is None:
+            raise TypeError(
+                f"'{name}' needs the amaxes of earlier steps: start from state = "
+                f"{name}.init_state(*args), and call results, state = "
+                f"{name}(*args, amax_history=state); scalify.jit keeps them by itself"
+            )
+        if entry.history is None:
+            return ()
+        if isinstance(given, (jax.Array, jax.ShapeDtypeStruct)):
+            # Its values stay where they are.
+            if given.shape != entry.history:
+                raise ValueError(
+                    f"a history of amaxes of shape {given.shape} for a step that keeps "
+                    f"{entry.history}: it is of another program or another recipe"
+                )
+            return (given,)
+        return (check_history(given, entry.history),)
 
     def text(self, *args: Any, **kwargs: Any) -> str:
         """Returns the StableHLO text for arguments of these types, as the CPU runs it.
@@ -150,7 +219,7 @@ class Transformed:
         """
         return self._entry(self._signature.bind(args, kwargs)).module.text()
 
-    def trace(self, *args: Any, **kwargs: Any) -> jax.stages.Traced:
+    def trace(self, *args: Any, amax_history: Any = None, **kwargs: Any) -> jax.stages.Traced:
         """Traces the function as `jax.jit(fn).trace` does; the result has `.lower` and `.jaxpr`.
 
         Arguments may be `jax.ShapeDtypeStruct`s. Without values nothing is measured: give scales.
@@ -158,6 +227,8 @@ class Transformed:
         # Where there are values, they are measured before the trace hides them.
         self._entry(self._signature.bind(args, kwargs))
         args, kwargs = jax.tree.map(_array, (args, kwargs))
+        if amax_history is not None:
+            kwargs["amax_history"] = amax_history
         return self._jitted.trace(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
@@ -249,7 +320,8 @@ class Transformed:
         module = self._module(lowered, arguments, scales, (), {"wide": text})
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
         run = jax.jit(functools.partial(call, module), donate_argnums=donated, keep_unused=True)
-        return _Entry(lowered, module, report.with_statistics(self._collected), run)
+        history = added_argument(text, len(lowered.in_avals))
+        return _Entry(lowered, module, report.with_statistics(self._collected), run, history)
 
     def _module(
         self,
@@ -279,9 +351,9 @@ class Transformed:
             wider = self._signature.lower(arguments, outer)
             return self._module(wider, arguments, scales, outer, {})
 
-        if self._collected is None:
+        if self._collected is None and not self.is_delayed:
             return Module(self._signature.name, lowered.out_avals, text, batched, lowered.mesh)
-        # The table of statistics has no batch, so that jax.vmap is refused.
+        # The table of statistics and the history have no batch, so that jax.vmap is refused.
         return Module(self._signature.name, out_avals(text("wide")), text, None, lowered.mesh)
 
 
@@ -398,11 +470,14 @@ def probe(
 def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
     """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
     module = Module(name, out_avals(text), lambda _: text, None, lowered.mesh)
+    history = added_argument(text, len(lowered.in_avals))
+    leaves = list(arguments.leaves) + ([] if history is None else [np.zeros(history, np.float32)])
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
         run = jax.jit(functools.partial(call, module))
-        results = run(*(jax.device_put(_input(leaf), cpu) for leaf in arguments.leaves))
-    return [np.asarray(result) for result in results[len(lowered.out_avals) :]]
+        results = run(*(jax.device_put(_input(leaf), cpu) for leaf in leaves))
+    own = len(lowered.out_avals) + (history is not None)
+    return [np.asarray(result) for result in results[own:]]
 
 
 def opt(text: str, pipeline: str) -> str:

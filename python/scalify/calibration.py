@@ -254,6 +254,13 @@ class Patient:
         return found
 
 
+def is_delayed(recipe: str) -> bool:
+    """Returns whether a recipe takes scales from the amaxes of earlier steps."""
+    name, *parts = re.findall(r'"[^"]*"|[^"]+', recipe.removeprefix("#scalify.recipe<"))
+    sources = re.findall(r"\bscales\s*=\s*(\w+)", "".join(p for p in parts if p[0] != '"'))
+    return sources[-1] == "delayed" if sources else name.strip('"') == "fp8-delayed"
+
+
 def scale_options(
     recipe: str,
     scales: ScalesLike,
@@ -265,6 +272,11 @@ def scale_options(
     if isinstance(rescale, str):
         rescale = (rescale,)
     extra: dict[str, Any] = {"rescaleAt": list(rescale)} if rescale else {}
+    if calibration is not None and is_delayed(recipe):
+        raise ValueError(
+            f"recipe '{recipe}' takes scales from the amaxes of earlier steps, and a calibration "
+            "has constants: leave it out, or take another recipe"
+        )
     if calibration is not None:
         extra["castScales"] = calibration.options(recipe)
         scales = calibration.scales if scales is None else scales

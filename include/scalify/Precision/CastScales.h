@@ -50,6 +50,8 @@ inline constexpr llvm::StringLiteral kCastScalesName = "scalify.scales";
 inline constexpr llvm::StringLiteral kInitialAttr = "scalify.initial";
 /// On that argument, the names of the casts in the order of the entries.
 inline constexpr llvm::StringLiteral kCastsAttr = "scalify.casts";
+/// The argument and the result of main that `scalify-delay-scales` appends.
+inline constexpr llvm::StringLiteral kAmaxHistoryName = "scalify.amax_history";
 /// The function that moves them between two steps.
 inline constexpr llvm::StringLiteral kRescaleFunction = "rescale";
 

@@ -123,6 +123,41 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
+  let summary = "scales from the amaxes of earlier steps";
+  let description = [{
+    Does nothing unless the recipe's scales are `delayed`. Before: casts with
+    the constant scales that the rules predict. After: main has one more
+    argument, last, `tensor<N x W x f32>` named `scalify.amax_history`, and one
+    more result, last, to which it is donated. Row i is of the casts to FP8 that
+    `scalify.casts` names at i; the newest amax is last. A cast's scale is the
+    smallest power of two by which the largest amax of its row (or the newest)
+    fits the format, `margin` binades up; the prediction while the row is zero.
+
+    A step measures the amax of what each cast reads, and appends it to the
+    row while the oldest one falls out. Zero and what is not finite do not
+    count: if nothing else was seen the row stays as it is. In loops and
+    branches the amax is carried out as a maximum.
+
+    Casts at one place of the program (names, frames, shape, format) have one
+    row: a value that a checkpoint makes again has that of the value, and a loop
+    has the rows that it has once unrolled. So do an argument and its slices.
+
+    A cast keeps its constant where its data leave the step or become state,
+    in the condition of a loop, and inside of manual computations.
+
+    ```mlir
+    func.func @main(%x: tensor<4x8xf32>, %h: tensor<1x16xf32> {scalify.name = "scalify.amax_history", tf.aliasing_output = 1 : i32, ...})
+        -> (tensor<4x8xf32>, tensor<1x16xf32>)
+    ```
+  }];
+  let statistics = [
+    Statistic<"numDelayed", "delayed", "casts whose scale is delayed">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def ValidatePrecision : Pass<"scalify-validate-precision", "::mlir::ModuleOp"> {
   let summary = "check what Precision promises to Fusion";
   let description = [{

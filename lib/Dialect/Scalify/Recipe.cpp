@@ -29,6 +29,7 @@ static constexpr Preset kPresets[] = {
     {"fp8", ScaleSource::Propagated, Width::Float8, -3},
     {"fp8-current", ScaleSource::Current, Width::Float8, 0},
     {"fp8-block", ScaleSource::Block, Width::Float8, 0},
+    {"fp8-delayed", ScaleSource::Delayed, Width::Float8, 0},
     {"fp8-plain", ScaleSource::Unit, Width::Float8, 0},
     {"fp8-plain-scaled", ScaleSource::Unit, Width::Float8, -16},
 };
@@ -66,10 +67,11 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   // Iterations as Newton-Schulz's cancel: what their values are, no rule of
   // scales can say.
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
-  return RecipeAttr::get(
-      context, StringAttr::get(context, preset.name), preset.scales, forward,
-      gradient, roles, ArrayRef<FormatOverride>(), storage,
-      preset.gradientExponent, ArrayRef<StringAttr>(), BlockSizes());
+  return RecipeAttr::get(context, StringAttr::get(context, preset.name),
+                         preset.scales, forward, gradient, roles,
+                         ArrayRef<FormatOverride>(), storage,
+                         preset.gradientExponent, ArrayRef<StringAttr>(),
+                         BlockSizes(), DelayedScaling());
 }
 
 RecipeAttr RecipeAttr::getPreset(MLIRContext *context, StringRef name) {
@@ -133,12 +135,11 @@ checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
                      << ": expected f8E4M3FN, f8E5M2, f16, bf16 or given";
 }
 
-LogicalResult
-RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                   StringAttr, ScaleSource, Type forward, Type gradient,
-                   ArrayRef<DotFormats> roles,
-                   ArrayRef<FormatOverride> overrides, StorageFormats storage,
-                   int64_t, ArrayRef<StringAttr> rescale, BlockSizes blocks) {
+LogicalResult RecipeAttr::verify(
+    llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, ScaleSource,
+    Type forward, Type gradient, ArrayRef<DotFormats> roles,
+    ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t,
+    ArrayRef<StringAttr> rescale, BlockSizes blocks, DelayedScaling delayed) {
   if (roles.size() != std::tuple_size_v<RoleFormats>)
     return emitError() << "a recipe has "
                        << std::tuple_size_v<RoleFormats> << " roles, got "
@@ -171,6 +172,12 @@ RecipeAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
       return emitError() << "a recipe has the block size '" << size
                          << "': expected 1 or more, or 0 for the whole "
                             "dimension";
+  if (delayed.history < 1 || delayed.history > 65536)
+    return emitError() << "part 'history' of a recipe is " << delayed.history
+                       << ": expected 1 to 65536 steps";
+  if (delayed.margin < -64 || delayed.margin > 64)
+    return emitError() << "part 'margin' of a recipe is " << delayed.margin
+                       << ": expected -64 to 64 binades";
   for (StringAttr place : rescale) {
     StringRef pattern = place.getValue();
     pattern.consume_front("grad:");

@@ -36,6 +36,7 @@ private:
   ParseResult parseStorage(Type &format);
   ParseResult parseRescale();
   ParseResult parseBlock(std::array<int64_t, 2> &sizes);
+  ParseResult parseHistoryUse();
   DotFormats &get(DotRole role) { return roles[static_cast<unsigned>(role)]; }
 
   AsmParser &parser;
@@ -45,6 +46,7 @@ private:
   SmallVector<FormatOverride> overrides;
   StorageFormats storage;
   int64_t exponent = 0;
+  DelayedScaling delayed;
   SmallVector<StringAttr> rescale;
   BlockSizes blocks;
 };
@@ -58,7 +60,9 @@ ParseResult RecipeParser::parseScales() {
   std::optional<ScaleSource> source = symbolizeScaleSource(value);
   if (!source)
     return parser.emitError(loc, "unknown source of scales '")
-           << value << "': expected none, propagated, current, block or unit";
+           << value
+           << "': expected none, propagated, current, block, "
+              "delayed or unit";
   scales = *source;
   return success();
 }
@@ -130,6 +134,19 @@ ParseResult RecipeParser::parseBlock(std::array<int64_t, 2> &sizes) {
                  parser.parseRSquare());
 }
 
+ParseResult RecipeParser::parseHistoryUse() {
+  StringRef value;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&value))
+    return failure();
+  std::optional<HistoryUse> use = symbolizeHistoryUse(value);
+  if (!use)
+    return parser.emitError(loc, "unknown use of a history '")
+           << value << "': expected max or most_recent";
+  delayed.use = *use;
+  return success();
+}
+
 ParseResult RecipeParser::parsePart() {
   StringRef key;
   llvm::SMLoc loc = parser.getCurrentLocation();
@@ -167,6 +184,11 @@ ParseResult RecipeParser::parsePart() {
     return parseBlock(key == "block" ? blocks.data : blocks.weights);
   if (key == "gradient_exponent")
     return parser.parseInteger(exponent);
+  if (key == "history_use")
+    return parseHistoryUse();
+  if (key == "history" || key == "margin")
+    return parser.parseInteger(key == "history" ? delayed.history
+                                                : delayed.margin);
   return parser.emitError(loc, "unknown part '") << key << "' of a recipe";
 }
 
@@ -184,6 +206,7 @@ RecipeAttr RecipeParser::parse() {
   storage = base.getStorage();
   exponent = base.getGradientExponent();
   blocks = base.getBlocks();
+  delayed = base.getDelayed();
   while (succeeded(parser.parseOptionalComma()))
     if (parsePart())
       return {};
@@ -193,7 +216,7 @@ RecipeAttr RecipeParser::parse() {
       loc, parser.getContext(), parser.getBuilder().getStringAttr(name), scales,
       forward, gradient, ArrayRef<DotFormats>(roles),
       ArrayRef<FormatOverride>(overrides), storage, exponent,
-      ArrayRef<StringAttr>(rescale), blocks);
+      ArrayRef<StringAttr>(rescale), blocks, delayed);
 }
 
 Attribute RecipeAttr::parse(AsmParser &parser, Type) {
@@ -282,6 +305,13 @@ void RecipeAttr::print(AsmPrinter &printer) const {
   BlockSizes blocks = getBlocks(), others = base.getBlocks();
   printBlock(printer, "block", blocks.data, others.data);
   printBlock(printer, "weight_block", blocks.weights, others.weights);
+  DelayedScaling delayed = getDelayed(), given = base.getDelayed();
+  if (delayed.history != given.history)
+    printer << ", history = " << delayed.history;
+  if (delayed.use != given.use)
+    printer << ", history_use = " << stringifyHistoryUse(delayed.use);
+  if (delayed.margin != given.margin)
+    printer << ", margin = " << delayed.margin;
   if (!getRescale().empty()) {
     printer << ", rescale = [";
     llvm::interleaveComma(getRescale(), printer);

@@ -71,7 +71,8 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
     if (recipe.getScales() == ScaleSource::Unit)
       return 1;
     if (recipe.getScales() == ScaleSource::Current ||
-        recipe.getScales() == ScaleSource::Block)
+        recipe.getScales() == ScaleSource::Block ||
+        recipe.getScales() == ScaleSource::Delayed)
       return std::nullopt;
     std::optional<float> scale = getConstantScale(hint.getScale());
     return scale && *scale > 0 ? scale : std::nullopt;

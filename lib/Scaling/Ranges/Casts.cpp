@@ -110,6 +110,8 @@ static double getCastScale(RecipeAttr recipe, double scale, double most,
   case ScaleSource::Current:
   case ScaleSource::Block:
     return 2 * most / largest;
+  case ScaleSource::Delayed: // Of other data.
+    return 0x1p100;
   case ScaleSource::Unit:
     return std::ldexp(1.0, shift);
   case ScaleSource::Propagated:

@@ -16,8 +16,10 @@ void scalify::rt::check(scalify_rt_status status) {
 }
 
 namespace {
-/// The argument that the compiler appends where scales are no constants.
+/// The arguments that the compiler appends where scales are no constants: the
+/// scales, or the amaxes of earlier steps, of which there are none at first.
 constexpr const char *scalesName = "scalify.scales";
+constexpr const char *historyName = "scalify.amax_history";
 
 Memory allocate(int64_t bytes) {
   // Whole cache lines, and never nothing: an empty tensor has an address too.
@@ -98,6 +100,11 @@ void StepRunner::bindArgument(Slot &arg, size_t index) {
     arg.memory = allocate(arg.type.bytes);
     check(scalify_rt_initial(executable.get(), static_cast<int32_t>(index),
                              arg.memory.get()));
+    return;
+  }
+  if (arg.name == historyName && !tensor) {
+    arg.memory = allocate(arg.type.bytes);
+    std::memset(arg.memory.get(), 0, static_cast<size_t>(arg.type.bytes));
     return;
   }
   if (!tensor)

@@ -1,6 +1,6 @@
 // RUN: scalify-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{unknown source of scales 'sometimes': expected none, propagated, current, block or unit}}
+// expected-error @+1 {{unknown source of scales 'sometimes': expected none, propagated, current, block, delayed or unit}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", scales = sometimes>} {}
 
 // -----
@@ -52,3 +52,18 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", rescale = ["residual"
 
 // expected-error @+1 {{a recipe has the block size '-4': expected 1 or more, or 0 for the whole dimension}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8-block", block = [1, -4]>} {}
+
+// -----
+
+// expected-error @+1 {{part 'history' of a recipe is 0: expected 1 to 65536 steps}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = 0>} {}
+
+// -----
+
+// expected-error @+1 {{part 'margin' of a recipe is 65: expected -64 to 64 binades}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", margin = 65>} {}
+
+// -----
+
+// expected-error @+1 {{unknown use of a history 'mean': expected max or most_recent}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history_use = mean>} {}

@@ -23,6 +23,8 @@ module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {
 module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", moments = bf16, masters = given, saved = given>} {}
 // CHECK: module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>}
 module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>} {}
+// CHECK: module @delayed attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = 1024, history_use = most_recent, margin = -1>}
+module @delayed attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", margin = -1, history_use = most_recent, history = 1024, scales = delayed>} {}
 // CHECK: module @rescale attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, rescale = ["residual_grad", "grad:layer\\d/ffn"]>}
 module @rescale attributes {scalify.recipe = #scalify.recipe<"fp8", rescale = ["residual_grad", "grad:layer\\d/ffn"], head = true>} {}
 // CHECK: module @no_rescale attributes {scalify.recipe = #scalify.recipe<"fp8">}

@@ -80,6 +80,28 @@ inline llvm::hash_code hash_value(const BlockSizes &sizes) {
                             sizes.weights[1]);
 }
 
+enum class HistoryUse : uint32_t;
+
+/// How scales follow from the amaxes of earlier steps.
+struct DelayedScaling {
+  /// How many of them there are.
+  int64_t history = 16;
+  /// Which of them counts; the first case, the largest, if not said.
+  HistoryUse use = {};
+  /// Binades that are left free above it.
+  int64_t margin = 0;
+
+  bool operator==(const DelayedScaling &other) const {
+    return history == other.history && use == other.use &&
+           margin == other.margin;
+  }
+};
+
+inline llvm::hash_code hash_value(const DelayedScaling &delayed) {
+  return llvm::hash_combine(delayed.history, static_cast<uint32_t>(delayed.use),
+                            delayed.margin);
+}
+
 } // namespace scalify
 
 #endif // SCALIFY_DIALECT_SCALIFY_RECIPEFORMATS_H

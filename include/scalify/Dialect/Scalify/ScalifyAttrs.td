@@ -11,7 +11,15 @@ def Scalify_ScaleSource : I32EnumAttr<"ScaleSource",
       I32EnumAttrCase<"Propagated", 1, "propagated">,
       I32EnumAttrCase<"Current", 2, "current">,
       I32EnumAttrCase<"Unit", 3, "unit">,
-      I32EnumAttrCase<"Block", 4, "block">]> {
+      I32EnumAttrCase<"Block", 4, "block">,
+      I32EnumAttrCase<"Delayed", 5, "delayed">]> {
+  let cppNamespace = "::scalify";
+}
+
+def Scalify_HistoryUse : I32EnumAttr<"HistoryUse",
+    "which amax of a delayed scale's history counts", [
+      I32EnumAttrCase<"Max", 0, "max">,
+      I32EnumAttrCase<"MostRecent", 1, "most_recent">]> {
   let cppNamespace = "::scalify";
 }
 
@@ -62,14 +70,18 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
 
     - `scales`: `none` (nothing is cast), `propagated` (the scale that the
       rules gave), `current` (power of two from the operand's amax, measured in
-      the step), `block` (the same for each block of an operand), `unit` (a
-      plain cast).
+      the step), `block` (the same for each block of an operand), `delayed`
+      (power of two from the amaxes of earlier steps; the first step's are those
+      of `propagated`), `unit` (a plain cast).
     - `block`, `weight_block`: under `scales = block`, the sizes of blocks along
       the minor-most free and the minor-most contracting dimension of an
       operand: `[1, 128]` for activations and gradients, `[128, 128]` for
       weights (arguments of the step but its batch). Along other dimensions a
       block has one index; a size of 0 spans all dimensions of its kind, so that
       `block = [1, 0]` is one scale per row.
+    - `history`: how many steps `delayed` looks back on (16); `history_use`:
+      `max` of them, or `most_recent`; `margin`: binades that are left free
+      above the amax (0).
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
       made the operand: f8E4M3FN, f8E5M2, f16, bf16.
     - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
@@ -106,7 +118,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     "::scalify::StorageFormats":$storage,
     "int64_t":$gradientExponent,
     OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale,
-    "::scalify::BlockSizes":$blocks);
+    "::scalify::BlockSizes":$blocks,
+    "::scalify::DelayedScaling":$delayed);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

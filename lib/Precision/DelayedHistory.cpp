@@ -1,0 +1,151 @@
+//===- DelayedHistory.cpp - Arithmetic on a history of amaxes -------------===//
+//
+// A row per cast, its newest amax last. Elementwise ops on vectors of one entry
+// per row, as for the scales that move between steps.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DelayedHistory.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::ComparisonDirection;
+
+namespace {
+/// Builds elementwise arithmetic on F32 of one shape.
+class RowBuilder {
+public:
+  RowBuilder(OpBuilder &builder, Location loc, ArrayRef<int64_t> shape)
+      : builder(builder), loc(loc), shape(shape) {}
+
+  template <typename T> Value constant(Type element, T values) {
+    auto type = RankedTensorType::get(shape, element);
+    return stablehlo::ConstantOp::create(
+        builder, loc,
+        mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, values)));
+  }
+  Value splat(float x) { return constant(builder.getF32Type(), x); }
+  Value vector(ArrayRef<float> xs) {
+    return constant(builder.getF32Type(), xs);
+  }
+  Value roundUpToPowerOfTwo(Value x);
+  Value whereAbove(Value x, float least, Value value, Value other);
+
+private:
+  OpBuilder &builder;
+  Location loc;
+  SmallVector<int64_t> shape;
+};
+} // namespace
+
+/// On the bits of a positive x: any mantissa carries into the exponent.
+Value RowBuilder::roundUpToPowerOfTwo(Value x) {
+  Type i32 = builder.getI32Type();
+  Value word = stablehlo::BitcastConvertOp::create(
+      builder, loc, RankedTensorType::get(shape, i32), x);
+  word = stablehlo::AddOp::create(builder, loc, word,
+                                  constant(i32, int32_t(0x7fffff)));
+  word = stablehlo::AndOp::create(builder, loc, word,
+                                  constant(i32, int32_t(0x7f800000)));
+  return stablehlo::BitcastConvertOp::create(builder, loc, x.getType(), word);
+}
+
+Value RowBuilder::whereAbove(Value x, float least, Value value, Value other) {
+  Value isAbove = stablehlo::CompareOp::create(builder, loc, x, splat(least),
+                                               ComparisonDirection::GT);
+  return stablehlo::SelectOp::create(builder, loc, isAbove, value, other);
+}
+
+static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
+                          ArrayRef<int64_t> dims) {
+  Value zero = RowBuilder(builder, loc, {}).splat(0.0f);
+  auto reduce = stablehlo::ReduceOp::create(builder, loc, value, zero, dims);
+  OpBuilder::InsertionGuard guard(builder);
+  Type scalar = zero.getType();
+  Block *body =
+      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
+  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
+                                          body->getArgument(1));
+  stablehlo::ReturnOp::create(builder, loc, larger);
+  return reduce->getResult(0);
+}
+
+Value scalify::buildFiniteAmax(OpBuilder &builder, Location loc, Value value) {
+  Type f32 = builder.getF32Type();
+  Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
+  if (getElementTypeOrSelf(value.getType()) != f32)
+    magnitude = stablehlo::ConvertOp::create(builder, loc, magnitude, f32);
+  int64_t rank = mlir::cast<ShapedType>(value.getType()).getRank();
+  Value amax = buildMaximum(builder, loc, magnitude,
+                            llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  RowBuilder scalar(builder, loc, {});
+  // Compared this way round, a NaN is not finite.
+  Value isFinite = stablehlo::CompareOp::create(
+      builder, loc, amax, scalar.splat(std::numeric_limits<float>::infinity()),
+      ComparisonDirection::LT);
+  return stablehlo::SelectOp::create(builder, loc, isFinite, amax,
+                                     scalar.splat(0.0f));
+}
+
+static Value takeColumns(OpBuilder &builder, Location loc, Value history,
+                         int64_t first) {
+  auto type = mlir::cast<RankedTensorType>(history.getType());
+  return stablehlo::SliceOp::create(builder, loc, history,
+                                    ArrayRef<int64_t>{0, first},
+                                    type.getShape(), ArrayRef<int64_t>{1, 1});
+}
+
+Value scalify::buildDelayedScales(OpBuilder &builder, Location loc,
+                                  Value history, DelayedScaling delayed,
+                                  ArrayRef<HistoryRow> rows) {
+  auto type = mlir::cast<RankedTensorType>(history.getType());
+  RowBuilder vectors(builder, loc, type.getShape().take_front(1));
+  Value amax;
+  if (delayed.use == HistoryUse::Max)
+    amax = buildMaximum(builder, loc, history, {1});
+  else
+    amax = stablehlo::ReshapeOp::create(
+        builder, loc,
+        RankedTensorType::get({type.getDimSize(0)}, builder.getF32Type()),
+        takeColumns(builder, loc, history, type.getDimSize(1) - 1));
+  auto largest = llvm::map_to_vector(
+      rows, [](const HistoryRow &row) { return row.largest; });
+  auto predicted = llvm::map_to_vector(
+      rows, [](const HistoryRow &row) { return row.predicted; });
+  Value ratio =
+      stablehlo::DivOp::create(builder, loc, amax, vectors.vector(largest));
+  Value scale = stablehlo::MulOp::create(
+      builder, loc, vectors.roundUpToPowerOfTwo(ratio),
+      vectors.splat(std::ldexp(1.0f, static_cast<int>(delayed.margin))));
+  // Beyond 2^100 a scale's inverse would have no headroom.
+  scale = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
+                                     scale, vectors.splat(0x1p100f));
+  return vectors.whereAbove(amax, 0.0f, scale, vectors.vector(predicted));
+}
+
+Value scalify::buildNextHistory(OpBuilder &builder, Location loc, Value history,
+                                ArrayRef<Value> amaxes) {
+  auto type = mlir::cast<RankedTensorType>(history.getType());
+  auto one = RankedTensorType::get({1, 1}, builder.getF32Type());
+  auto entries = llvm::map_to_vector(amaxes, [&](Value amax) -> Value {
+    return stablehlo::ReshapeOp::create(builder, loc, one, amax);
+  });
+  Value column =
+      stablehlo::ConcatenateOp::create(builder, loc, entries, /*dimension=*/0);
+  Value moved = column;
+  if (type.getDimSize(1) > 1)
+    moved = stablehlo::ConcatenateOp::create(
+        builder, loc, ValueRange{takeColumns(builder, loc, history, 1), column},
+        /*dimension=*/1);
+  Value seen = stablehlo::BroadcastInDimOp::create(builder, loc, type, column,
+                                                   ArrayRef<int64_t>{0, 1});
+  return RowBuilder(builder, loc, type.getShape())
+      .whereAbove(seen, 0.0f, moved, history);
+}

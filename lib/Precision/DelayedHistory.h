@@ -1,0 +1,37 @@
+//===- DelayedHistory.h - Arithmetic on a history of amaxes -----*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_PRECISION_DELAYEDHISTORY_H
+#define SCALIFY_LIB_PRECISION_DELAYEDHISTORY_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace scalify {
+
+/// One row of the history.
+struct HistoryRow {
+  /// The largest finite value of its format.
+  float largest = 1;
+  /// The scale while nothing has been seen.
+  float predicted = 1;
+};
+
+/// Builds the amax of a value, of rank 0; 0 where it is not finite.
+mlir::Value buildFiniteAmax(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::Value value);
+
+/// Builds one scale per row of `history`, as a vector.
+mlir::Value buildDelayedScales(mlir::OpBuilder &builder, mlir::Location loc,
+                               mlir::Value history, DelayedScaling delayed,
+                               llvm::ArrayRef<HistoryRow> rows);
+
+/// Builds the history with one more amax in each row, the oldest one out; rows
+/// for which it is 0 stay.
+mlir::Value buildNextHistory(mlir::OpBuilder &builder, mlir::Location loc,
+                             mlir::Value history,
+                             llvm::ArrayRef<mlir::Value> amaxes);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_DELAYEDHISTORY_H
