@@ -85,7 +85,9 @@ class WithHistory:
         return result
 
 
-def train(fn: Callable[..., Any], steps: int, w: Any = None, first: int = 0) -> tuple[Any, list[float]]:
+def train(
+    fn: Callable[..., Any], steps: int, w: Any = None, first: int = 0
+) -> tuple[Any, list[float]]:
     """Trains on data whose size grows, so that scales must follow it."""
     w = arguments()[0] if w is None else w
     losses = []
@@ -170,7 +172,9 @@ def test_a_scan_and_what_it_is_unrolled_have_the_same_bits() -> None:
     scan, unrolled = WithHistory(make_step(unroll=False)), WithHistory(make_step())
     (_, one), (_, two) = train(scan, 6), train(unrolled, 6)
     assert one == two
-    rows = [np.sort(np.asarray(fn.history), 0) for fn in (scan, unrolled)]
+    # Unrolled, JAX joins what the layers save and slices it: once more the same row.
+    assert (len(scan.history), len(unrolled.history)) == (3, 4)
+    rows = [np.unique(np.asarray(fn.history), axis=0) for fn in (scan, unrolled)]
     np.testing.assert_array_equal(*rows)
 
 
@@ -178,8 +182,10 @@ def test_a_checkpoint_in_the_step_changes_no_bit() -> None:
     plain, remat = compiled(make_step()), compiled(make_step(remat=True))
     (_, one), (_, two) = train(plain, 6), train(remat, 6)
     assert one == two
-    # What is made again has the row of what it repeats.
-    np.testing.assert_array_equal(plain.executable().amax_history, remat.executable().amax_history)
+    # Weights, what the norm gives and its gradient: what is made again adds no row.
+    assert len(remat.executable().amax_history) == 3
+    rows = [np.unique(fn.executable().amax_history, axis=0) for fn in (plain, remat)]
+    np.testing.assert_array_equal(*rows)
 
 
 def test_micro_batches_keep_the_largest_amax() -> None:
