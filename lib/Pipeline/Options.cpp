@@ -117,49 +117,59 @@ static llvm::Error readPlaces(std::vector<std::string> &places,
   return llvm::Error::success();
 }
 
-static llvm::Error readCastScales(std::vector<CastScale> &scales,
-                                  const llvm::json::Value &value) {
+using ReadCastFn = llvm::function_ref<llvm::Error(
+    const llvm::json::Object &object, CastPlace place)>;
+
+/// Reads a list of objects that each name a cast; `read` takes the rest.
+static llvm::Error readCasts(llvm::StringRef key, llvm::StringRef needs,
+                             const llvm::json::Value &value, ReadCastFn read) {
   const llvm::json::Array *array = value.getAsArray();
   if (!array)
-    return makeError("option 'castScales' must be a list");
+    return makeError("option '" + key + "' must be a list");
   for (const llvm::json::Value &entry : *array) {
     const llvm::json::Object *object = entry.getAsObject();
     if (!object)
-      return makeError("an entry of 'castScales' must be an object");
+      return makeError("an entry of '" + key + "' must be an object");
     std::optional<llvm::StringRef> cast = object->getString("cast");
     std::optional<llvm::StringRef> names = object->getString("names");
     std::optional<int64_t> elements = object->getInteger("elements");
-    std::optional<int64_t> exponent = object->getInteger("exponent");
-    // Scales and their inverses stay normal f32 numbers.
-    if (!cast || !names || !elements || !exponent || *exponent < -120 ||
-        *exponent > 120)
-      return makeError("an entry of 'castScales' needs cast, names, elements, "
-                       "and an exponent from -120 to 120");
-    scales.push_back({cast->str(), *elements, names->str(),
-                      static_cast<int32_t>(*exponent)});
+    if (!cast || !names || !elements)
+      return makeError("an entry of '" + key +
+                       "' needs cast, names, elements and " + needs);
+    if (llvm::Error error =
+            read(*object, {cast->str(), *elements, names->str()}))
+      return error;
   }
   return llvm::Error::success();
 }
 
+static llvm::Error readCastScales(std::vector<CastScale> &scales,
+                                  const llvm::json::Value &value) {
+  llvm::StringRef needs = "an exponent from -120 to 120";
+  return readCasts(
+      "castScales", needs, value,
+      [&](const llvm::json::Object &object, CastPlace place) -> llvm::Error {
+        std::optional<int64_t> exponent = object.getInteger("exponent");
+        // Scales and their inverses stay normal f32 numbers.
+        if (!exponent || *exponent < -120 || *exponent > 120)
+          return makeError("an entry of 'castScales' needs " + needs);
+        scales.push_back({std::move(place), static_cast<int32_t>(*exponent)});
+        return llvm::Error::success();
+      });
+}
+
 static llvm::Error readWideCasts(std::vector<WideCast> &casts,
                                  const llvm::json::Value &value) {
-  const llvm::json::Array *array = value.getAsArray();
-  if (!array)
-    return makeError("option 'wide' must be a list");
-  for (const llvm::json::Value &entry : *array) {
-    const llvm::json::Object *object = entry.getAsObject();
-    if (!object)
-      return makeError("an entry of 'wide' must be an object");
-    std::optional<llvm::StringRef> cast = object->getString("cast");
-    std::optional<llvm::StringRef> names = object->getString("names");
-    std::optional<llvm::StringRef> reason = object->getString("reason");
-    std::optional<int64_t> elements = object->getInteger("elements");
-    if (!cast || !names || !reason || !elements)
-      return makeError("an entry of 'wide' needs cast, names, elements and a "
-                       "reason");
-    casts.push_back({cast->str(), *elements, names->str(), reason->str()});
-  }
-  return llvm::Error::success();
+  llvm::StringRef needs = "a reason";
+  return readCasts(
+      "wide", needs, value,
+      [&](const llvm::json::Object &object, CastPlace place) -> llvm::Error {
+        std::optional<llvm::StringRef> reason = object.getString("reason");
+        if (!reason)
+          return makeError("an entry of 'wide' needs " + needs);
+        casts.push_back({std::move(place), reason->str()});
+        return llvm::Error::success();
+      });
 }
 
 static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,

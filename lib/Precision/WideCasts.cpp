@@ -36,8 +36,9 @@ WideCasts::WideCasts(ModuleOp module) {
       return value ? value.str() : "";
     };
     auto elements = entry.getAs<IntegerAttr>("elements");
-    entries.push_back({text("cast"), elements ? elements.getInt() : 0,
-                       text("names"), text("reason")});
+    entries.push_back(
+        {{text("cast"), elements ? elements.getInt() : 0, text("names")},
+         text("reason")});
   }
   met.resize(entries.size());
   module->removeAttr(kWideCastsAttr);

@@ -9,23 +9,23 @@
 
 namespace scalify {
 
-/// The scale that a calibration measured for one cast.
-struct CastScale {
+/// Which cast of a program: it is found again after a compilation by all three.
+struct CastPlace {
   /// The cast's name in the report, "c12: add".
   std::string cast;
   /// How many elements it casts.
   int64_t elements = 0;
   /// JAX's names of the place, as `getNameStack` gives them.
   std::string names;
+};
+
+/// The scale that a calibration measured for one cast.
+struct CastScale : CastPlace {
   int32_t exponent = 0;
 };
 
 /// One cast that an earlier run found to clip, and that is left out.
-struct WideCast {
-  /// Its name, elements and JAX's names, as in `CastScale`.
-  std::string cast;
-  int64_t elements = 0;
-  std::string names;
+struct WideCast : CastPlace {
   /// What was counted: "12.5 % of the values saturated".
   std::string reason;
 };
