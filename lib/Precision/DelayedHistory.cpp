@@ -7,7 +7,7 @@
 
 #include "DelayedHistory.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -66,15 +66,8 @@ Value RowBuilder::whereAbove(Value x, float least, Value value, Value other) {
 static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
                           ArrayRef<int64_t> dims) {
   Value zero = RowBuilder(builder, loc, {}).splat(0.0f);
-  auto reduce = stablehlo::ReduceOp::create(builder, loc, value, zero, dims);
-  OpBuilder::InsertionGuard guard(builder);
-  Type scalar = zero.getType();
-  Block *body =
-      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
-  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
-                                          body->getArgument(1));
-  stablehlo::ReturnOp::create(builder, loc, larger);
-  return reduce->getResult(0);
+  return stablehlo::buildReduce<stablehlo::MaxOp>(builder, loc, value, zero,
+                                                  dims);
 }
 
 Value scalify::buildFiniteAmax(OpBuilder &builder, Location loc, Value value) {

@@ -4,7 +4,7 @@
 
 #include "MeasuredScaleOps.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -41,7 +41,6 @@ public:
   int64_t count(Value value) const;
 
 private:
-  void buildReducer(stablehlo::ReduceOp reduce, bool maximum);
   template <typename T> Value makeConstant(Type element, T x) {
     auto type = RankedTensorType::get(shape, element);
     return stablehlo::ConstantOp::create(
@@ -83,25 +82,15 @@ Value ScalarBuilder::reduce(Value value, bool maximum) {
   if (dims.empty())
     dims = llvm::to_vector(
         llvm::seq<int64_t>(0, cast<ShapedType>(value.getType()).getRank()));
-  auto reduce = stablehlo::ReduceOp::create(
-      builder, loc, value, ScalarBuilder(builder, loc).constant(0.0f), dims);
-  buildReducer(reduce, maximum);
+  Value zero = ScalarBuilder(builder, loc).constant(0.0f);
+  Value result = maximum ? stablehlo::buildReduce<stablehlo::MaxOp>(
+                               builder, loc, value, zero, dims)
+                         : stablehlo::buildReduce<stablehlo::AddOp>(
+                               builder, loc, value, zero, dims);
   if (axes.empty())
-    return reduce->getResult(0);
+    return result;
   return stablehlo::ReshapeOp::create(
-      builder, loc, RankedTensorType::get(shape, f32), reduce->getResult(0));
-}
-
-void ScalarBuilder::buildReducer(stablehlo::ReduceOp reduce, bool maximum) {
-  OpBuilder::InsertionGuard guard(builder);
-  Type scalar = RankedTensorType::get({}, f32);
-  Block *body =
-      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
-  Value a = body->getArgument(0), b = body->getArgument(1);
-  Value result = maximum
-                     ? stablehlo::MaxOp::create(builder, loc, a, b).getResult()
-                     : stablehlo::AddOp::create(builder, loc, a, b).getResult();
-  stablehlo::ReturnOp::create(builder, loc, result);
+      builder, loc, RankedTensorType::get(shape, f32), result);
 }
 
 /// On the bits of a positive x: the mantissa is dropped; to round up, any

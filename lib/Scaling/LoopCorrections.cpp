@@ -11,6 +11,7 @@
 #include "CorrectionFlow.h"
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include <cmath>
 
@@ -128,29 +129,19 @@ void CorrectionFlow::findNeededByRegions(Operation &op) {
 // Their corrections
 //===----------------------------------------------------------------------===//
 
-/// The maximum of a vector, behind where it is made.
-static Value buildLargest(OpBuilder &builder, Value vector, Value zero) {
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointAfterValue(vector);
-  Location loc = vector.getLoc();
-  auto reduce = stablehlo::ReduceOp::create(builder, loc, vector, zero,
-                                            ArrayRef<int64_t>{0});
-  Type scalar = zero.getType();
-  Block *body =
-      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
-  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
-                                          body->getArgument(1));
-  stablehlo::ReturnOp::create(builder, loc, larger);
-  return reduce->getResult(0);
-}
-
 Value CorrectionFlow::scalarCorrection(Value value) {
   Value change = correction(value);
   if (!change || !isVector(change))
     return change;
   Value &entry = largest[change];
-  if (!entry)
-    entry = buildLargest(builder, change, scales.constant(0.0f));
+  if (!entry) {
+    // Behind where the vector is made, for all that read its maximum.
+    Value zero = scales.constant(0.0f);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(change);
+    entry = stablehlo::buildReduce<stablehlo::MaxOp>(builder, change.getLoc(),
+                                                     change, zero, {0});
+  }
   return entry;
 }
 

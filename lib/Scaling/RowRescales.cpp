@@ -2,7 +2,7 @@
 
 #include "RowRescales.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
 using namespace mlir;
@@ -39,14 +39,8 @@ static Value buildMaximum(OpBuilder &builder, Location loc, Value value) {
   Value zero = stablehlo::ConstantOp::create(
       builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(scalar, 0.0f)));
   auto dims = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
-  auto reduce = stablehlo::ReduceOp::create(builder, loc, value, zero, dims);
-  OpBuilder::InsertionGuard guard(builder);
-  Block *body =
-      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
-  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
-                                          body->getArgument(1));
-  stablehlo::ReturnOp::create(builder, loc, larger);
-  return reduce->getResult(0);
+  return stablehlo::buildReduce<stablehlo::MaxOp>(builder, loc, value, zero,
+                                                  dims);
 }
 
 Value RowScales::measure(RescalePointOp point, Value base, Value predicted) {

@@ -11,7 +11,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -93,16 +93,10 @@ Value RowBuilder::splat(RankedTensorType type, Value x) {
 
 Value RowBuilder::reduce(Value value, bool maximum, ArrayRef<int64_t> dims,
                          Value init) {
-  auto reduce = stablehlo::ReduceOp::create(b, value, init, dims);
-  OpBuilder::InsertionGuard guard(b);
-  Type type = init.getType();
-  Block *body = b.createBlock(&reduce.getBody(), {}, {type, type},
-                              {b.getLoc(), b.getLoc()});
-  Value x = body->getArgument(0), y = body->getArgument(1);
-  Value result = maximum ? stablehlo::MaxOp::create(b, x, y).getResult()
-                         : stablehlo::AddOp::create(b, x, y).getResult();
-  stablehlo::ReturnOp::create(b, result);
-  return reduce->getResult(0);
+  return maximum ? stablehlo::buildReduce<stablehlo::MaxOp>(b, b.getLoc(),
+                                                            value, init, dims)
+                 : stablehlo::buildReduce<stablehlo::AddOp>(b, b.getLoc(),
+                                                            value, init, dims);
 }
 
 Value RowBuilder::reduceAll(Value value, bool maximum) {
@@ -321,15 +315,7 @@ static void returnRows(func::FuncOp func, ArrayRef<Value> rows) {
                        ArrayRef<float>{})))
                 .getResult()
           : stablehlo::ConcatenateOp::create(b, parts, 0).getResult();
-  terminator->insertOperands(terminator->getNumOperands(), table);
-  SmallVector<DictionaryAttr> attrs;
-  func.getAllResultAttrs(attrs);
-  attrs.resize(terminator->getNumOperands(),
-               DictionaryAttr::get(func.getContext()));
-  func.setFunctionType(FunctionType::get(func.getContext(),
-                                         func.getArgumentTypes(),
-                                         terminator->getOperandTypes()));
-  func.setAllResultAttrs(attrs);
+  appendResults(func, table);
 }
 
 namespace {

@@ -179,13 +179,7 @@ LogicalResult scalify::checkCastsAreReachable(func::FuncOp func) {
   return failure(result.wasInterrupted());
 }
 
-void scalify::returnCasts(func::FuncOp func) {
-  SmallVector<Value> values;
-  func.walk([&](QuantizeOp op) {
-    values.push_back(op.getValue());
-    values.push_back(op.getScale());
-  });
-  exposeAll(func, values);
+void scalify::appendResults(func::FuncOp func, ValueRange values) {
   Operation *terminator = func.getBody().front().getTerminator();
   SmallVector<DictionaryAttr> attrs;
   func.getAllResultAttrs(attrs);
@@ -196,4 +190,14 @@ void scalify::returnCasts(func::FuncOp func) {
                                          func.getArgumentTypes(),
                                          terminator->getOperandTypes()));
   func.setAllResultAttrs(attrs);
+}
+
+void scalify::returnCasts(func::FuncOp func) {
+  SmallVector<Value> values;
+  func.walk([&](QuantizeOp op) {
+    values.push_back(op.getValue());
+    values.push_back(op.getScale());
+  });
+  exposeAll(func, values);
+  appendResults(func, values);
 }

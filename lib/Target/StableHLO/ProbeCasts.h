@@ -14,6 +14,9 @@ namespace scalify {
 /// that does not run they come as zeros.
 void returnCasts(mlir::func::FuncOp func);
 
+/// Appends values of its body to the results of main.
+void appendResults(mlir::func::FuncOp func, mlir::ValueRange values);
+
 /// Fails, naming the cast, if one stands where no result of main can show it.
 llvm::LogicalResult checkCastsAreReachable(mlir::func::FuncOp func);
 

@@ -1,0 +1,30 @@
+//===- Reductions.h - Reductions by one op ----------------------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_REDUCTIONS_H
+#define SCALIFY_DIALECT_STABLEHLO_REDUCTIONS_H
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace scalify::stablehlo {
+
+/// Reduces `value` over `dims` by `Op`, such as MaxOp, from the rank-0 `init`.
+template <typename Op>
+mlir::Value buildReduce(mlir::OpBuilder &builder, mlir::Location loc,
+                        mlir::Value value, mlir::Value init,
+                        llvm::ArrayRef<int64_t> dims) {
+  auto reduce = ReduceOp::create(builder, loc, value, init, dims);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  mlir::Type scalar = init.getType();
+  mlir::Block *body =
+      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
+  mlir::Value result =
+      Op::create(builder, loc, body->getArgument(0), body->getArgument(1));
+  ReturnOp::create(builder, loc, result);
+  return reduce->getResult(0);
+}
+
+} // namespace scalify::stablehlo
+
+#endif // SCALIFY_DIALECT_STABLEHLO_REDUCTIONS_H
