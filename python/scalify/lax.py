@@ -8,6 +8,7 @@ BF16 arrays pass through.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -203,14 +204,14 @@ def _rescale_transpose(cotangent: Any, _: Any, **__: Any) -> Any:
     return (cotangent,)
 
 
-def _rescale_batch(args: Any, dims: Any, *, statistic: str, axes: str) -> Any:
+def _batch_by_axes(args: Any, dims: Any, *, primitive: Any, statistic: str, axes: str) -> Any:
     axes = _batched_axes(axes, dims[0])
-    return _rescale_p.bind(*args, statistic=statistic, axes=axes), dims[0]
+    return primitive.bind(*args, statistic=statistic, axes=axes), dims[0]
 
 
 ad.primitive_jvps[_rescale_p] = _rescale_jvp
 ad.primitive_transposes[_rescale_p] = _rescale_transpose
-batching.primitive_batchers[_rescale_p] = _rescale_batch
+batching.primitive_batchers[_rescale_p] = functools.partial(_batch_by_axes, primitive=_rescale_p)
 
 
 # On the cotangent: linear, and its transpose is the rescale.
@@ -231,14 +232,11 @@ def _rescale_grad_transpose(cotangent: Any, _: Any, **params: Any) -> Any:
     return (_rescale_p.bind(cotangent, **params),)
 
 
-def _rescale_grad_batch(args: Any, dims: Any, *, statistic: str, axes: str) -> Any:
-    axes = _batched_axes(axes, dims[0])
-    return _rescale_grad_p.bind(*args, statistic=statistic, axes=axes), dims[0]
-
-
 ad.primitive_jvps[_rescale_grad_p] = _rescale_grad_jvp
 ad.primitive_transposes[_rescale_grad_p] = _rescale_grad_transpose
-batching.primitive_batchers[_rescale_grad_p] = _rescale_grad_batch
+batching.primitive_batchers[_rescale_grad_p] = functools.partial(
+    _batch_by_axes, primitive=_rescale_grad_p
+)
 
 
 # The parts of a scaled value.
