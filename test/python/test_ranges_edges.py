@@ -70,6 +70,12 @@ def minus_whole_max(x: Any) -> Any:
     return x - of_rows(jnp.max(x, 1).astype(jnp.int32).astype(jnp.float32), x)
 
 
+def fused_product_minus_max(x: Any) -> Any:
+    """XLA's CPU fuses the product into the difference and not into the maximum."""
+    y = x * np.float32(1e4 / 3)
+    return y - of_rows(jnp.max(y, 1), y)
+
+
 def softmax_from_zero(x: Any) -> Any:
     largest = lax.reduce(x, np.float32(0), lax.max, (1,))
     return jnp.sum(jnp.exp(x - of_rows(largest, x)), 1)
@@ -86,6 +92,7 @@ def scatter_into_one(x: Any, updates: Any) -> Any:
 
 TINY = between(1e-40, 1e-39)
 BIG = np.concatenate([full((2048,), 3e38), full((2048,), -3e38)])
+SCORES = np.random.default_rng(0).normal(size=(64, 16)).astype(np.float32)
 STEPS = np.linspace(-3, 1.7, 12, dtype=np.float32).reshape(3, 4)
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[Range]]] = {
@@ -122,6 +129,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], list[Range]]] = 
     "norm of a rounded mean": (norm_of_rounded_mean, [full((2, 4), 1.0038**0.5)], [most(4)]),
     "minus a rounded maximum": (minus_rounded_max, [full((1, 4), 1.003)], [most(4)]),
     "minus a whole maximum": (minus_whole_max, [STEPS], [most(4)]),
+    "fused product minus its maximum": (fused_product_minus_max, [SCORES], [most(8)]),
     "softmax from zero": (softmax_from_zero, [full((4, 8), -5)], [most(5)]),
     "maximum under a wrapped mask": (max_under_wrapped_mask, [full((4, 8), 0.5)], [most(1)]),
 }
