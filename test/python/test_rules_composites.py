@@ -46,6 +46,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
 for name, (fn, arrays, words) in list(PROGRAMS.items()):
     PROGRAMS[name + "_gradient"] = (backward(fn), (*arrays, G), words)
 PROGRAMS["tanh_gradient"] = (backward(jnp.tanh), (4 * X, G), "gradient of tanh")
+PROGRAMS["softmax_logits"] = (backward(attention), (X, G), "gradient of softmax")
 PROGRAMS["cross_entropy"] = (cross_entropy, (X, E, TOKENS), "softmax's numerator")
 PROGRAMS["cross_entropy_gradient"] = (
     jax.grad(cross_entropy, (0, 1)),
@@ -84,3 +85,14 @@ def test_the_gradient_of_tanh_has_its_size(size: float) -> None:
     _, gradient = backward(jnp.tanh)(x, g)
     measured = np.log2(np.sqrt(np.mean(np.square(gradient))))
     assert abs(found[-1][1] - measured) <= 1.5
+
+
+def test_the_gradient_of_softmax_loses_what_a_row_shares() -> None:
+    """With a shared part of 1.7 times the rest, the scale is that of what is left."""
+    x, g = normal(0, (64, 64), 0.02), normal(1, (64, 64)) + 1.7 * normal(2, (64, 1))
+    found, text = scales(normal_form(backward(lambda x: jax.nn.softmax(x, -1)), x, g), 1)
+    assert "gradient of softmax" in text
+    _, gradient = backward(lambda x: jax.nn.softmax(x, -1))(x, g)
+    measured = np.log2(np.sqrt(np.mean(np.square(gradient))))
+    # Probabilities count as sqrt(64) elements of 64, 1.5 binades above these equal ones.
+    assert abs(found[-1][1] - measured - 1.5) <= 1

@@ -83,6 +83,46 @@ static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
+/// The weighted sum behind signs, shape changes and sums of one: sum(g e) with
+/// an exponential e.
+static bool isMeanUnderSoftmax(Value value) {
+  for (unsigned depth = 0; depth < 4; ++depth) {
+    value = peelToSource(value);
+    if (auto negate = value.getDefiningOp<NegOp>()) {
+      value = negate.getOperand();
+      continue;
+    }
+    ReduceOp sum = getSum(value);
+    if (!sum)
+      return false;
+    value = peelToSource(sum.getInputs()[0]);
+    if (auto product = value.getDefiningOp<MulOp>())
+      return llvm::any_of(product->getOperands(), [](Value factor) {
+        return isa_and_nonnull<ExpOp>(peelToSource(factor).getDefiningOp());
+      });
+  }
+  return false;
+}
+
+/// g - sum(p g), the gradient of the logits before it is multiplied by the
+/// probabilities p. What a row's gradients share goes, and it is much of them
+/// while tokens are alike: in the zoo's decoders the gradients of queries and
+/// keys lie 4 to 7 binades below the others' drift at initial weights and in
+/// warm-up, and 4 above it once attention is sharp. The rule takes a half.
+static bool matchSoftmaxGradient(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<AddOp, SubtractOp>(query.op))
+    return false;
+  for (unsigned i : {0, 1}) {
+    if (!isMeanUnderSoftmax(query.op->getOperand(1 - i)))
+      continue;
+    const ScaleFacts &g = query.operand(i);
+    out = ScaleFacts::gaussian(0.5 * g.rms);
+    out.rule = "gradient of softmax: half is shared by the row";
+    return true;
+  }
+  return false;
+}
+
 //===----------------------------------------------------------------------===//
 // Norms
 //===----------------------------------------------------------------------===//
@@ -419,9 +459,9 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
                                   MutableArrayRef<ScaleFacts> results) {
   if (results.size() != 1)
     return false;
-  for (auto *match :
-       {matchSoftmaxNumerator, matchLogSoftmax, matchNorm, matchErf,
-        matchThreshold, matchTanhGradient, matchGatedUnit, matchRotation}) {
+  for (auto *match : {matchSoftmaxNumerator, matchLogSoftmax,
+                      matchSoftmaxGradient, matchNorm, matchErf, matchThreshold,
+                      matchTanhGradient, matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);
