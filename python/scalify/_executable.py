@@ -14,17 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _compiler, _runtime
+from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
 from scalify.portable import to_text
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
 
 __all__ = ["Executable", "compile", "compile_text", "load"]
-
-# The argument that scalify-adapt-scales appends to main.
-_CAST_SCALES = "scalify.scales"
-# The argument and the result that scalify-delay-scales appends to main.
-_AMAX_HISTORY = "scalify.amax_history"
 
 
 class Executable:
@@ -56,8 +52,7 @@ class Executable:
         self._artefact = artefact
         self._runtime = _runtime.Executable(artefact, threads)
         self._explain = explain
-        self._cast_scales = self._initial_cast_scales()
-        self._amax_history = self._initial_amax_history()
+        self._kept = KeptState(self._runtime)
         self.diagnostics = list(diagnostics)
 
     def __call__(self, *arrays: Any) -> list[Any]:
@@ -74,18 +69,26 @@ class Executable:
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
         self._check_donation(arrays)
-        if self._amax_history is not None:
-            *results, self._amax_history = self._runtime.run((*arrays, self._amax_history))
-            return results
-        hidden = () if self._cast_scales is None else (self._cast_scales,)
-        return list(self._runtime.run((*arrays, *hidden)))
+        return self._kept.run(arrays)
 
-    def _initial_amax_history(self) -> Any:
-        """Returns the history of a run that has seen nothing, if it is an argument."""
-        args = self._runtime.args
-        if not args or args[-1]["name"] != _AMAX_HISTORY:
-            return None
-        return np.zeros(args[-1]["shape"], np.float32)
+    @property
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Copies of the state that the executable keeps for its caller, by name.
+
+        Their names start with `scalify.`: scales of casts, amaxes of earlier steps. Save them
+        with a checkpoint, and set them when it is loaded: the run then resumes to the bit. What
+        a mapping that is set leaves out stays as it is.
+        """
+        return self._kept.copies()
+
+    @kept.setter
+    def kept(self, arrays: Mapping[str, Any]) -> None:
+        for name, array in arrays.items():
+            self._kept.set(name, array)
+
+    def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Sets those of another executable's `kept` arrays that this one keeps in that type."""
+        self.kept = {name: array for name, array in arrays.items() if self._kept.fits(name, array)}
 
     @property
     def amax_history(self) -> NDArray[Any] | None:
@@ -94,22 +97,13 @@ class Executable:
         None where the recipe's scales are not delayed. They belong to the state: save them with a
         checkpoint and set them when it is loaded. Zeros mean that nothing was seen.
         """
-        return None if self._amax_history is None else np.array(self._amax_history)
+        return self._kept.get(AMAX_HISTORY)
 
     @amax_history.setter
     def amax_history(self, history: Any) -> None:
-        if self._amax_history is None:
+        if AMAX_HISTORY not in self._kept:
             raise ValueError("a history of amaxes for a step whose scales are not delayed")
-        self._amax_history = check_history(history, self._amax_history.shape)
-
-    def _initial_cast_scales(self) -> NDArray[Any] | None:
-        """Returns the scales that the casts were compiled with, if they are an argument."""
-        args = self._runtime.args
-        if not args or args[-1]["name"] != _CAST_SCALES:
-            return None
-        if args[-1]["shape"] == (0,):
-            return np.zeros(0, np.float32)
-        return self._runtime.initial(len(args) - 1)
+        self._kept.set(AMAX_HISTORY, history)
 
     @property
     def cast_scales(self) -> NDArray[Any] | None:
@@ -117,18 +111,15 @@ class Executable:
 
         They belong to the state: save them with a checkpoint and set them when it is loaded.
         """
-        return None if self._cast_scales is None else self._cast_scales.copy()
+        return self._kept.get(CAST_SCALES)
 
     @cast_scales.setter
     def cast_scales(self, scales: Any) -> None:
-        given = np.asarray(scales, np.float32)
-        if self._cast_scales is None or given.shape != self._cast_scales.shape:
-            has = "none" if self._cast_scales is None else f"{len(self._cast_scales)}"
+        given, own = np.asarray(scales, np.float32), self.cast_scales
+        if own is None or given.shape != own.shape:
+            has = "none" if own is None else f"{len(own)}"
             raise ValueError(f"{given.size} scales of casts for a step that reads {has}")
-        mantissas, _ = np.frexp(given)
-        if not np.array_equal(mantissas, np.full_like(given, 0.5)):
-            raise ValueError("a scale of a cast must be a positive power of two")
-        self._cast_scales = given.copy()
+        self._kept.set(CAST_SCALES, given)
 
     def rescale(self) -> int:
         """Runs `@rescale`: moves scales of casts by what the last step counted.
@@ -143,14 +134,16 @@ class Executable:
         Raises:
             ValueError: the scales are constants of the code: compile with adaptive scales.
         """
-        if self._cast_scales is None:
+        before = self.cast_scales
+        if before is None:
             raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
-        before = self._cast_scales
-        if len(before):
-            counters = self._runtime.counters()[: len(before)]
-            (moved,) = self._runtime.run((before, counters), "rescale")
-            self._cast_scales = np.asarray(moved).copy()
-        return int(np.count_nonzero(self._cast_scales != before))
+        if not len(before):
+            return 0
+        counters = self._runtime.counters()[: len(before)]
+        (moved,) = self._runtime.run((before, counters), "rescale")
+        after = np.array(moved)
+        self._kept.set(CAST_SCALES, after)
+        return int(np.count_nonzero(after != before))
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
@@ -172,15 +165,12 @@ class Executable:
     @functools.cached_property
     def args(self) -> list[dict[str, Any]]:
         """Per argument: name, shape, dtype, role, alias_result."""
-        args = self._runtime.args
-        is_plain = self._cast_scales is None and self._amax_history is None
-        return args if is_plain else args[:-1]
+        return self._runtime.args[: self._kept.num_args]
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
         """Per result: name, shape, dtype, alias_arg."""
-        results = self._runtime.results
-        return results if self._amax_history is None else results[:-1]
+        return self._runtime.results[: self._kept.num_results]
 
     @property
     def scales(self) -> Scales:
@@ -256,23 +246,6 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
-
-
-def check_history(history: Any, shape: Sequence[int]) -> NDArray[Any]:
-    """Returns a history of amaxes as an F32 array of its own.
-
-    Raises:
-        ValueError: its shape is another one, or an amax is negative or not finite.
-    """
-    given = np.array(history, np.float32)
-    if given.shape != tuple(shape):
-        raise ValueError(
-            f"a history of amaxes of shape {given.shape} for a step that keeps {tuple(shape)}: "
-            "it is of another program or another recipe"
-        )
-    if not (np.isfinite(given) & (given >= 0)).all():
-        raise ValueError("a history of amaxes has entries that are negative or not finite")
-    return given
 
 
 def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:

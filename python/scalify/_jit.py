@@ -13,6 +13,7 @@ import numpy as np
 
 from scalify import _runtime
 from scalify._executable import Executable, compile_text
+from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
 from scalify.calibration import (
     Calibration,
@@ -122,7 +123,7 @@ class Jit:
         self._policy = policy
         self._patients: dict[Hashable, Patient] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
-        self._kept_history: dict[Hashable, Any] = {}
+        self._kept_state: dict[Hashable, dict[str, Any]] = {}
         self._last_key: Hashable = None
         self._steps = 0
         self._warned: set[str] = set()
@@ -172,12 +173,13 @@ class Jit:
     def recompile(self) -> None:
         """Forgets compiled code: the next call compiles, with what `widened` lists left wide.
 
-        Scales of casts that have moved stay where they are. So does a history of amaxes, unless
-        casts are left wide: its rows are others then, and it starts anew.
+        Scales of casts that have moved stay where they are. So does what else executables keep,
+        unless casts are left wide: rows of a history of amaxes are others then, and it starts
+        anew.
         """
         for key, entry in self._entries.items():
-            self._kept_history[key] = entry.executable.amax_history
-            scales = entry.executable.cast_scales
+            self._kept_state[key] = entry.executable.kept
+            scales = self._kept_state[key].pop(CAST_SCALES, None)
             if scales is not None:
                 casts = [row["cast"] for row in entry.executable.report().casts()]
                 self._kept_scales[key] = dict(zip(casts, scales.tolist(), strict=True))
@@ -278,9 +280,7 @@ class Jit:
                 executable.cast_scales = [
                     kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
                 ]
-            history, empty = self._kept_history.pop(key, None), executable.amax_history
-            if history is not None and empty is not None and history.shape == empty.shape:
-                executable.amax_history = history
+            executable.take_over(self._kept_state.pop(key, {}))
             self._entries[key] = _Entry(lowered, executable)
         return self._entries[key]
 

@@ -15,7 +15,7 @@ import numpy as np
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_argument, call, out_avals
 from scalify._dtypes import to_numpy
-from scalify._executable import check_history
+from scalify._kept import check_history
 from scalify._lowering import (
     Arguments,
     Batch,

@@ -5,6 +5,7 @@
 #include "support/Error.h"
 
 #include <cmath>
+#include <cstring>
 #include <new>
 
 using namespace scalify::rt;
@@ -234,10 +235,12 @@ scalify_rt_status scalify_rt_initial(const scalify_rt_executable *executable,
     requireHandle(executable);
     const auto &args = executable->impl.program().args;
     requireIndex(index, args, "argument");
-    if (args[index].initialExponents.empty())
-      badArgument("argument '" + args[index].name + "' has no initial value");
+    const Argument &arg = args[index];
+    if (arg.initialExponents.empty() && !arg.isKept())
+      badArgument("argument '" + arg.name + "' has no initial value");
+    std::memset(data, 0, static_cast<size_t>(arg.type.bytes));
     float *out = static_cast<float *>(data);
-    for (int32_t exponent : args[index].initialExponents)
+    for (int32_t exponent : arg.initialExponents)
       *out++ = std::ldexp(1.0f, exponent);
   });
 }

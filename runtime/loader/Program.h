@@ -31,8 +31,11 @@ struct Argument {
   std::string role;
   TensorType type;
   int32_t aliasResult = -1;
-  /// log2 of the F32 elements that it starts from, or empty.
+  /// log2 of the F32 elements that it starts from; empty for zeros.
   std::vector<int32_t> initialExponents;
+
+  /// State that the compiler added: whoever runs the step keeps it.
+  bool isKept() const { return name.rfind("scalify.", 0) == 0; }
 };
 
 struct Result {

@@ -230,6 +230,29 @@ def test_recompiling_keeps_the_history() -> None:
     assert train(fn, 3, w, first=3)[1] == train(straight, 3, v, first=3)[1]
 
 
+def test_what_an_executable_keeps_goes_by_name() -> None:
+    fn, resumed = compiled(make_step()), compiled(make_step())
+    w = np.array(train(fn, 3)[0])
+    kept = fn.executable().kept
+    assert list(kept) == ["scalify.amax_history"]
+    _, straight = train(fn, 3, w, first=3)
+    # A copy: the steps since then have not changed it.
+    executable = resumed.executable(*arguments())
+    executable.kept = kept
+    np.testing.assert_array_equal(executable.amax_history, kept["scalify.amax_history"])
+    assert train(resumed, 3, w, first=3)[1] == straight
+    with pytest.raises(ValueError, match=r"'scalify.scales' is not kept.*'scalify.amax_history'"):
+        executable.kept = {"scalify.scales": np.ones(3, np.float32)}
+    with pytest.raises(ValueError, match="of another program or another recipe"):
+        executable.kept = {name: array[:1] for name, array in kept.items()}
+    with pytest.raises(ValueError, match="the step takes 2 arguments, not 3"):
+        executable(*arguments(), kept["scalify.amax_history"])
+    plain = compiled(make_step(), "fp8").executable(*arguments())
+    assert plain.kept == {}
+    with pytest.raises(ValueError, match="keeps nothing"):
+        plain.kept = kept
+
+
 def test_a_history_of_another_step_is_an_error() -> None:
     executable = compiled(make_step()).executable(*arguments())
     with pytest.raises(ValueError, match="of another program or another recipe"):

@@ -237,3 +237,34 @@ def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
         scalify.jit(matmul, scales=[0, 0]).executable(x, w).save(tmp_path / "step.scalify")
         run("state.safetensors", "out.safetensors", "--rescale-every=1")
     assert "scales are constants" in error.value.stderr
+
+
+def test_state_that_the_compiler_adds_goes_with_the_user_s(tmp_path: pathlib.Path) -> None:
+    def step(w: Any, x: Any) -> Any:
+        return w - (x.T @ (x @ w)) / 64, x @ w
+
+    rng = np.random.default_rng(0)
+    w, x = (rng.normal(size=(32, 32)).astype(np.float32) for _ in range(2))
+    recipe = '#scalify.recipe<"fp8-delayed", head = true>'
+    fn = scalify.jit(step, recipe, donate_argnums=0, scales=[0, 0])
+    executable = fn.executable(w, x)
+    executable.save(tmp_path / "step.scalify")
+    save(tmp_path / "start.safetensors", {"w": w, "x": x})
+
+    def run(source: str, target: str, steps: int) -> dict[str, np.ndarray]:
+        command = [str(TOOL), str(tmp_path / "step.scalify"), "--in", str(tmp_path / source)]
+        command += ["--out", str(tmp_path / target), f"--steps={steps}"]
+        subprocess.run(command, capture_output=True, text=True, check=True)
+        return read(tmp_path / target)
+
+    straight = run("start.safetensors", "straight.safetensors", 4)
+    half = run("start.safetensors", "half.safetensors", 2)
+    save(tmp_path / "half.safetensors", half | {"x": x})
+    resumed = run("half.safetensors", "resumed.safetensors", 2)
+    for _ in range(4):
+        w, _ = fn(w, x)
+    own = {"w": np.asarray(w), "scalify.amax_history": executable.amax_history}
+    for name, value in own.items():
+        np.testing.assert_array_equal(straight[name], value)
+        np.testing.assert_array_equal(resumed[name], value)
+    assert (half["scalify.amax_history"][:, -2:] > 0).all()

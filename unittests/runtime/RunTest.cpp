@@ -231,6 +231,14 @@ TEST(Run, FunctionWithAnInterfaceOfItsOwn) {
   ASSERT_EQ(scalify_rt_initial(exe.get(), 1, initial.data()), SCALIFY_RT_OK);
   EXPECT_EQ(initial, std::vector<float>(64, 0.125f));
 
+  // What the compiler adds to the user's arguments starts from zeros.
+  Json kept = m;
+  kept["args"][0]["name"] = "scalify.seen";
+  exe = load(pack(kept, kernels(), ""));
+  ASSERT_TRUE(exe) << scalify_rt_last_error();
+  ASSERT_EQ(scalify_rt_initial(exe.get(), 0, initial.data()), SCALIFY_RT_OK);
+  EXPECT_EQ(initial, std::vector<float>(64, 0.0f));
+
   Json bad = m;
   bad["functions"]["move"]["buffers"][0]["index"] = 1;
   EXPECT_FALSE(load(pack(bad, kernels(), "")));

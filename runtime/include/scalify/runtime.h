@@ -152,7 +152,8 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_function_result(
     int32_t index, scalify_rt_tensor *out);
 
 /* Writes what an argument of the step starts from, `bytes` of its tensor, to
- * `data`: the scales of casts have such values, user's arguments have not. */
+ * `data`. State that the compiler adds has such values: arguments whose names
+ * start with "scalify.", as scales of casts. User's arguments have not. */
 SCALIFY_RT_API scalify_rt_status scalify_rt_initial(
     const scalify_rt_executable *executable, int32_t index, void *data);
 

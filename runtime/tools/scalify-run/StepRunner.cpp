@@ -16,10 +16,11 @@ void scalify::rt::check(scalify_rt_status status) {
 }
 
 namespace {
-/// The arguments that the compiler appends where scales are no constants: the
-/// scales, or the amaxes of earlier steps, of which there are none at first.
+/// Arguments that the compiler appends: state that starts from what the
+/// artefact says, and that the tool keeps with the user's.
+constexpr const char *keptPrefix = "scalify.";
+/// One of them: the scales of casts, where they are no constants.
 constexpr const char *scalesName = "scalify.scales";
-constexpr const char *historyName = "scalify.amax_history";
 
 Memory allocate(int64_t bytes) {
   // Whole cache lines, and never nothing: an empty tensor has an address too.
@@ -81,7 +82,7 @@ StepRunner::StepRunner(const Options &chosen) : options(chosen) {
   for (int32_t i = 0; i < scalify_rt_num_args(raw); ++i) {
     check(scalify_rt_arg(raw, i, &tensor));
     args.push_back(describe(tensor));
-    args.back().isOwn = args.back().name == scalesName;
+    args.back().isOwn = args.back().name.rfind(keptPrefix, 0) == 0;
   }
   for (int32_t i = 0; i < scalify_rt_num_results(raw); ++i) {
     check(scalify_rt_result(raw, i, &tensor));
@@ -100,11 +101,6 @@ void StepRunner::bindArgument(Slot &arg, size_t index) {
     arg.memory = allocate(arg.type.bytes);
     check(scalify_rt_initial(executable.get(), static_cast<int32_t>(index),
                              arg.memory.get()));
-    return;
-  }
-  if (arg.name == historyName && !tensor) {
-    arg.memory = allocate(arg.type.bytes);
-    std::memset(arg.memory.get(), 0, static_cast<size_t>(arg.type.bytes));
     return;
   }
   if (!tensor)
@@ -139,7 +135,7 @@ void StepRunner::bind() {
 
 int64_t StepRunner::rescale() {
   for (Slot &arg : args) {
-    if (!arg.isOwn)
+    if (arg.name != scalesName)
       continue;
     const auto *scales = static_cast<const float *>(arg.memory.get());
     std::vector<float> before(scales, scales + arg.type.elements);
@@ -200,7 +196,7 @@ void StepRunner::write(const std::string &path) const {
          result.type, resultData(i)});
   }
   for (const Slot &arg : args)
-    if (arg.isOwn)
+    if (arg.isOwn && arg.alias < 0)
       tensors.push_back({arg.name, arg.type, arg.memory.get()});
   writeSafetensors(path, std::move(tensors));
 }
