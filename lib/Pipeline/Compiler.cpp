@@ -8,13 +8,13 @@
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/InitAll.h"
+#include "scalify/Pipeline/Recipes.h"
 #include "scalify/Pipeline/Report.h"
 #include "scalify/Pipeline/SourceNames.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Target/CPU/CPUTarget.h"
 
-#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -148,20 +148,12 @@ LogicalResult Compilation::checkOptions() {
 }
 
 LogicalResult Compilation::setRecipe() {
-  StringRef recipe = options.recipe;
-  if (recipe.empty())
+  if (options.recipe.empty())
     return success();
-  Attribute attr;
-  if (recipe.starts_with("#"))
-    attr = parseAttribute(recipe, &context);
-  else
-    attr = RecipeAttr::getPreset(&context, recipe);
-  if (!isa_and_nonnull<RecipeAttr>(attr))
-    return emitError(UnknownLoc::get(&context))
-           << "unknown recipe '" << recipe << "': expected one of "
-           << llvm::join(RecipeAttr::getPresetNames(), ", ")
-           << ", or the text of a #scalify.recipe<...>";
-  (*module)->setAttr(kRecipeAttr, attr);
+  FailureOr<RecipeAttr> recipe = readRecipe(options.recipe, &context);
+  if (failed(recipe))
+    return failure();
+  (*module)->setAttr(kRecipeAttr, *recipe);
   return success();
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Pipeline/Compiler.h"
+#include "scalify/Pipeline/Recipes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
@@ -117,6 +118,30 @@ static nb::list getRecipes() {
   return names;
 }
 
+static std::string readRecipeText(const std::string &text) {
+  Diagnostics diagnostics;
+  mlir::FailureOr<std::string> json = readRecipeAsJSON(text, diagnostics);
+  if (failed(json))
+    raise(diagnostics);
+  return std::move(*json);
+}
+
+static std::string printRecipeParts(const std::string &name,
+                                    const std::string &parts) {
+  Diagnostics diagnostics;
+  mlir::FailureOr<std::string> text = printRecipe(name, parts, diagnostics);
+  if (failed(text))
+    raise(diagnostics);
+  return std::move(*text);
+}
+
+static nb::list getParts() {
+  nb::list names;
+  for (llvm::StringRef name : getRecipePartNames(/*withShorthands=*/false))
+    names.append(name.str());
+  return names;
+}
+
 NB_MODULE(_compiler, module) {
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
   module.def("compile", &compileText, nb::arg("text"), nb::arg("options"),
@@ -128,4 +153,9 @@ NB_MODULE(_compiler, module) {
   module.def("opt", &optText, nb::arg("text"), nb::arg("pipeline"),
              "Returns the IR text after a pass pipeline.");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");
+  module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
+  module.def("read_recipe", &readRecipeText, nb::arg("text"),
+             "Returns the value of every part as JSON.");
+  module.def("print_recipe", &printRecipeParts, nb::arg("name"),
+             nb::arg("parts"), "Returns the text of a recipe.");
 }

@@ -24,10 +24,11 @@ from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
-from scalify._transform import Transformed, opt, probe, recipes, transform  # noqa: E402
+from scalify._transform import Transformed, opt, probe, transform  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
+from scalify.recipe import Recipe, recipes  # noqa: E402
 from scalify.report import Report  # noqa: E402
 from scalify.scales import Scales, measure  # noqa: E402
 
@@ -38,6 +39,7 @@ __all__ = [
     "Executable",
     "HealthPolicy",
     "Jit",
+    "Recipe",
     "Report",
     "Scales",
     "Statistics",

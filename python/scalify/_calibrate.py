@@ -9,13 +9,18 @@ import numpy as np
 from scalify._lowering import Lowered, Signature
 from scalify._transform import added_results, transform_lowered
 from scalify.calibration import Calibration, calibrate_casts
+from scalify.recipe import RecipeLike
 from scalify.scales import Scales, ScalesLike, measure, to_option
 
 __all__ = ["calibrate"]
 
 
 def calibrate(
-    step: Any, *args: Any, recipe: str | None = None, scales: ScalesLike = None, **kwargs: Any
+    step: Any,
+    *args: Any,
+    recipe: RecipeLike | None = None,
+    scales: ScalesLike = None,
+    **kwargs: Any,
 ) -> Calibration:
     """Runs one step on XLA's CPU and returns the scales that its casts should have.
 

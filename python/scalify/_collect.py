@@ -8,6 +8,7 @@ from typing import Any
 from scalify._jit import Jit
 from scalify._statistics import Statistics
 from scalify._transform import Transformed, transform
+from scalify.recipe import RecipeLike
 
 __all__ = ["collect"]
 
@@ -17,7 +18,7 @@ def collect(
     *args: Any,
     steps: int = 1,
     update: Callable[[tuple[Any, ...], Any], tuple[Any, ...]] | None = None,
-    recipe: str = "fp8",
+    recipe: RecipeLike = "fp8",
     **options: Any,
 ) -> Statistics:
     """Runs a step and returns what each cast did to its values.

@@ -25,3 +25,24 @@ def opt(text: str, pipeline: str) -> str:
 
 def recipes() -> list[str]:
     """Returns the names of the recipes that are built in."""
+
+def recipe_parts() -> list[str]:
+    """Returns the names of a recipe's parts, in the order in which they are printed."""
+
+def read_recipe(text: str) -> str:
+    """Returns the name and the value of every part of a recipe, as a JSON object.
+
+    Args:
+        text: a preset's name, or a `#scalify.recipe<...>`.
+
+    Raises:
+        scalify.CompileError: it is neither.
+    """
+
+def print_recipe(name: str, parts: str) -> str:
+    """Returns the shortest text of a recipe; raises as `read_recipe`.
+
+    Args:
+        name: of the recipe; a preset's name stands for its parts.
+        parts: a JSON list of [part, value], values as `read_recipe` has them; the last counts.
+    """

@@ -17,6 +17,7 @@ from scalify import _compiler, _runtime
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
 from scalify.portable import to_text
 from scalify.ranges import RangesLike, broken_assumptions
+from scalify.recipe import RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
 
@@ -288,7 +289,7 @@ def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Execut
 
 def compile(
     program: str | bytes,
-    recipe: str = "none",
+    recipe: RecipeLike | None = "none",
     target: str = "cpu",
     strict: bool = False,
     *,
@@ -303,7 +304,8 @@ def compile(
 
     Args:
         program: text, or bytes of a jax.export artefact.
-        recipe: a preset's name (see `scalify.recipes()`) or a `#scalify.recipe<...>`.
+        recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
+            `scalify.Recipe`; None for the one that the program carries as its attribute.
         target: "cpu".
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
@@ -323,7 +325,7 @@ def compile(
     if not isinstance(program, (str, bytes, bytearray)):
         raise TypeError(f"expected StableHLO text or bytes, not {type(program).__name__}")
     options: dict[str, Any] = {
-        "recipe": recipe,
+        "recipe": None if recipe is None else str(recipe),
         "target": target,
         "strict": strict,
         "mcpu": mcpu,

@@ -20,11 +20,11 @@ from scalify.calibration import (
     HealthPolicy,
     Patient,
     WideCast,
-    is_delayed,
     scale_options,
     wide_option,
 )
 from scalify.ranges import RangesLike, broken_assumptions, describe_broken
+from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
@@ -154,7 +154,7 @@ class Jit:
 
     @property
     def recipe(self) -> str:
-        """The recipe by which the step is compiled."""
+        """The recipe by which the step is compiled, a name or a text: see `Recipe.of`."""
         return str(self._options["recipe"])
 
     def rescale(self) -> int:
@@ -286,7 +286,7 @@ class Jit:
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
         """Returns the given scales, or those measured at the first call of this structure."""
-        if self._given is not None or self._options["recipe"] == "none":
+        if self._given is not None or not Recipe.of(self.recipe).casts:
             return self._given
         key = (arguments.tree, arguments.statics)
         if key not in self._measured:
@@ -309,7 +309,7 @@ class Jit:
 
 def jit(
     fn: Callable[..., Any],
-    recipe: str = "fp8",
+    recipe: RecipeLike = "fp8",
     target: str = "cpu",
     *,
     static_argnums: int | Sequence[int] | None = None,
@@ -336,7 +336,8 @@ def jit(
 
     Args:
         fn: a JAX function of pytrees of arrays, unmodified.
-        recipe: a preset's name (see `scalify.recipes()`) or a `#scalify.recipe<...>`.
+        recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
+            `scalify.Recipe`.
         target: "cpu".
         static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
         static_argnames: their names.
@@ -366,13 +367,19 @@ def jit(
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
     extra["rangeUse"] = range_use
-    options = {"recipe": recipe, "target": target, "strict": strict, "mcpu": mcpu, "report": report}
+    options = {
+        "recipe": str(recipe),
+        "target": target,
+        "strict": strict,
+        "mcpu": mcpu,
+        "report": report,
+    }
     options |= extra
     if rescales and adaptive_scales is False:
         raise ValueError(
             "health policy 'rescale' needs adaptive_scales=True: else scales are constants"
         )
-    if (rescales or adaptive_scales) and is_delayed(recipe):
+    if (rescales or adaptive_scales) and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "
             "adaptive_scales and the health policy 'rescale', which move them by what was counted"

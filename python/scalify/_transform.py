@@ -26,12 +26,13 @@ from scalify._lowering import (
     to_physical,
 )
 from scalify._statistics import Statistics
-from scalify.calibration import Calibration, WideCast, is_delayed, scale_options
+from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.ranges import RangesLike
+from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
-__all__ = ["Transformed", "opt", "probe", "recipes", "transform"]
+__all__ = ["Transformed", "opt", "probe", "transform"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,7 @@ class _Entry:
 
 def transform_lowered(
     lowered: Lowered,
-    recipe: str,
+    recipe: RecipeLike,
     strict: bool,
     scales: ScalesLike,
     probe_casts: bool = False,
@@ -69,7 +70,7 @@ def transform_lowered(
     """
     options: dict[str, Any] = {
         **(extra or {}),
-        "recipe": recipe,
+        "recipe": str(recipe),
         "strict": strict,
         "probeCasts": probe_casts,
         "fp8Form": form,
@@ -116,7 +117,7 @@ class Transformed:
     def __init__(
         self,
         signature: Signature,
-        recipe: str,
+        recipe: RecipeLike,
         strict: bool,
         scales: ScalesLike,
         statistics: bool = False,
@@ -125,7 +126,7 @@ class Transformed:
         self._collected = Statistics() if statistics else None
         self._signature = signature
         self._extra = dict(extra or {})
-        self.recipe = recipe
+        self.recipe = str(recipe)
         self._strict = strict
         self._given = scales
         self._measured: dict[Hashable, Scales] = {}
@@ -160,7 +161,7 @@ class Transformed:
     @property
     def is_delayed(self) -> bool:
         """Whether scales come from the amaxes of earlier steps, which the caller keeps."""
-        return is_delayed(self.recipe)
+        return Recipe.of(self.recipe).is_delayed
 
     def init_state(self, *args: Any, **kwargs: Any) -> np.ndarray:
         """Returns the history of amaxes of a run that has seen nothing.
@@ -290,7 +291,7 @@ class Transformed:
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
         """Returns the given scales, or those measured at the first call of this structure."""
-        if self._given is not None or self.recipe == "none":
+        if self._given is not None or not Recipe.of(self.recipe).casts:
             return self._given
         key = (arguments.tree, arguments.statics)
         if key not in self._measured:
@@ -359,7 +360,7 @@ class Transformed:
 
 def transform(
     fn: Callable[..., Any],
-    recipe: str = "fp8",
+    recipe: RecipeLike = "fp8",
     *,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
@@ -382,7 +383,8 @@ def transform(
 
     Args:
         fn: a function of pytrees of arrays.
-        recipe: a preset's name (see `scalify.recipes()`) or a `#scalify.recipe<...>`.
+        recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
+            `scalify.Recipe`.
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
@@ -424,7 +426,7 @@ def transform(
 
 def probe(
     fn: Callable[..., Any],
-    recipe: str = "fp8",
+    recipe: RecipeLike = "fp8",
     *,
     scales: ScalesLike = None,
     **options: Any,
@@ -491,8 +493,3 @@ def opt(text: str, pipeline: str) -> str:
         scalify.CompileError: the text, the pipeline or a pass is at fault.
     """
     return _compiler.opt(text, pipeline)
-
-
-def recipes() -> list[str]:
-    """Returns the names of the recipes that are built in."""
-    return _compiler.recipes()

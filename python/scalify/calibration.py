@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from scalify._dtypes import to_numpy
+from scalify.recipe import Recipe, RecipeLike
 from scalify.scales import Scales, ScalesLike
 
 __all__ = [
@@ -94,13 +95,13 @@ class Calibration:
         except (KeyError, TypeError, json.JSONDecodeError):
             raise ValueError(f"'{os.fspath(path)}' does not hold a calibration") from None
 
-    def options(self, recipe: str) -> list[dict[str, Any]]:
+    def options(self, recipe: RecipeLike) -> list[dict[str, Any]]:
         """Returns the compiler's `castScales` for a compilation by `recipe`.
 
         Raises:
             ValueError: the calibration is by another recipe.
         """
-        if recipe != self.recipe:
+        if Recipe.of(recipe) != Recipe.of(self.recipe):
             raise ValueError(
                 f"a calibration by recipe '{self.recipe}' for recipe '{recipe}': calibrate by "
                 "the recipe that the step is compiled by"
@@ -254,15 +255,8 @@ class Patient:
         return found
 
 
-def is_delayed(recipe: str) -> bool:
-    """Returns whether a recipe takes scales from the amaxes of earlier steps."""
-    name, *parts = re.findall(r'"[^"]*"|[^"]+', recipe.removeprefix("#scalify.recipe<"))
-    sources = re.findall(r"\bscales\s*=\s*(\w+)", "".join(p for p in parts if p[0] != '"'))
-    return sources[-1] == "delayed" if sources else name.strip('"') == "fp8-delayed"
-
-
 def scale_options(
-    recipe: str,
+    recipe: RecipeLike,
     scales: ScalesLike,
     calibration: Calibration | None,
     rescale: Sequence[str],
@@ -272,7 +266,7 @@ def scale_options(
     if isinstance(rescale, str):
         rescale = (rescale,)
     extra: dict[str, Any] = {"rescaleAt": list(rescale)} if rescale else {}
-    if calibration is not None and is_delayed(recipe):
+    if calibration is not None and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' takes scales from the amaxes of earlier steps, and a calibration "
             "has constants: leave it out, or take another recipe"

@@ -39,8 +39,12 @@ static std::string toText(const json::Object &manifest) {
 static std::string assemble(PlanText &text, StringRef kernels,
                             StringRef report) {
   json::Object &manifest = text.manifest;
+  // A recipe's name is a label: equal content under two names is one artefact.
+  json::Value recipe = *manifest.get("recipe");
+  manifest.erase("recipe");
   manifest["hash"] = llvm::utohexstr(
       fnv1a((toText(manifest) + kernels + text.constants).str()));
+  manifest["recipe"] = std::move(recipe);
   auto place = [&](size_t offset, size_t size) {
     return json::Object{{"offset", static_cast<int64_t>(offset)},
                         {"size", static_cast<int64_t>(size)}};

@@ -1,16 +1,16 @@
 // RUN: scalify-opt %s -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{unknown source of scales 'sometimes': expected none, propagated, current, block, delayed or unit}}
+// expected-error @+1 {{part 'scales' of a recipe is 'sometimes': expected none, propagated, current, unit, block or delayed}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", scales = sometimes>} {}
 
 // -----
 
-// expected-error @+1 {{unknown part 'colour' of a recipe}}
+// expected-error @+1 {{unknown part 'colour' of a recipe: expected one of scales, forward, gradient, linear, }}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", colour = true>} {}
 
 // -----
 
-// expected-error @+1 {{part 'head' of a recipe has the format 'i8': expected f8E4M3FN, f8E5M2, f16, bf16, or f32 for wide}}
+// expected-error @+1 {{part 'head' of a recipe is 'i8': expected true, false, wide, a format (f8E4M3FN, f8E5M2, f16, bf16, f32) or [forward, gradient] of two formats}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = i8>} {}
 
 // -----
@@ -35,12 +35,12 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"x" = [f16, 
 
 // -----
 
-// expected-error @+1 {{part 'moments' of a recipe has the format 'i32': expected f8E4M3FN, f8E5M2, f16, bf16 or given}}
+// expected-error @+1 {{part 'moments' of a recipe is 'i32': expected given or a format (f8E4M3FN, f8E5M2, f16 or bf16)}}
 module attributes {scalify.recipe = #scalify.recipe<"fp16", moments = i32>} {}
 
 // -----
 
-// expected-error @+1 {{expected 'true', 'false', 'wide', a type or '[forward, gradient]'}}
+// expected-error @+1 {{part 'head' of a recipe is '3': expected true, false, wide, a format}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = 3>} {}
 
 // -----
@@ -65,5 +65,25 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", margin = 65>}
 
 // -----
 
-// expected-error @+1 {{unknown use of a history 'mean': expected max or most_recent}}
+// expected-error @+1 {{part 'history_use' of a recipe is 'mean': expected max or most_recent}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history_use = mean>} {}
+
+// -----
+
+// expected-error @+1 {{part 'where' of a recipe is '{"x" = [f16], "y" = wide}': expected {"regular expression" = formats, ...}, formats being true, false}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"x" = [f16], "y" = wide}, head = true>} {}
+
+// -----
+
+// expected-error @+1 {{part 'history' of a recipe is '[1, 2]': expected an integer}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = [1, 2]>} {}
+
+// -----
+
+// expected-error @+1 {{part 'block' of a recipe is '128': expected [free, contracting], two integers, 0 for the whole dimension}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-block", block = 128>} {}
+
+// -----
+
+// expected-error @+1 {{part 'masters' of a recipe has the format 'f32': expected f8E4M3FN, f8E5M2, f16, bf16 or given}}
+module attributes {scalify.recipe = #scalify.recipe<"fp16", masters = f32>} {}

@@ -1,0 +1,65 @@
+//===- RecipeParts.h - The one list of a recipe's parts ---------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H
+#define SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H
+
+#include "RecipeValues.h"
+
+#include <memory>
+#include <vector>
+
+namespace scalify {
+
+/// A recipe on its way: the parameters of the attribute, by value.
+struct RecipeFields {
+  explicit RecipeFields(RecipeAttr recipe);
+
+  DotFormats &get(DotRole role) { return roles[static_cast<unsigned>(role)]; }
+  const DotFormats &get(DotRole role) const {
+    return roles[static_cast<unsigned>(role)];
+  }
+
+  ScaleSource scales;
+  mlir::Type forward, gradient;
+  RoleFormats roles;
+  Exceptions overrides;
+  StorageFormats storage;
+  int64_t exponent;
+  Places rescale;
+  BlockSizes blocks;
+  DelayedScaling delayed;
+};
+
+/// One part: how text, JSON and the parameters of the attribute meet.
+class RecipePart {
+public:
+  RecipePart(llvm::StringRef name, std::string values)
+      : name(name), values(std::move(values)) {}
+  virtual ~RecipePart() = default;
+
+  virtual mlir::ParseResult parse(mlir::AsmParser &parser,
+                                  RecipeFields &fields) const = 0;
+  virtual void print(llvm::raw_ostream &os,
+                     const RecipeFields &fields) const = 0;
+  virtual llvm::json::Value toJSON(const RecipeFields &fields) const = 0;
+  virtual void write(llvm::raw_ostream &os,
+                     const llvm::json::Value &value) const = 0;
+
+  llvm::StringRef name;
+  /// What it may be, in words.
+  std::string values;
+};
+
+/// All parts, in the order in which they are printed.
+const std::vector<std::unique_ptr<RecipePart>> &getRecipeParts();
+
+/// Words that set several parts, `attention` and `state`. They are not printed
+/// but for `attention`.
+const std::vector<std::unique_ptr<RecipePart>> &getRecipeShorthands();
+
+/// A part or a shorthand; null if there is none of that name.
+const RecipePart *findRecipePart(llvm::StringRef name);
+
+} // namespace scalify
+
+#endif // SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H

@@ -1,0 +1,313 @@
+//===- RecipeValues.cpp - The values of a recipe's parts ------------------===//
+
+#include "RecipeValues.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace scalify;
+
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+/// Null for a word that is no format.
+static Type symbolizeFormat(StringRef word, MLIRContext *context) {
+  if (word == "f8E4M3FN")
+    return Float8E4M3FNType::get(context);
+  if (word == "f8E5M2")
+    return Float8E5M2Type::get(context);
+  if (word == "f16")
+    return Float16Type::get(context);
+  if (word == "bf16")
+    return BFloat16Type::get(context);
+  return word == "f32" ? Float32Type::get(context) : Type();
+}
+
+ParseResult scalify::parseValue(AsmParser &parser, Type &format) {
+  StringRef word;
+  if (failed(parser.parseOptionalKeyword(&word)))
+    return failure();
+  format = symbolizeFormat(word, parser.getContext());
+  return success(format || word == "given");
+}
+
+/// `true`, `false`, `wide`, a format, or `[forward, gradient]`.
+ParseResult scalify::parseValue(AsmParser &parser, DotFormats &formats) {
+  auto parseFormat = [&](Type &format) -> ParseResult {
+    StringRef word;
+    if (failed(parser.parseOptionalKeyword(&word)))
+      return failure();
+    format = symbolizeFormat(word, parser.getContext());
+    return success(format != nullptr);
+  };
+  if (succeeded(parser.parseOptionalLSquare()))
+    return failure(
+        parseFormat(formats.forward) || failed(parser.parseOptionalComma()) ||
+        parseFormat(formats.gradient) || failed(parser.parseOptionalRSquare()));
+  StringRef word;
+  if (failed(parser.parseOptionalKeyword(&word)))
+    return failure();
+  Type format = word == "false" || word == "wide"
+                    ? parser.getBuilder().getF32Type()
+                    : symbolizeFormat(word, parser.getContext());
+  formats = {format, format};
+  return success(format || word == "true");
+}
+
+/// `open element, ... close`; `parseElement` fails without a message, too.
+static ParseResult parseList(AsmParser &parser,
+                             llvm::function_ref<ParseResult()> parseClose,
+                             llvm::function_ref<ParseResult()> parseElement) {
+  if (succeeded(parseClose()))
+    return success();
+  do
+    if (parseElement())
+      return failure();
+  while (succeeded(parser.parseOptionalComma()));
+  return parseClose();
+}
+
+/// `{"pattern" = formats, ...}`
+ParseResult scalify::parseValue(AsmParser &parser, Exceptions &exceptions) {
+  exceptions.clear();
+  if (failed(parser.parseOptionalLBrace()))
+    return failure();
+  return parseList(
+      parser, [&] { return parser.parseOptionalRBrace(); },
+      [&]() -> ParseResult {
+        FormatOverride entry;
+        std::string pattern;
+        if (failed(parser.parseOptionalString(&pattern)) ||
+            failed(parser.parseOptionalEqual()) ||
+            parseValue(parser, entry.formats))
+          return failure();
+        entry.pattern = parser.getBuilder().getStringAttr(pattern);
+        exceptions.push_back(entry);
+        return success();
+      });
+}
+
+/// `["place", ...]`
+ParseResult scalify::parseValue(AsmParser &parser, Places &places) {
+  places.clear();
+  if (failed(parser.parseOptionalLSquare()))
+    return failure();
+  return parseList(
+      parser, [&] { return parser.parseOptionalRSquare(); },
+      [&]() -> ParseResult {
+        std::string place;
+        if (failed(parser.parseOptionalString(&place)))
+          return failure();
+        places.push_back(parser.getBuilder().getStringAttr(place));
+        return success();
+      });
+}
+
+/// `[a, b]`
+ParseResult scalify::parseValue(AsmParser &parser, Sizes &sizes) {
+  return failure(
+      failed(parser.parseOptionalLSquare()) || parseValue(parser, sizes[0]) ||
+      failed(parser.parseOptionalComma()) || parseValue(parser, sizes[1]) ||
+      failed(parser.parseOptionalRSquare()));
+}
+
+ParseResult scalify::parseValue(AsmParser &parser, int64_t &number) {
+  OptionalParseResult parsed = parser.parseOptionalInteger(number);
+  return failure(!parsed.has_value() || failed(*parsed));
+}
+
+template <typename EnumT>
+static ParseResult parseWord(AsmParser &parser, EnumT &value,
+                             std::optional<EnumT> (*symbolize)(StringRef)) {
+  StringRef word;
+  if (failed(parser.parseOptionalKeyword(&word)))
+    return failure();
+  std::optional<EnumT> found = symbolize(word);
+  value = found.value_or(value);
+  return success(found.has_value());
+}
+
+ParseResult scalify::parseValue(AsmParser &parser, ScaleSource &source) {
+  return parseWord(parser, source, &symbolizeScaleSource);
+}
+
+ParseResult scalify::parseValue(AsmParser &parser, HistoryUse &use) {
+  return parseWord(parser, use, &symbolizeHistoryUse);
+}
+
+StringRef scalify::takeValue(const char *text) {
+  unsigned depth = 0;
+  bool isQuoted = false;
+  const char *end = text;
+  for (; *end && *end != '\n'; ++end) {
+    char next = *end;
+    if (next == '"')
+      isQuoted = !isQuoted;
+    if (isQuoted)
+      continue;
+    bool isEnd = next == ',' || next == '>' || next == ']' || next == '}';
+    if (isEnd && depth == 0)
+      break;
+    if (next == '[' || next == '{' || next == '<')
+      ++depth;
+    else if (isEnd && next != ',')
+      --depth;
+  }
+  return StringRef(text, end - text).trim();
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+void scalify::printValue(llvm::raw_ostream &os, Type format) {
+  if (format)
+    os << format;
+  else
+    os << "given";
+}
+
+void scalify::printValue(llvm::raw_ostream &os, DotFormats formats) {
+  if (!formats.forward && !formats.gradient)
+    os << "true";
+  else if (formats.forward != formats.gradient)
+    os << '[' << formats.forward << ", " << formats.gradient << ']';
+  else if (formats.forward.isF32())
+    os << "false";
+  else
+    os << formats.forward;
+}
+
+void scalify::printValue(llvm::raw_ostream &os, const Exceptions &exceptions) {
+  os << '{';
+  llvm::interleaveComma(exceptions, os, [&](const FormatOverride &entry) {
+    os << entry.pattern << " = ";
+    printValue(os, entry.formats);
+  });
+  os << '}';
+}
+
+void scalify::printValue(llvm::raw_ostream &os, const Places &places) {
+  os << '[';
+  llvm::interleaveComma(places, os);
+  os << ']';
+}
+
+void scalify::printValue(llvm::raw_ostream &os, Sizes sizes) {
+  os << '[' << sizes[0] << ", " << sizes[1] << ']';
+}
+
+void scalify::printValue(llvm::raw_ostream &os, int64_t number) {
+  os << number;
+}
+
+void scalify::printValue(llvm::raw_ostream &os, ScaleSource source) {
+  os << stringifyScaleSource(source);
+}
+
+void scalify::printValue(llvm::raw_ostream &os, HistoryUse use) {
+  os << stringifyHistoryUse(use);
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+template <typename ValueT> static llvm::json::Value asWord(ValueT value) {
+  std::string word;
+  llvm::raw_string_ostream os(word);
+  printValue(os, value);
+  return word;
+}
+
+llvm::json::Value scalify::toJSON(Type format) { return asWord(format); }
+
+llvm::json::Value scalify::toJSON(DotFormats formats) {
+  if (!formats.forward && !formats.gradient)
+    return true;
+  if (formats.forward != formats.gradient)
+    return llvm::json::Array{asWord(formats.forward), asWord(formats.gradient)};
+  if (formats.forward.isF32())
+    return false;
+  return asWord(formats.forward);
+}
+
+llvm::json::Value scalify::toJSON(const Exceptions &exceptions) {
+  llvm::json::Array entries;
+  for (const FormatOverride &entry : exceptions)
+    entries.push_back(
+        llvm::json::Array{entry.pattern.str(), toJSON(entry.formats)});
+  return entries;
+}
+
+llvm::json::Value scalify::toJSON(const Places &places) {
+  llvm::json::Array entries;
+  for (StringAttr place : places)
+    entries.push_back(place.str());
+  return entries;
+}
+
+llvm::json::Value scalify::toJSON(Sizes sizes) {
+  return llvm::json::Array{sizes[0], sizes[1]};
+}
+
+llvm::json::Value scalify::toJSON(int64_t number) { return number; }
+
+llvm::json::Value scalify::toJSON(ScaleSource source) { return asWord(source); }
+
+llvm::json::Value scalify::toJSON(HistoryUse use) { return asWord(use); }
+
+static void writeQuoted(llvm::raw_ostream &os, StringRef text) {
+  os << '"';
+  llvm::printEscapedString(text, os);
+  os << '"';
+}
+
+/// What is no word is quoted: it shall reach the parser as one value.
+static bool isWord(StringRef text) {
+  return !text.empty() && !llvm::isDigit(text.front()) &&
+         llvm::all_of(text,
+                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+void scalify::writeValue(llvm::raw_ostream &os, const llvm::json::Value &value,
+                         bool quotes) {
+  if (std::optional<StringRef> text = value.getAsString()) {
+    if (!quotes && isWord(*text))
+      os << *text;
+    else
+      writeQuoted(os, *text);
+    return;
+  }
+  const llvm::json::Array *list = value.getAsArray();
+  if (!list) {
+    os << value;
+    return;
+  }
+  os << '[';
+  llvm::interleaveComma(*list, os, [&](const llvm::json::Value &entry) {
+    writeValue(os, entry, quotes);
+  });
+  os << ']';
+}
+
+void scalify::writeExceptions(llvm::raw_ostream &os,
+                              const llvm::json::Value &value) {
+  auto isPair = [](const llvm::json::Value &entry) {
+    const llvm::json::Array *pair = entry.getAsArray();
+    return pair && pair->size() == 2 && pair->front().getAsString();
+  };
+  const llvm::json::Array *list = value.getAsArray();
+  if (!list || !llvm::all_of(*list, isPair))
+    return writeValue(os, value);
+  os << '{';
+  llvm::interleaveComma(*list, os, [&](const llvm::json::Value &entry) {
+    const llvm::json::Array &pair = *entry.getAsArray();
+    writeQuoted(os, *pair.front().getAsString());
+    os << " = ";
+    writeValue(os, pair.back());
+  });
+  os << '}';
+}

@@ -1,0 +1,96 @@
+//===- Recipes.cpp - Recipes by name, as text and as JSON -----------------===//
+
+#include "scalify/Pipeline/Recipes.h"
+
+#include "mlir/AsmParser/AsmParser.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace scalify;
+
+FailureOr<RecipeAttr> scalify::readRecipe(StringRef text,
+                                          MLIRContext *context) {
+  Attribute attr;
+  if (text.starts_with("#")) {
+    attr = parseAttribute(text, context);
+    // What is wrong in a recipe, its parser has said.
+    if (!attr && text.starts_with("#scalify.recipe"))
+      return failure();
+  } else {
+    attr = RecipeAttr::getPreset(context, text);
+  }
+  if (auto recipe = dyn_cast_or_null<RecipeAttr>(attr))
+    return recipe;
+  return emitError(UnknownLoc::get(context))
+         << "unknown recipe '" << text << "': expected one of "
+         << llvm::join(RecipeAttr::getPresetNames(), ", ")
+         << ", or the text of a #scalify.recipe<...>";
+}
+
+namespace {
+/// A context that knows recipes, and no more.
+struct RecipeContext {
+  RecipeContext(StringRef text, std::vector<DiagnosticRecord> &diagnostics)
+      : context(MLIRContext::Threading::DISABLED),
+        collector(&context, "recipe", text, diagnostics), text(text),
+        diagnostics(diagnostics) {
+    context.loadDialect<ScalifyDialect>();
+  }
+  /// The parser of attributes calls a text by itself.
+  ~RecipeContext() {
+    for (DiagnosticRecord &record : diagnostics)
+      if (StringRef(record.location).starts_with(text))
+        record.location.replace(0, text.size(), "recipe");
+  }
+
+  MLIRContext context;
+  DiagnosticCollector collector;
+  std::string text;
+  std::vector<DiagnosticRecord> &diagnostics;
+};
+} // namespace
+
+FailureOr<std::string>
+scalify::readRecipeAsJSON(StringRef text,
+                          std::vector<DiagnosticRecord> &diagnostics) {
+  RecipeContext scope(text, diagnostics);
+  FailureOr<RecipeAttr> recipe = readRecipe(text, &scope.context);
+  if (failed(recipe))
+    return failure();
+  std::string json;
+  llvm::raw_string_ostream(json) << llvm::json::Value(toJSON(*recipe));
+  return json;
+}
+
+/// Null unless it is a list of [name, value].
+static const llvm::json::Array *getParts(const llvm::json::Value &json) {
+  const llvm::json::Array *parts = json.getAsArray();
+  bool isList =
+      parts && llvm::all_of(*parts, [](const llvm::json::Value &entry) {
+        const llvm::json::Array *pair = entry.getAsArray();
+        return pair && pair->size() == 2 && pair->front().getAsString();
+      });
+  return isList ? parts : nullptr;
+}
+
+FailureOr<std::string>
+scalify::printRecipe(StringRef name, StringRef json,
+                     std::vector<DiagnosticRecord> &diagnostics) {
+  llvm::json::Value list = nullptr;
+  if (llvm::Expected<llvm::json::Value> value = llvm::json::parse(json))
+    list = std::move(*value);
+  else
+    llvm::consumeError(value.takeError());
+  const llvm::json::Array *parts = getParts(list);
+  std::string text = parts ? makeRecipeText(name, *parts) : "";
+  RecipeContext scope(text, diagnostics);
+  if (!parts)
+    return emitError(UnknownLoc::get(&scope.context))
+           << "the parts of a recipe must be a list of [name, value]";
+  FailureOr<RecipeAttr> recipe = readRecipe(text, &scope.context);
+  if (failed(recipe))
+    return failure();
+  std::string printed;
+  llvm::raw_string_ostream(printed) << *recipe;
+  return printed;
+}

@@ -1,0 +1,198 @@
+"""Recipes as values: what is cast to which format, and where its scale comes from.
+
+The compiler reads and prints recipes; here is no second grammar. `Recipe` has a field for each part
+of the attribute `#scalify.recipe`, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from scalify import _compiler
+
+__all__ = ["Format", "Formats", "Recipe", "RecipeLike", "recipes"]
+
+Format = Literal["f8E4M3FN", "f8E5M2", "f16", "bf16", "f32"]
+# True: the recipe's own formats. False or "wide": not cast. A pair: of what the forward made, and
+# of gradients; "f32" keeps an operand, and with it the dot, wide.
+Formats = bool | Literal["wide"] | Format | tuple[Format, Format]
+Storage = Literal["given", "f8E4M3FN", "f8E5M2", "f16", "bf16"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A precision recipe; its fields are the parts of `#scalify.recipe`, by default those of fp8.
+
+        recipe = scalify.Recipe.preset("fp8-delayed").replace(head=True, history=1024)
+        recipe = scalify.Recipe("mine", attention="bf16", where={r"layer0/": "wide"})
+        step = scalify.jit(train_step, recipe=recipe)
+
+    `str(recipe)` is the text of the attribute: the name, and the parts in which it differs from the
+    preset of that name (from fp8, where there is none). Two recipes are equal if their parts are;
+    the name is a label, in reports and in an artefact's manifest, and changes no code and no hash.
+
+    Attributes:
+        name: a label.
+        scales: where scales come from: "none" (nothing is cast), "propagated" (from the rules),
+            "current" (the operand's amax, measured in the step), "unit" (a plain cast), "block"
+            (an amax for each block of an operand), "delayed" (amaxes of earlier steps).
+        forward: format of operands that the forward made.
+        gradient: format of operands that are gradients.
+        linear: formats of linear layers' dots, as all roles that follow.
+        attention_qk: of the scores.
+        attention_pv: of the mix of values and its two gradients.
+        attention_ds: of the dots on the gradient of the scores.
+        head: of the last linear layer before the loss.
+        embedding: of a one-hot times a table.
+        convolution: of convolutions.
+        router: of a linear layer that chooses experts.
+        optimizer: of dots of the update, as in Muon.
+        where: exceptions, the first match counts: pairs of a regular expression, which is searched
+            in the name of the dot's weight and in its location, and formats. Given as a mapping or
+            as pairs.
+        masters: format in which parameters are stored, with their scale; "given": as they are.
+        moments: format in which the optimizer's moments are stored.
+        saved: format of what the backward keeps of the forward, beside operands of dots.
+        gradient_exponent: added to the log2 of every gradient's scale.
+        block: sizes of blocks of activations and gradients along the free and the contracting
+            dimension, under "block"; 0 spans.
+        weight_block: of blocks of weights.
+        history: how many steps "delayed" looks back on.
+        history_use: which of their amaxes counts, "max" or "most_recent".
+        margin: binades that "delayed" leaves free above the amax.
+        rescale: where the step measures scales: "residual", "residual_grad", or regular
+            expressions for names in locations.
+
+    Raises:
+        scalify.CompileError: a part cannot have that value; it names the part, the value, and
+            what is possible.
+    """
+
+    name: str = dataclasses.field(default="fp8", compare=False)
+    scales: Literal["none", "propagated", "current", "unit", "block", "delayed"] = "propagated"
+    forward: Format = "f8E4M3FN"
+    gradient: Format = "f8E5M2"
+    linear: Formats = True
+    attention_qk: Formats = False
+    attention_pv: Formats = False
+    attention_ds: Formats = False
+    head: Formats = False
+    embedding: Formats = False
+    convolution: Formats = False
+    router: Formats = False
+    optimizer: Formats = False
+    where: Mapping[str, Formats] | Iterable[tuple[str, Formats]] = ()
+    masters: Storage = "given"
+    moments: Storage = "given"
+    saved: Storage = "given"
+    gradient_exponent: int = -3
+    block: tuple[int, int] = (1, 128)
+    weight_block: tuple[int, int] = (128, 128)
+    history: int = 16
+    history_use: Literal["max", "most_recent"] = "max"
+    margin: int = 0
+    rescale: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        text = _print(self.name, self._parts())
+        # One spelling for each value: "wide" is False, a list a tuple.
+        for part, value in _read(text).items():
+            object.__setattr__(self, part, value)
+        object.__setattr__(self, "_text", text)
+
+    def _parts(self) -> dict[str, Any]:
+        return {part: getattr(self, part) for part in _compiler.recipe_parts()}
+
+    @staticmethod
+    def preset(name: str) -> Recipe:
+        """Returns a recipe that is built in, see `scalify.recipes()`.
+
+        Raises:
+            ValueError: there is none of that name.
+        """
+        if name not in recipes():
+            raise ValueError(f"unknown recipe '{name}': expected one of {', '.join(recipes())}")
+        return Recipe.parse(name)
+
+    @staticmethod
+    def parse(text: str) -> Recipe:
+        """Returns the recipe of a text: `#scalify.recipe<"fp8", head = true>`, or a preset's name.
+
+        Raises:
+            scalify.CompileError: the text is no recipe.
+        """
+        return _parse(text)
+
+    @staticmethod
+    def of(recipe: RecipeLike) -> Recipe:
+        """Returns a recipe as it is, and one that is named or written as its value."""
+        return recipe if isinstance(recipe, Recipe) else _parse(recipe)
+
+    def replace(self, **parts: Any) -> Recipe:
+        """Returns the recipe with other parts.
+
+        Args:
+            **parts: fields; also `attention` and `state`, which stand for several, in the order
+                in which they are given.
+
+        Raises:
+            scalify.CompileError: there is no such part, or it cannot have that value.
+        """
+        name = parts.pop("name", self.name)
+        kept = {part: value for part, value in self._parts().items() if part not in parts}
+        return _parse(_print(name, {**kept, **parts}))
+
+    @property
+    def casts(self) -> bool:
+        """Whether anything is cast."""
+        return self.scales != "none"
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether scales come from the amaxes of earlier steps, which are state."""
+        return self.scales == "delayed"
+
+    def __str__(self) -> str:
+        return str(self.__dict__["_text"])
+
+
+RecipeLike = Recipe | str
+
+
+def _plain(value: Any) -> Any:
+    """Returns what JSON has for a value: mappings are pairs, for their order counts."""
+    if isinstance(value, Mapping):
+        return [[key, _plain(entry)] for key, entry in value.items()]
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
+    if isinstance(value, Iterable):
+        return [_plain(entry) for entry in value]
+    return str(value)
+
+
+def _print(name: str, parts: Mapping[str, Any]) -> str:
+    pairs = [[part, _plain(value)] for part, value in parts.items()]
+    return _compiler.print_recipe(name, json.dumps(pairs))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _read(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(_compiler.read_recipe(text))
+    return {part: _frozen(value) for part, value in values.items()}
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(text: str) -> Recipe:
+    return Recipe(**_read(text))
+
+
+def recipes() -> list[str]:
+    """Returns the names of the recipes that are built in."""
+    return _compiler.recipes()
