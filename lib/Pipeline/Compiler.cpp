@@ -196,6 +196,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.fp8Form = *symbolizeFP8Form(options.fp8Form);
   stageOptions.probeCasts = options.probeCasts;
   stageOptions.collectStatistics = options.collectStatistics;
+  stageOptions.packState = options.packState && !toStableHLO;
   stageOptions.explain = isFull();
   PassManager manager(&context);
   if (isFull())

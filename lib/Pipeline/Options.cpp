@@ -98,6 +98,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.probeCasts;
   if (key == "adaptScales")
     return &options.adaptScales;
+  if (key == "packState")
+    return &options.packState;
   if (key == "collectStatistics")
     return &options.collectStatistics;
   if (key == "debugInfo")

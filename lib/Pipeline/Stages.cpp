@@ -56,6 +56,7 @@ static void buildPrecision(const StageOptions &options,
   precision.strict = options.strict;
   precision.remarks = options.remarks;
   precision.rangeUse = options.rangeUse;
+  precision.packState = options.packState;
   buildPrecisionPipeline(manager, precision);
 }
 

@@ -17,6 +17,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Precision/StoredState.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/RangeProofs.h"
 
@@ -64,7 +65,9 @@ SmallVector<Operation *> scalify::getCastReaders(QuantizeOp cast) {
 }
 
 bool scalify::hasFreeScale(QuantizeOp cast) {
-  return getScaleExponent(cast.getScale()) &&
+  // What becomes state keeps its constant: the next step reads by it, and a
+  // second moment's floor is of it.
+  return !isStateCast(cast) && getScaleExponent(cast.getScale()) &&
          llvm::all_of(getCastReaders(cast), llvm::IsaPred<DequantizeOp>);
 }
 

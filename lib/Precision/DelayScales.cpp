@@ -117,15 +117,8 @@ static bool isCarriedOut(Operation *op) {
   return true;
 }
 
-/// What becomes state keeps its constant: a second moment's floor is of it.
-static bool isState(QuantizeOp cast) {
-  auto rule = cast->getAttrOfType<StringAttr>(kRuleAttr);
-  return rule && rule.getValue().starts_with("state: ");
-}
-
 static bool isDelayed(QuantizeOp cast) {
-  return !isState(cast) &&
-         isa<Float8E4M3FNType, Float8E5M2Type>(
+  return isa<Float8E4M3FNType, Float8E5M2Type>(
              getElementTypeOrSelf(cast.getType())) &&
          isCarriedOut(cast) && hasFreeScale(cast) &&
          llvm::none_of(getCastReaders(cast), isInManualComputation);

@@ -13,6 +13,8 @@
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/StoredState.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
@@ -120,6 +122,14 @@ Value StateCaster::spread(float value, Value like) {
       ArrayRef<int64_t>{});
 }
 
+/// The data behind a value become state: other passes leave its scale as it is.
+static void markState(Value stored, StringRef kind) {
+  auto wide = stored.getDefiningOp<DequantizeOp>();
+  Value root = getDotOperandRoot(wide.getData());
+  if (auto cast = root.getDefiningOp<QuantizeOp>())
+    cast->setAttr(kStateAttr, StringAttr::get(cast.getContext(), kind));
+}
+
 Value StateCaster::castSecondMoment(Value written, int64_t exponent,
                                     FloatType format) {
   // Rounded down, so that the root's scale is an integer power of two.
@@ -142,6 +152,7 @@ Value StateCaster::castSecondMoment(Value written, int64_t exponent,
       {caster.makeConstant(std::ldexp(1.0f, half)),
        builder.getStringAttr("state: the root of the second moment")},
       format, terminator->getBlock());
+  markState(stored, kStateRoot);
   return create<stablehlo::MulOp>({stored, stored});
 }
 
@@ -171,9 +182,11 @@ void StateCaster::run() {
     }
     Value scale =
         caster.makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
-    result.set(caster.cast(
+    Value stored = caster.cast(
         written, {scale, builder.getStringAttr("state: written by the step")},
-        format, terminator->getBlock()));
+        format, terminator->getBlock());
+    markState(stored, kStateValue);
+    result.set(stored);
   }
 }
 

@@ -3,8 +3,11 @@
 #include "scalify/Precision/Passes.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/StoredState.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/DenseMap.h"
@@ -16,6 +19,50 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
+
+static InFlightDiagnostic emitStateError(func::FuncOp main, unsigned index) {
+  return main.emitOpError("argument '")
+         << getArgumentName(main.getArgument(index))
+         << "', which is stored narrow, ";
+}
+
+/// Whoever reads narrow state knows its scale: that of the attribute.
+static LogicalResult checkReaders(func::FuncOp main, unsigned index,
+                                  int64_t exponent) {
+  for (Operation *reader : main.getArgument(index).getUsers()) {
+    auto wide = dyn_cast<DequantizeOp>(reader);
+    if (!wide || getScaleExponent(wide.getScale()) != exponent)
+      return emitStateError(main, index)
+                 .append("is read other than at its scale of 2^", exponent)
+                 .attachNote(reader->getLoc())
+             << "read here";
+  }
+  return success();
+}
+
+/// What comes in and what goes out are data of one format and one scale.
+static LogicalResult checkStored(func::FuncOp main, unsigned index) {
+  auto stored = main.getArgAttrOfType<DictionaryAttr>(index, kStoredAttr);
+  if (!stored)
+    return success();
+  auto exponent = stored.getAs<IntegerAttr>("exponent");
+  if (!exponent || !stored.getAs<BoolAttr>("root"))
+    return emitStateError(main, index)
+           << "does not say its exponent and whether it is a root";
+  auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
+  if (!alias || alias.getInt() >= main.getNumResults())
+    return emitStateError(main, index) << "is donated to no result";
+  Value written =
+      main.getBody().front().getTerminator()->getOperand(alias.getInt());
+  QuantizeOp cast = findStateCast(written);
+  if (!cast || written.getType() != main.getArgumentTypes()[index] ||
+      getScaleExponent(cast.getScale()) != exponent.getInt())
+    return emitStateError(main, index)
+           << "takes over a result that is no data of its type at its scale "
+              "of 2^"
+           << exponent.getInt();
+  return checkReaders(main, index, exponent.getInt());
+}
 
 static Type getNarrowFormat(Value operand) {
   auto dequantize = operand.getDefiningOp<DequantizeOp>();
@@ -68,7 +115,11 @@ struct ValidatePrecisionPass
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
-      signalPassFailure();
+      return signalPassFailure();
+    for (auto func : getOperation().getOps<func::FuncOp>())
+      for (unsigned i = 0; i < func.getNumArguments(); ++i)
+        if (!func.isExternal() && failed(checkStored(func, i)))
+          return signalPassFailure();
   }
 };
 } // namespace
@@ -83,5 +134,7 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
   pm.addPass(createDelayScales());
+  if (options.packState)
+    pm.addPass(createStoreState());
   pm.addPass(createValidatePrecision());
 }

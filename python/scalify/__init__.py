@@ -23,6 +23,7 @@ from scalify._collect import collect  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
+from scalify._scaled_array import ScaledArray  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
 from scalify._transform import Transformed, opt, probe, transform  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
@@ -41,6 +42,7 @@ __all__ = [
     "Jit",
     "Recipe",
     "Report",
+    "ScaledArray",
     "Scales",
     "Statistics",
     "Transformed",

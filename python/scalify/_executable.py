@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scalify import _compiler, _runtime
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
+from scalify._scaled_array import ScaledArray, Storage
 from scalify.portable import to_text
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
@@ -64,13 +65,19 @@ class Executable:
         memory to its result, which comes back as an Array; any other donated array is copied
         once. Results that are not donated are numpy arrays.
 
+        State that the recipe stores narrow comes back as a `scalify.ScaledArray`. It takes such
+        an array over without a copy if that is stored in the same way; F32 values of any other
+        array are rounded to nearest.
+
         Raises:
             ValueError: count, shape or dtype do not fit, an Array was donated before, or is
                 donated and passed twice.
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
-        self._check_donation(arrays)
-        return self._kept.run(arrays)
+        inputs = [_narrow(*pair) for pair in zip(arrays, self.args, strict=False)]
+        inputs += arrays[len(inputs) :]
+        self._check_donation(inputs)
+        return list(map(_wrap, self._kept.run(inputs), self._storages))
 
     @property
     def kept(self) -> dict[str, NDArray[Any]]:
@@ -165,8 +172,22 @@ class Executable:
 
     @functools.cached_property
     def args(self) -> list[dict[str, Any]]:
-        """Per argument: name, shape, dtype, role, alias_result."""
-        return self._runtime.args[: self._kept.num_args]
+        """Per argument: name, shape, dtype, role, alias_result, storage.
+
+        The storage is a `Storage` where the data of F32 state are stored narrow, as the dtype
+        says, or None.
+        """
+        args = self._runtime.args[: self._kept.num_args]
+        for arg, entry in zip(args, self.manifest["args"], strict=False):
+            stored = entry.get("stored")
+            arg["storage"] = None if stored is None else Storage(**stored)
+        return args
+
+    @functools.cached_property
+    def _storages(self) -> list[Storage | None]:
+        """How each result is stored: as the argument whose memory it takes over."""
+        aliases = (result["alias_arg"] for result in self.results)
+        return [None if alias is None else self.args[alias]["storage"] for alias in aliases]
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
@@ -247,6 +268,26 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
+
+
+def _narrow(array: Any, argument: Mapping[str, Any]) -> Any:
+    """Returns what the runtime takes for an argument: narrow data, where it stores these."""
+    storage: Storage | None = argument["storage"]
+    if isinstance(array, ScaledArray) and array.storage == storage:
+        return array.data
+    if storage is None:
+        return np.asarray(array) if isinstance(array, ScaledArray) else array
+    values = np.asarray(array)
+    if values.shape != argument["shape"] or values.dtype != np.float32:
+        raise ValueError(
+            f"argument '{argument['name']}' takes float32 of shape {argument['shape']}, which it "
+            f"stores as {storage.dtype}, not {values.dtype} of shape {values.shape}"
+        )
+    return storage.narrow(values)
+
+
+def _wrap(result: Any, storage: Storage | None) -> Any:
+    return result if storage is None else ScaledArray(result, storage)
 
 
 def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from scalify import _runtime
 from scalify._executable import Executable, compile_text
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
+from scalify._scaled_array import ScaledArray
 from scalify.calibration import (
     Calibration,
     HealthPolicy,
@@ -61,7 +62,7 @@ class _Entry:
 
 def _prepare(leaf: Any, aval: Any) -> Any:
     """Returns what the runtime takes for a leaf of the type that was compiled for."""
-    if isinstance(leaf, _runtime.Array):
+    if isinstance(leaf, (_runtime.Array, ScaledArray)):
         return leaf
     leaf = to_physical(leaf)
     if isinstance(leaf, jax.Array):
@@ -73,7 +74,7 @@ def _prepare(leaf: Any, aval: Any) -> Any:
 
 
 def _finish(output: Any, impl: str | None, as_jax: bool) -> Any:
-    if isinstance(output, _runtime.Array) and impl is None:
+    if isinstance(output, (_runtime.Array, ScaledArray)) and impl is None:
         return output
     if impl is None and as_jax and isinstance(output, np.ndarray):
         return jax.numpy.asarray(output)
@@ -325,6 +326,7 @@ def jit(
     adaptive_scales: bool | None = None,
     health: HealthPolicy | Literal["report", "rescale", "widen"] | None = None,
     wide: Sequence[WideCast] = (),
+    pack_state: bool = True,
     mcpu: str | None = None,
     threads: int = 0,
     report: str = "brief",
@@ -358,6 +360,8 @@ def jit(
         health: what to do, between two steps, about casts that clip: an action of
             `scalify.HealthPolicy`, or a policy with its limits.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
+        pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
+            between steps, of one or two bytes an element. False: F32 with the same values.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
@@ -366,7 +370,7 @@ def jit(
     policy = HealthPolicy(health) if isinstance(health, str) else health
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
-    extra["rangeUse"] = range_use
+    extra |= {"rangeUse": range_use, "packState": pack_state}
     options = {
         "recipe": str(recipe),
         "target": target,

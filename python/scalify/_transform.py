@@ -25,6 +25,7 @@ from scalify._lowering import (
     to_logical,
     to_physical,
 )
+from scalify._scaled_array import ScaledArray
 from scalify._statistics import Statistics
 from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.ranges import RangesLike
@@ -33,6 +34,10 @@ from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
 __all__ = ["Transformed", "opt", "probe", "transform"]
+
+
+# Arrays of ours, which JAX does not know.
+_OWN = (_runtime.Array, ScaledArray)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,12 +98,12 @@ def transform_lowered(
 
 def _input(leaf: Any) -> Any:
     """Returns what JAX takes for a leaf: it does not know our arrays."""
-    return np.asarray(leaf) if isinstance(leaf, _runtime.Array) else to_physical(leaf)
+    return np.asarray(leaf) if isinstance(leaf, _OWN) else to_physical(leaf)
 
 
 def _array(leaf: Any) -> Any:
     """Returns what `jax.jit` takes for a leaf: it does not know our arrays."""
-    return np.asarray(leaf) if isinstance(leaf, _runtime.Array) else leaf
+    return np.asarray(leaf) if isinstance(leaf, _OWN) else leaf
 
 
 def _type_of(leaf: Any) -> Any:

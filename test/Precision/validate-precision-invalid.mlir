@@ -42,3 +42,35 @@ func.func @twice(%x: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf8E5M2>, tenso
   %1 = scalify.quantize %x, %s : tensor<4xf32> -> tensor<4xf8E5M2>
   return %0, %1 : tensor<4xf8E5M2>, tensor<4xf8E5M2>
 }
+
+// -----
+
+// expected-error @+1 {{argument 'w', which is stored narrow, is read other than at its scale of 2^-5}}
+func.func @scale(%w: tensor<4xf16> {scalify.name = "w", scalify.stored = {exponent = -5 : i64, root = false}, tf.aliasing_output = 0 : i32}) -> tensor<4xf16> {
+  %s = stablehlo.constant dense<3.125000e-02> : tensor<f32>
+  %t = stablehlo.constant dense<6.250000e-02> : tensor<f32>
+  // expected-note @+1 {{read here}}
+  %x = scalify.dequantize %w, %t : tensor<4xf16> -> tensor<4xf32>
+  %q = scalify.quantize %x, %s {scalify.state = "value"} : tensor<4xf32> -> tensor<4xf16>
+  return %q : tensor<4xf16>
+}
+
+// -----
+
+// expected-error @+1 {{argument 'w', which is stored narrow, takes over a result that is no data of its type at its scale of 2^-5}}
+func.func @written(%w: tensor<4xf16> {scalify.name = "w", scalify.stored = {exponent = -5 : i64, root = false}, tf.aliasing_output = 0 : i32}) -> tensor<4xf16> {
+  %s = stablehlo.constant dense<3.125000e-02> : tensor<f32>
+  %t = stablehlo.constant dense<6.250000e-02> : tensor<f32>
+  %x = scalify.dequantize %w, %s : tensor<4xf16> -> tensor<4xf32>
+  %q = scalify.quantize %x, %t {scalify.state = "value"} : tensor<4xf32> -> tensor<4xf16>
+  return %q : tensor<4xf16>
+}
+
+// -----
+
+// expected-error @+1 {{argument 'w', which is stored narrow, is donated to no result}}
+func.func @given(%w: tensor<4xf16> {scalify.name = "w", scalify.stored = {exponent = -5 : i64, root = false}}) -> tensor<4xf32> {
+  %s = stablehlo.constant dense<3.125000e-02> : tensor<f32>
+  %x = scalify.dequantize %w, %s : tensor<4xf16> -> tensor<4xf32>
+  return %x : tensor<4xf32>
+}

@@ -103,6 +103,11 @@ static cl::opt<bool>
                 cl::desc("make the scales of casts an argument, which the "
                          "artefact's function 'rescale' moves"),
                 cl::cat(category));
+static cl::opt<bool>
+    packState("pack-state",
+              cl::desc("keep state that the recipe narrows as narrow data "
+                       "between steps"),
+              cl::cat(category));
 static cl::opt<bool> remarks("remarks", cl::desc("print remarks in full"),
                              cl::cat(category));
 
@@ -164,6 +169,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.collectStatistics = collectStatistics;
   options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
   options.adaptScales = adaptScales;
+  options.packState = packState;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();

@@ -56,6 +56,9 @@ struct CompileOptions {
   /// Main takes the scales of its casts as one more argument, last: see the
   /// pass scalify-adapt-scales.
   bool adaptScales = false;
+  /// State that the recipe narrows is narrow data also between steps: see the
+  /// pass scalify-store-state. CPU target only.
+  bool packState = false;
   /// The input is the output of this stage.
   Stage compileFrom = Stage::Input;
   /// The last stage to run; before Target the output is IR text.

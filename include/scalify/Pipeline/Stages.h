@@ -38,6 +38,8 @@ struct StageOptions {
   bool probeCasts = false;
   /// StableHLO out: append the statistics of all casts.
   bool collectStatistics = false;
+  /// State that the recipe narrows is narrow data also between steps.
+  bool packState = false;
   /// Keep in the module which facts each scale came from.
   bool explain = false;
 };

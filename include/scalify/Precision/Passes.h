@@ -24,9 +24,11 @@ struct PrecisionOptions {
   bool remarks = true;
   /// What the range analysis is for: "report" or "choose".
   std::string rangeUse = "report";
+  /// State that the recipe narrows is narrow data also between steps.
+  bool packState = false;
 };
 
-/// quantize, expand measured scales, validate.
+/// quantize, expand measured scales, delay scales, store state, validate.
 void buildPrecisionPipeline(mlir::OpPassManager &pm,
                             const PrecisionOptions &options);
 

@@ -158,11 +158,47 @@ def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def StoreState : Pass<"scalify-store-state", "::mlir::ModuleOp"> {
+  let summary = "keep state as narrow data between steps";
+  let description = [{
+    Before: donated arguments of main whose new values go through a narrow
+    format, so that they are narrow data times a constant power of two, or for a
+    second moment the square of that. After: such an argument and the result
+    that takes its memory are the narrow data, the true values are made where
+    the step first reads them, and the argument carries `scalify.stored` with
+    log2 of the scale and whether its true values are squares. All other values
+    are the same bits.
+
+    An argument that the step returns as it is, or that stays wide, keeps its
+    type.
+
+    ```mlir
+    func.func @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
+      %new = "some.step"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+      %q = scalify.quantize %new, %s {scalify.state = "value"} : tensor<4xf32> -> tensor<4xf16>
+      %y = scalify.dequantize %q, %s : tensor<4xf16> -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    // becomes
+    func.func @main(%w: tensor<4xf16> {scalify.stored = {exponent = -5, root = false}, tf.aliasing_output = 0 : i32}) -> tensor<4xf16> {
+      %x = scalify.dequantize %w, %s : tensor<4xf16> -> tensor<4xf32>
+      %new = "some.step"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      %q = scalify.quantize %new, %s : tensor<4xf32> -> tensor<4xf16>
+      return %q : tensor<4xf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numStored", "stored", "arguments that are stored narrow">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def ValidatePrecision : Pass<"scalify-validate-precision", "::mlir::ModuleOp"> {
   let summary = "check what Precision promises to Fusion";
   let description = [{
     Fails, naming the op, where a `scalify.set_scale`, a pair or a rescale is
-    left, a dot or convolution has one narrow operand and one wide one or two
+    left, an argument that `scalify.stored` marks is read or written other than
+    as data of its scale, a dot or convolution has one narrow operand and one wide one or two
     formats that cannot meet, a value is cast twice to one format, or a
     floating-point dot is neither on narrow operands nor marked `scalify.wide`
     under a recipe that casts.

@@ -232,6 +232,11 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
     if (auto initial = attrs.getAs<DenseI32ArrayAttr>("scalify.initial"))
       arg["initial_exp"] = json::Array(initial.asArrayRef());
+    if (auto stored = attrs.getAs<DictionaryAttr>("scalify.stored"))
+      arg["stored"] = json::Object{
+          {"dtype", arg["dtype"]},
+          {"exponent", stored.getAs<IntegerAttr>("exponent").getInt()},
+          {"root", stored.getAs<BoolAttr>("root").getValue()}};
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
     if (alias)

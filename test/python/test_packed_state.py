@@ -1,0 +1,242 @@
+"""State that is narrow data between steps: the same bits as F32 state of the same values."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+import pytest
+
+import scalify
+
+WIDTH, ROWS = 64, 32
+FP16 = "fp16"
+FP8_MOMENTS = '#scalify.recipe<"fp16", moments = f8E4M3FN>'
+OPTIMIZER = optax.adam(1e-2, b2=0.95)
+
+
+def init() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    shapes = {"gate": (WIDTH, WIDTH), "down": (WIDTH, WIDTH), "norm": (WIDTH,)}
+    params = {name: rng.normal(0, 0.1, shape) for name, shape in shapes.items()}
+    # Values that F16 has, so that what comes in first is not rounded.
+    params = {name: value.astype(np.float16).astype(np.float32) for name, value in params.items()}
+    return params, jax.tree.map(np.asarray, OPTIMIZER.init(params))
+
+
+def batch(seed: int) -> np.ndarray:
+    return np.random.default_rng(100 + seed).normal(size=(ROWS, WIDTH)).astype(np.float32)
+
+
+def loss(params: Any, x: Any) -> Any:
+    hidden = jnp.tanh(x @ params["gate"]) * params["norm"]
+    return jnp.mean(jnp.square(hidden @ params["down"] - x))
+
+
+def step(params: Any, opt: Any, x: Any) -> Any:
+    value, grads = jax.value_and_grad(loss)(params, x)
+    updates, opt = OPTIMIZER.update(grads, opt, params)
+    return optax.apply_updates(params, updates), opt, value
+
+
+def compiled(recipe: str, **options: Any) -> scalify.Jit:
+    scales = scalify.measure((*init(), batch(0)))
+    return scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, **options)
+
+
+def train(
+    fn: Callable[..., Any], state: Any, steps: int, first: int = 0
+) -> tuple[Any, list[np.float32]]:
+    losses = []
+    for i in range(first, first + steps):
+        *state, value = fn(*state, batch(i))
+        losses.append(np.float32(value))
+    return state, losses
+
+
+def leaves(state: Any) -> dict[str, Any]:
+    paths = jax.tree_util.tree_leaves_with_path(state)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
+def copy(state: Any) -> Any:
+    def of(leaf: Any) -> Any:
+        if isinstance(leaf, scalify.ScaledArray):
+            return scalify.ScaledArray(np.array(leaf.data), leaf.storage)
+        return np.array(leaf)
+
+    return jax.tree.map(of, state)
+
+
+def narrow(values: Any, scale: float, dtype: Any) -> np.ndarray:
+    """Casts as the format has it, by ml_dtypes."""
+    largest = float(ml_dtypes.finfo(dtype).max)
+    return np.clip(np.asarray(values) / np.float32(scale), -largest, largest).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "moment"), [(FP16, np.float16), (FP8_MOMENTS, ml_dtypes.float8_e4m3fn)]
+)
+def test_packed_and_unpacked_state_have_the_same_bits(recipe: str, moment: Any) -> None:
+    packed, plain = compiled(recipe), compiled(recipe, pack_state=False)
+    state, losses = train(packed, init(), 8)
+    expected, others = train(plain, init(), 8)
+    assert losses == others and losses[-1] < losses[0]
+    wide = leaves(expected)
+    assert not any(isinstance(leaf, scalify.ScaledArray) for leaf in wide.values())
+    found = leaves(state)
+    for name, leaf in found.items():
+        np.testing.assert_array_equal(np.asarray(leaf), np.asarray(wide[name]), err_msg=name)
+        if ".count" in name:
+            continue
+        assert isinstance(leaf, scalify.ScaledArray) and leaf.dtype == np.float32
+        dtype = np.float16 if name.startswith("[0]") else moment
+        # The data are what ml_dtypes makes of the true values, or of their roots.
+        values = np.asarray(wide[name])
+        if ".nu" in name:
+            values = np.sqrt(values)
+        np.testing.assert_array_equal(leaf.data, narrow(values, leaf.scale, dtype), err_msg=name)
+        assert leaf.nbytes == leaf.size * np.dtype(dtype).itemsize
+
+
+def state_bytes(fn: scalify.Jit) -> int:
+    executable = fn.executable(*init(), batch(0))
+    sizes = {"f32": 4, "f16": 2, "f8E4M3FN": 1, "i32": 4}
+    donated = [arg for arg in executable.args if arg["alias_result"] is not None]
+    return sum(int(np.prod(arg["shape"])) * sizes[arg["dtype"]] for arg in donated)
+
+
+def test_bytes_fall_as_the_formats_say() -> None:
+    count = 2 * WIDTH * WIDTH + WIDTH
+    assert state_bytes(compiled("fp8")) == 4 + 12 * count
+    assert state_bytes(compiled(FP16)) == 4 + 6 * count
+    assert state_bytes(compiled(FP8_MOMENTS)) == 4 + 4 * count
+
+
+def test_packed_state_is_donated_in_place() -> None:
+    fn = compiled(FP8_MOMENTS)
+    (params, opt), _ = train(fn, init(), 1)
+    before = {name: leaf.data for name, leaf in leaves((params, opt)).items() if ".c" not in name}
+    places = {
+        name: np.asarray(data).__array_interface__["data"][0] for name, data in before.items()
+    }
+    (new, new_opt), _ = train(fn, (params, opt), 1, first=1)
+    for name, leaf in leaves((new, new_opt)).items():
+        if name in places:
+            assert before[name].is_deleted()
+            assert np.asarray(leaf.data).__array_interface__["data"][0] == places[name], name
+    assert params["gate"].is_deleted() and "donated" in repr(params["gate"])
+    with pytest.raises(ValueError, match="this array was donated"):
+        np.asarray(params["gate"])
+    with pytest.raises(ValueError, match="this array was donated"):
+        fn(params, opt, batch(2))
+    # No result is copied to where it belongs.
+    commands = fn.executable().manifest["functions"]["step"]
+    assert not [command for command in commands if command["op"] == "copy"]
+
+
+def test_steps_of_other_recipes_take_packed_state() -> None:
+    state, _ = train(compiled(FP8_MOMENTS), init(), 4)
+    true = jax.tree.map(np.array, state)
+    for evaluate in (
+        scalify.jit(loss, "none"),
+        scalify.jit(loss, "bf16"),
+        scalify.jit(loss, "fp8"),
+        scalify.transform(loss, "fp8"),
+    ):
+        assert evaluate(state[0], batch(9)) == evaluate(true[0], batch(9))
+    # A change of recipe in the middle of a run, there and back.
+    for recipe in ("none", "bf16", FP16):
+        other = compiled(recipe)
+        assert train(other, copy(state), 2)[1] == train(other, true, 2)[1]
+    mixed, _ = train(compiled("none"), state, 1, first=4)
+    mixed, losses = train(compiled(FP8_MOMENTS), mixed, 2, first=5)
+    assert np.isfinite(losses).all() and isinstance(mixed[0]["gate"], scalify.ScaledArray)
+
+
+def test_a_checkpoint_of_true_values_resumes_to_the_bit(tmp_path: pathlib.Path) -> None:
+    fn = compiled(FP8_MOMENTS)
+    state, _ = train(fn, init(), 3)
+    flat, tree = jax.tree.flatten(state)
+    np.savez(tmp_path / "state.npz", *flat)
+    scales = fn.scales()
+    _, straight = train(fn, state, 4, first=3)
+    with np.load(tmp_path / "state.npz") as saved:
+        assert saved["arr_0"].dtype == np.float32
+        loaded = jax.tree.unflatten(tree, [saved[f"arr_{i}"] for i in range(len(flat))])
+    resumed = scalify.jit(step, FP8_MOMENTS, donate_argnums=(0, 1), scales=scales)
+    assert train(resumed, loaded, 4, first=3)[1] == straight
+
+
+def test_what_comes_in_as_f32_is_rounded_to_nearest() -> None:
+    params, opt = init()
+    rng = np.random.default_rng(1)
+    # Beyond F16 at this scale, subnormal, and not a number.
+    params["gate"] = rng.normal(0, 0.1, (WIDTH, WIDTH)).astype(np.float32)
+    params["gate"][0, :4] = [1e30, -1e30, 1e-9, np.nan]
+    executable = compiled(FP16).executable(params, opt, batch(0))
+    index = [arg["name"] for arg in executable.args].index("params['gate']")
+    storage = executable.args[index]["storage"]
+    expected = narrow(params["gate"], 2.0**storage.exponent, np.float16)
+    np.testing.assert_array_equal(storage.narrow(params["gate"]), expected)
+    array = scalify.ScaledArray(expected, storage)
+    assert np.isnan(np.asarray(array)[0, 3])
+    flat = jax.tree.leaves((params, opt, batch(0)))
+    given = executable(*flat)
+    flat[index] = array
+    for one, two in zip(given, executable(*flat), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
+
+
+def test_a_root_keeps_zero_for_zero() -> None:
+    executable = compiled(FP8_MOMENTS).executable(*init(), batch(0))
+    storages = {arg["name"]: arg["storage"] for arg in executable.args}
+    storage = next(entry for name, entry in storages.items() if ".nu['gate']" in name)
+    assert storage.root and storage.dtype == "f8E4M3FN"
+    values = np.float32([0, 1e-38, 4.0**storage.exponent, np.nan])
+    data = storage.narrow(values).astype(np.float32)
+    np.testing.assert_array_equal(data, [0, 2.0**-9, 1, np.nan])
+    np.testing.assert_array_equal(storage.widen(storage.narrow(values))[[0, 2]], values[[0, 2]])
+
+
+def test_errors_are_clear() -> None:
+    fn = compiled(FP8_MOMENTS)
+    executable = fn.executable(*init(), batch(0))
+    flat = jax.tree.leaves((*init(), batch(0)))
+    index = [arg["name"] for arg in executable.args].index("params['gate']")
+    for bad in (flat[index][:1], flat[index].astype(np.float64), flat[index].astype(np.float16)):
+        with pytest.raises(ValueError, match=r"'params\['gate'\]' takes float32 .* as f16"):
+            executable(*flat[:index], bad, *flat[index + 1 :])
+    with pytest.raises(ValueError, match="the step takes"):
+        executable(*flat[:-1])
+    state, _ = train(fn, init(), 1)
+    array = state[0]["gate"]
+    with pytest.raises(ValueError, match="data of float32 for an array that stores f16"):
+        scalify.ScaledArray(flat[index], array.storage)
+    with pytest.raises(ValueError, match="are a copy of its data"):
+        np.asarray(array, copy=False)
+    if array.storage == state[0]["down"].storage:
+        with pytest.raises(ValueError, match="the same Array is passed"):
+            fn(state[0] | {"down": array}, state[1], batch(1))
+    assert np.asarray(array, np.float64).dtype == np.float64
+    assert np.array(array).shape == array.shape == (WIDTH, WIDTH) and len(array) == WIDTH
+    assert "stored as f16" in repr(array) and array.ndim == 2
+
+
+def test_an_artefact_takes_and_gives_packed_state(tmp_path: pathlib.Path) -> None:
+    fn = compiled(FP16)
+    fn.executable(*init(), batch(0)).save(tmp_path / "step.scalify")
+    loaded = scalify.load(tmp_path / "step.scalify")
+    flat = jax.tree.leaves((*init(), batch(0)))
+    results = loaded(*flat)
+    (params, opt), losses = train(fn, init(), 1)
+    assert np.float32(results[-1]) == losses[0]
+    for one, two in zip(results[:-1], jax.tree.leaves((params, opt)), strict=True):
+        assert type(one) is type(two)
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
