@@ -27,7 +27,14 @@ Value Caster::makeConstant(float value) {
       mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
 }
 
+/// What becomes state is read by the next step, at the scale that it was given.
+static bool isOfState(ScaleHint hint) {
+  return hint.rule && hint.rule.getValue().starts_with("state: ");
+}
+
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
+  if (isOfState(hint))
+    return hint.scale;
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
   case ScaleSource::Delayed:

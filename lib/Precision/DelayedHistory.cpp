@@ -95,11 +95,38 @@ static Value takeColumns(OpBuilder &builder, Location loc, Value history,
                                     type.getShape(), ArrayRef<int64_t>{1, 1});
 }
 
+/// The smallest powers of two by which amaxes fit their formats, `room` binades
+/// up; `otherwise` where an amax is 0.
+static Value buildFittingScales(OpBuilder &builder, Location loc, Value amaxes,
+                                int64_t room, Value otherwise,
+                                ArrayRef<HistoryRow> rows) {
+  RowBuilder vectors(builder, loc,
+                     mlir::cast<ShapedType>(amaxes.getType()).getShape());
+  auto largest = llvm::map_to_vector(
+      rows, [](const HistoryRow &row) { return row.largest; });
+  Value ratio =
+      stablehlo::DivOp::create(builder, loc, amaxes, vectors.vector(largest));
+  Value scale = stablehlo::MulOp::create(
+      builder, loc, vectors.roundUpToPowerOfTwo(ratio),
+      vectors.splat(std::ldexp(1.0f, static_cast<int>(room))));
+  // Beyond 2^100 a scale's inverse would have no headroom.
+  scale = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
+                                     scale, vectors.splat(0x1p100f));
+  return vectors.whereAbove(amaxes, 0.0f, scale, otherwise);
+}
+
+static Value buildPredictedScales(OpBuilder &builder, Location loc,
+                                  ArrayRef<HistoryRow> rows) {
+  auto predicted = llvm::map_to_vector(
+      rows, [](const HistoryRow &row) { return row.predicted; });
+  return RowBuilder(builder, loc, {static_cast<int64_t>(rows.size())})
+      .vector(predicted);
+}
+
 Value scalify::buildDelayedScales(OpBuilder &builder, Location loc,
                                   Value history, DelayedScaling delayed,
                                   ArrayRef<HistoryRow> rows) {
   auto type = mlir::cast<RankedTensorType>(history.getType());
-  RowBuilder vectors(builder, loc, type.getShape().take_front(1));
   Value amax;
   if (delayed.use == HistoryUse::Max)
     amax = buildMaximum(builder, loc, history, {1});
@@ -108,19 +135,8 @@ Value scalify::buildDelayedScales(OpBuilder &builder, Location loc,
         builder, loc,
         RankedTensorType::get({type.getDimSize(0)}, builder.getF32Type()),
         takeColumns(builder, loc, history, type.getDimSize(1) - 1));
-  auto largest = llvm::map_to_vector(
-      rows, [](const HistoryRow &row) { return row.largest; });
-  auto predicted = llvm::map_to_vector(
-      rows, [](const HistoryRow &row) { return row.predicted; });
-  Value ratio =
-      stablehlo::DivOp::create(builder, loc, amax, vectors.vector(largest));
-  Value scale = stablehlo::MulOp::create(
-      builder, loc, vectors.roundUpToPowerOfTwo(ratio),
-      vectors.splat(std::ldexp(1.0f, static_cast<int>(delayed.margin))));
-  // Beyond 2^100 a scale's inverse would have no headroom.
-  scale = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
-                                     scale, vectors.splat(0x1p100f));
-  return vectors.whereAbove(amax, 0.0f, scale, vectors.vector(predicted));
+  return buildFittingScales(builder, loc, amax, delayed.margin,
+                            buildPredictedScales(builder, loc, rows), rows);
 }
 
 Value scalify::buildNextHistory(OpBuilder &builder, Location loc, Value history,
@@ -141,4 +157,31 @@ Value scalify::buildNextHistory(OpBuilder &builder, Location loc, Value history,
                                                    ArrayRef<int64_t>{0, 1});
   return RowBuilder(builder, loc, type.getShape())
       .whereAbove(seen, 0.0f, moved, history);
+}
+
+Value scalify::buildStoredScales(OpBuilder &builder, Location loc, Value stored,
+                                 ArrayRef<HistoryRow> rows) {
+  return RowBuilder(builder, loc,
+                    mlir::cast<ShapedType>(stored.getType()).getShape())
+      .whereAbove(stored, 0.0f, stored,
+                  buildPredictedScales(builder, loc, rows));
+}
+
+Value scalify::buildNextScales(OpBuilder &builder, Location loc, Value amaxes,
+                               Value scales, int64_t room,
+                               ArrayRef<HistoryRow> rows) {
+  return buildFittingScales(builder, loc, amaxes, room, scales, rows);
+}
+
+Value scalify::buildNextAmaxes(OpBuilder &builder, Location loc, Value amaxes,
+                               ArrayRef<Value> measured) {
+  auto one = RankedTensorType::get({1}, builder.getF32Type());
+  auto entries = llvm::map_to_vector(measured, [&](Value amax) -> Value {
+    return stablehlo::ReshapeOp::create(builder, loc, one, amax);
+  });
+  Value column =
+      stablehlo::ConcatenateOp::create(builder, loc, entries, /*dimension=*/0);
+  return RowBuilder(builder, loc,
+                    mlir::cast<ShapedType>(amaxes.getType()).getShape())
+      .whereAbove(column, 0.0f, column, amaxes);
 }

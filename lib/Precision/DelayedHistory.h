@@ -32,6 +32,23 @@ mlir::Value buildNextHistory(mlir::OpBuilder &builder, mlir::Location loc,
                              mlir::Value history,
                              llvm::ArrayRef<mlir::Value> amaxes);
 
+/// Builds the scales, one per row, of data that the last step wrote: those that
+/// it says, or the predicted ones while they are 0.
+mlir::Value buildStoredScales(mlir::OpBuilder &builder, mlir::Location loc,
+                              mlir::Value stored,
+                              llvm::ArrayRef<HistoryRow> rows);
+
+/// Builds the scales of data that a step writes, by the amaxes of what the last
+/// one wrote, `room` binades up; rows whose amax is 0 keep their scale.
+mlir::Value buildNextScales(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::Value amaxes, mlir::Value scales,
+                            int64_t room, llvm::ArrayRef<HistoryRow> rows);
+
+/// Builds a vector of new amaxes; rows for which it is 0 stay.
+mlir::Value buildNextAmaxes(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::Value amaxes,
+                            llvm::ArrayRef<mlir::Value> measured);
+
 } // namespace scalify
 
 #endif // SCALIFY_LIB_PRECISION_DELAYEDHISTORY_H

@@ -12,10 +12,13 @@
 
 #include "StorageFormats.h"
 
+#include "scalify/Dialect/Scalify/MomentFormats.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/StoredState.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
 
@@ -44,11 +47,26 @@ static bool isScalar(Value value) {
   return cast<ShapedType>(value.getType()).getRank() == 0;
 }
 
+/// x^0.5 or x^-0.5.
+static bool isRootOf(Operation *op, Value value) {
+  if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(op))
+    return true;
+  auto power = dyn_cast<stablehlo::PowOp>(op);
+  if (!power || power.getLhs() != value)
+    return false;
+  Value exponent = power.getRhs();
+  while (auto spread = exponent.getDefiningOp<stablehlo::BroadcastInDimOp>())
+    exponent = spread.getOperand();
+  DenseFPElementsAttr known;
+  return matchPattern(exponent, m_Constant(&known)) && known.isSplat() &&
+         std::abs(known.getSplatValue<APFloat>().convertToDouble()) == 0.5;
+}
+
 /// Whether the step takes the value's root, perhaps corrected by a scalar and
 /// kept from zero by one.
 static bool reachesRoot(Value value, int depth = 8) {
   return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
-           if (isa<stablehlo::SqrtOp, stablehlo::RsqrtOp>(user))
+           if (isRootOf(user, value))
              return true;
            if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user))
              return reachesRoot(user->getResult(0), depth - 1);
@@ -63,6 +81,14 @@ static bool reachesRoot(Value value, int depth = 8) {
          });
 }
 
+/// Second moments whose root the step takes of a quotient or a mean: of
+/// factored optimizers, by the names that optax and PyTorch have for them.
+static bool hasNameOfSecondMoment(StringRef name) {
+  return llvm::any_of(
+      ArrayRef<StringRef>{"v_row", "v_col", "exp_avg_sq", "sum_of_squares"},
+      [&](StringRef part) { return name.contains(part); });
+}
+
 namespace {
 class StateCaster {
 public:
@@ -73,7 +99,8 @@ public:
   void run();
 
 private:
-  Type getFormat(unsigned index);
+  Type getFormat(unsigned index, Value written);
+  bool isSecondMoment(unsigned index, Value written);
   std::optional<int64_t> getExponent(unsigned index, Value written);
   Value castSecondMoment(Value written, int64_t exponent, FloatType format);
   Value spread(float value, Value like);
@@ -87,15 +114,25 @@ private:
 };
 } // namespace
 
+bool StateCaster::isSecondMoment(unsigned index, Value written) {
+  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+  return role && role.getValue() == "moment" &&
+         (reachesRoot(written) ||
+          hasNameOfSecondMoment(getArgumentName(func.getArgument(index))));
+}
+
 /// Null where the state stays as the program has it.
-Type StateCaster::getFormat(unsigned index) {
+Type StateCaster::getFormat(unsigned index, Value written) {
   auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
   auto type = cast<ShapedType>(func.getArgument(index).getType());
   if (!role || !type.getElementType().isF32() || type.getRank() == 0)
     return {};
   if (role.getValue() == "param" || role.getValue() == "master")
     return recipe.getStorage().masters;
-  return role.getValue() == "moment" ? recipe.getStorage().moments : Type();
+  if (role.getValue() != "moment")
+    return {};
+  MomentFormats moments = MomentFormats::of(recipe.getStorage().moments);
+  return isSecondMoment(index, written) ? moments.second : moments.first;
 }
 
 /// A parameter keeps the scale that it was declared with; a moment takes that
@@ -159,19 +196,18 @@ Value StateCaster::castSecondMoment(Value written, int64_t exponent,
 void StateCaster::run() {
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
-    Type format = getFormat(i);
-    if (!alias || !format || alias.getInt() >= terminator->getNumOperands())
+    if (!alias || alias.getInt() >= terminator->getNumOperands())
       continue;
     OpOperand &result = terminator->getOpOperand(alias.getInt());
     Value written = result.get();
-    if (isa<BlockArgument>(written))
+    Type format = getFormat(i, written);
+    if (!format || isa<BlockArgument>(written))
       continue;
     std::optional<int64_t> exponent = getExponent(i, written);
     if (!exponent)
       continue;
     builder.setInsertionPoint(terminator);
-    auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
-    if (role.getValue() == "moment" && reachesRoot(written)) {
+    if (isSecondMoment(i, written)) {
       result.set(castSecondMoment(written, *exponent, cast<FloatType>(format)));
       continue;
     }

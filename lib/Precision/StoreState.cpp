@@ -7,6 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FreeScales.h"
+#include "StateScales.h"
+
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
@@ -14,6 +17,7 @@
 #include "scalify/Precision/StoredState.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_STORESTATE
@@ -31,31 +35,48 @@ QuantizeOp scalify::findStateCast(Value data) {
 namespace {
 /// How the new value of an argument is made.
 struct Written {
-  OpOperand *result = nullptr;
+  unsigned argument = 0, result = 0;
   /// The narrow data that stand for it, perhaps moved since the cast.
   Value data;
   QuantizeOp cast;
   bool isRoot = false;
+  /// log2 of the scale, or of its prediction.
+  int64_t exponent = 0;
+  /// The scale by which the argument is read, if it is one of run time, and
+  /// its place among these.
+  Value scale;
+  int64_t scaleIndex = -1;
 };
 } // namespace
 
-/// The cast behind a result; null where it is not state or its scale is not a
-/// constant.
-static Written findWritten(OpOperand &result) {
-  Value value = result.get();
+/// How a donated argument is written; none where that is not through a cast of
+/// state at a constant scale.
+static std::optional<Written> findWritten(func::FuncOp main, unsigned index) {
+  auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
+  Operation *end = main.getBody().front().getTerminator();
+  if (!alias || alias.getInt() >= end->getNumOperands())
+    return std::nullopt;
+  Value value = end->getOperand(alias.getInt());
   auto square = value.getDefiningOp<stablehlo::MulOp>();
   bool isRoot = square && square.getLhs() == square.getRhs();
   if (isRoot)
     value = square.getLhs();
   auto wide = value.getDefiningOp<DequantizeOp>();
   QuantizeOp cast = wide ? findStateCast(wide.getData()) : QuantizeOp();
-  if (!cast || wide.getScale() != cast.getScale() || wide.getBlock() ||
-      !getScaleExponent(cast.getScale()))
-    return {};
+  if (!cast || wide.getScale() != cast.getScale() || wide.getBlock())
+    return std::nullopt;
+  std::optional<int64_t> exponent = getScaleExponent(cast.getScale());
   StringRef kind = cast->getAttrOfType<StringAttr>(kStateAttr).getValue();
-  if (isRoot != (kind == kStateRoot))
-    return {};
-  return {&result, wide.getData(), cast, isRoot};
+  if (!exponent || isRoot != (kind == kStateRoot))
+    return std::nullopt;
+  Written written;
+  written.argument = index;
+  written.result = alias.getInt();
+  written.data = wide.getData();
+  written.cast = cast;
+  written.isRoot = isRoot;
+  written.exponent = *exponent;
+  return written;
 }
 
 /// The first op of main's body that reads the argument, itself or in a region.
@@ -76,10 +97,12 @@ static void widenWhereRead(BlockArgument argument, const Written &written) {
   OpBuilder builder(findFirstReader(argument));
   Location loc = argument.getLoc();
   Type wideType = argument.getType();
-  QuantizeOp cast = written.cast;
-  Operation *scale = builder.clone(*cast.getScale().getDefiningOp());
-  auto value = DequantizeOp::create(builder, loc, wideType, argument,
-                                    scale->getResult(0));
+  Value scale = written.scale;
+  if (!scale) {
+    QuantizeOp cast = written.cast;
+    scale = builder.clone(*cast.getScale().getDefiningOp())->getResult(0);
+  }
+  auto value = DequantizeOp::create(builder, loc, wideType, argument, scale);
   Operation *wide = value;
   if (written.isRoot)
     wide = stablehlo::MulOp::create(builder, loc, value, value);
@@ -92,26 +115,43 @@ static void widenWhereRead(BlockArgument argument, const Written &written) {
   argument.setType(written.data.getType());
 }
 
-static bool store(func::FuncOp main, unsigned index) {
-  auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-  Operation *end = main.getBody().front().getTerminator();
-  if (!alias || alias.getInt() >= end->getNumOperands())
-    return false;
-  BlockArgument argument = main.getArgument(index);
-  Written written = findWritten(end->getOpOperand(alias.getInt()));
-  if (!written.cast)
-    return false;
-  widenWhereRead(argument, written);
-  written.result->set(written.data);
+static void store(func::FuncOp main, const Written &written) {
+  widenWhereRead(main.getArgument(written.argument), written);
+  main.getBody().front().getTerminator()->setOperand(written.result,
+                                                     written.data);
   Builder builder(main.getContext());
-  int64_t exponent = *getScaleExponent(written.cast.getScale());
-  main.setArgAttr(
-      index, kStoredAttr,
-      builder.getDictionaryAttr(
-          {builder.getNamedAttr("exponent",
-                                builder.getI64IntegerAttr(exponent)),
-           builder.getNamedAttr("root", builder.getBoolAttr(written.isRoot))}));
-  return true;
+  NamedAttrList stored;
+  stored.set("exponent", builder.getI64IntegerAttr(written.exponent));
+  stored.set("root", builder.getBoolAttr(written.isRoot));
+  if (written.scaleIndex >= 0)
+    stored.set("scale_index", builder.getI64IntegerAttr(written.scaleIndex));
+  main.setArgAttr(written.argument, kStoredAttr,
+                  stored.getDictionary(main.getContext()));
+}
+
+/// Gives scales of run time to the casts that have no other readers than the
+/// next step.
+static LogicalResult followAmaxes(func::FuncOp main,
+                                  MutableArrayRef<Written> state) {
+  llvm::MapVector<Operation *, int64_t> indices;
+  for (const Written &written : state)
+    if (llvm::all_of(getCastReaders(written.cast), llvm::IsaPred<DequantizeOp>))
+      indices.try_emplace(written.cast, indices.size());
+  if (indices.empty())
+    return success();
+  auto casts = llvm::map_to_vector(
+      indices, [](auto &entry) { return cast<QuantizeOp>(entry.first); });
+  FailureOr<SmallVector<Value>> scales = measureStateScales(main, casts);
+  if (failed(scales))
+    return failure();
+  for (Written &written : state) {
+    auto found = indices.find(written.cast);
+    if (found == indices.end())
+      continue;
+    written.scaleIndex = found->second;
+    written.scale = (*scales)[found->second];
+  }
+  return success();
 }
 
 namespace {
@@ -122,8 +162,16 @@ struct StoreStatePass : scalify::impl::StoreStateBase<StoreStatePass> {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())
       return;
+    SmallVector<Written> state;
     for (unsigned i = 0; i < main.getNumArguments(); ++i)
-      numStored += store(main, i);
+      if (std::optional<Written> written = findWritten(main, i))
+        state.push_back(*written);
+    if (measuresStateScales(RecipeAttr::of(getOperation())) &&
+        failed(followAmaxes(main, state)))
+      return signalPassFailure();
+    for (const Written &written : state)
+      store(main, written);
+    numStored += state.size();
     Block &body = main.getBody().front();
     main.setType(FunctionType::get(&getContext(), body.getArgumentTypes(),
                                    body.getTerminator()->getOperandTypes()));

@@ -26,18 +26,30 @@ static InFlightDiagnostic emitStateError(func::FuncOp main, unsigned index) {
          << "', which is stored narrow, ";
 }
 
-/// Whoever reads narrow state knows its scale: that of the attribute.
+/// Whoever reads narrow state knows its scale: that of the attribute, or one of
+/// run time.
 static LogicalResult checkReaders(func::FuncOp main, unsigned index,
-                                  int64_t exponent) {
+                                  std::optional<int64_t> exponent) {
   for (Operation *reader : main.getArgument(index).getUsers()) {
     auto wide = dyn_cast<DequantizeOp>(reader);
-    if (!wide || getScaleExponent(wide.getScale()) != exponent)
-      return emitStateError(main, index)
-                 .append("is read other than at its scale of 2^", exponent)
-                 .attachNote(reader->getLoc())
-             << "read here";
+    if (wide && getScaleExponent(wide.getScale()) == exponent)
+      continue;
+    InFlightDiagnostic diag = emitStateError(main, index);
+    diag << "is read other than at its scale";
+    if (exponent)
+      diag << " of 2^" << *exponent;
+    diag.attachNote(reader->getLoc()) << "read here";
+    return diag;
   }
   return success();
+}
+
+static bool hasStateScale(func::FuncOp main, int64_t index) {
+  for (BlockArgument argument : main.getArguments())
+    if (getArgumentName(argument) == kStateScalesName)
+      return index >= 0 &&
+             index < cast<ShapedType>(argument.getType()).getNumElements();
+  return false;
 }
 
 /// What comes in and what goes out are data of one format and one scale.
@@ -45,10 +57,18 @@ static LogicalResult checkStored(func::FuncOp main, unsigned index) {
   auto stored = main.getArgAttrOfType<DictionaryAttr>(index, kStoredAttr);
   if (!stored)
     return success();
-  auto exponent = stored.getAs<IntegerAttr>("exponent");
-  if (!exponent || !stored.getAs<BoolAttr>("root"))
+  auto predicted = stored.getAs<IntegerAttr>("exponent");
+  if (!predicted || !stored.getAs<BoolAttr>("root"))
     return emitStateError(main, index)
            << "does not say its exponent and whether it is a root";
+  std::optional<int64_t> exponent = predicted.getInt();
+  if (auto entry = stored.getAs<IntegerAttr>("scale_index")) {
+    if (!hasStateScale(main, entry.getInt()))
+      return emitStateError(main, index)
+             << "has scale " << entry.getInt() << " of '" << kStateScalesName
+             << "', which has no such entry";
+    exponent.reset();
+  }
   auto alias = main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
   if (!alias || alias.getInt() >= main.getNumResults())
     return emitStateError(main, index) << "is donated to no result";
@@ -56,18 +76,30 @@ static LogicalResult checkStored(func::FuncOp main, unsigned index) {
       main.getBody().front().getTerminator()->getOperand(alias.getInt());
   QuantizeOp cast = findStateCast(written);
   if (!cast || written.getType() != main.getArgumentTypes()[index] ||
-      getScaleExponent(cast.getScale()) != exponent.getInt())
-    return emitStateError(main, index)
-           << "takes over a result that is no data of its type at its scale "
-              "of 2^"
-           << exponent.getInt();
-  return checkReaders(main, index, exponent.getInt());
+      getScaleExponent(cast.getScale()) != exponent) {
+    InFlightDiagnostic diag = emitStateError(main, index);
+    diag << "takes over a result that is no data of its type at its scale";
+    if (exponent)
+      diag << " of 2^" << *exponent;
+    return diag;
+  }
+  return checkReaders(main, index, exponent);
 }
 
+/// The format that a dot's operand was cast to. What is stored narrow was not
+/// cast for the dot, and is wide here as any other value.
 static Type getNarrowFormat(Value operand) {
   auto dequantize = operand.getDefiningOp<DequantizeOp>();
-  return dequantize ? getElementTypeOrSelf(dequantize.getData().getType())
-                    : Type();
+  if (!dequantize)
+    return Type();
+  Value data = dequantize.getData();
+  auto argument = dyn_cast<BlockArgument>(data);
+  auto func = argument
+                  ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+                  : func::FuncOp();
+  if (func && func.getArgAttr(argument.getArgNumber(), kStoredAttr))
+    return Type();
+  return getElementTypeOrSelf(data.getType());
 }
 
 static LogicalResult checkDot(Operation *dot, bool casts) {

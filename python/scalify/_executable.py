@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _compiler, _runtime
-from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
+from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
 from scalify._scaled_array import ScaledArray, Storage
 from scalify.portable import to_text
 from scalify.ranges import RangesLike, broken_assumptions
@@ -74,10 +74,24 @@ class Executable:
                 donated and passed twice.
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
-        inputs = [_narrow(*pair) for pair in zip(arrays, self.args, strict=False)]
-        inputs += arrays[len(inputs) :]
+        inputs = self._narrow(arrays)
         self._check_donation(inputs)
-        return list(map(_wrap, self._kept.run(inputs), self._storages))
+        results = self._kept.run(inputs)
+        scales = self._kept.get(STATE_SCALES)
+        return [_wrap(*pair, scales) for pair in zip(results, self._storages, strict=True)]
+
+    def _narrow(self, arrays: Sequence[Any]) -> list[Any]:
+        """Returns what the runtime takes for the caller's arguments."""
+        scales = self._kept.get(STATE_SCALES)
+        inputs = []
+        for array, argument in zip(arrays, self.args, strict=False):
+            storage = argument["storage"]
+            if scales is not None and isinstance(array, ScaledArray) and storage is not None:
+                _adopt(array, storage, scales)
+            inputs.append(_narrow(array, argument, scales))
+        if scales is not None:
+            self._kept.set(STATE_SCALES, scales)
+        return inputs + list(arrays[len(inputs) :])
 
     @property
     def kept(self) -> dict[str, NDArray[Any]]:
@@ -270,13 +284,13 @@ class Executable:
         pathlib.Path(path).write_bytes(self._artefact)
 
 
-def _narrow(array: Any, argument: Mapping[str, Any]) -> Any:
+def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None) -> Any:
     """Returns what the runtime takes for an argument: narrow data, where it stores these."""
-    storage: Storage | None = argument["storage"]
+    if argument["storage"] is None:
+        return np.asarray(array) if isinstance(array, ScaledArray) else array
+    storage: Storage = argument["storage"].at(scales)
     if isinstance(array, ScaledArray) and array.storage == storage:
         return array.data
-    if storage is None:
-        return np.asarray(array) if isinstance(array, ScaledArray) else array
     values = np.asarray(array)
     if values.shape != argument["shape"] or values.dtype != np.float32:
         raise ValueError(
@@ -286,8 +300,14 @@ def _narrow(array: Any, argument: Mapping[str, Any]) -> Any:
     return storage.narrow(values)
 
 
-def _wrap(result: Any, storage: Storage | None) -> Any:
-    return result if storage is None else ScaledArray(result, storage)
+def _adopt(array: ScaledArray, storage: Storage, scales: NDArray[Any]) -> None:
+    """Sets the scale that a step keeps to that of data which are stored in its format."""
+    if storage.may_adopt(array.storage):
+        scales[storage.scale_index] = array.scale
+
+
+def _wrap(result: Any, storage: Storage | None, scales: NDArray[Any] | None) -> Any:
+    return result if storage is None else ScaledArray(result, storage.at(scales))
 
 
 def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:

@@ -14,13 +14,24 @@ from numpy.typing import NDArray
 
 from scalify import _runtime
 
-__all__ = ["AMAX_HISTORY", "CAST_SCALES", "KeptState", "check_history", "check_kept"]
+__all__ = [
+    "AMAX_HISTORY",
+    "CAST_SCALES",
+    "STATE_SCALES",
+    "KeptState",
+    "check_history",
+    "check_kept",
+]
 
 _PREFIX = "scalify."
 # Of the pass scalify-adapt-scales: the scales of casts.
 CAST_SCALES = "scalify.scales"
 # Of the pass scalify-delay-scales: the amaxes of earlier steps.
 AMAX_HISTORY = "scalify.amax_history"
+# Of the pass scalify-store-state: scales of narrow data that the last step wrote, and the amaxes
+# of their values; zeros mean that none was written.
+STATE_SCALES = "scalify.state_scales"
+_STATE_AMAX = "scalify.state_amax"
 
 
 class KeptState:
@@ -125,6 +136,10 @@ def _check_amaxes(amaxes: NDArray[Any]) -> None:
         raise ValueError("a history of amaxes has entries that are negative or not finite")
 
 
+def _check_state_scales(scales: NDArray[Any]) -> None:
+    _check_powers_of_two(scales[scales != 0])
+
+
 def _check_powers_of_two(scales: NDArray[Any]) -> None:
     mantissas, _ = np.frexp(scales)
     if not np.array_equal(mantissas, np.full_like(scales, 0.5)):
@@ -134,4 +149,6 @@ def _check_powers_of_two(scales: NDArray[Any]) -> None:
 _CHECKS: Mapping[str, Callable[[NDArray[Any]], None]] = {
     AMAX_HISTORY: _check_amaxes,
     CAST_SCALES: _check_powers_of_two,
+    STATE_SCALES: _check_state_scales,
+    _STATE_AMAX: _check_amaxes,
 }

@@ -23,11 +23,26 @@ class Storage:
         dtype: of the data: "f16", "bf16", "f8E4M3FN" or "f8E5M2".
         exponent: log2 of what data are multiplied by.
         root: true values are the squares of these products.
+        scale_index: the place of the scale among those that a step keeps and moves, where the
+            exponent is but the first one; None for a constant. It does not count in comparisons.
     """
 
     dtype: str
     exponent: int
     root: bool = False
+    scale_index: int | None = dataclasses.field(default=None, compare=False)
+
+    def at(self, scales: NDArray[Any] | None) -> Storage:
+        """Returns the storage by scales that a step keeps; 0 for one that it has not set yet."""
+        if self.scale_index is None or scales is None or scales[self.scale_index] == 0:
+            return self
+        _, exponent = math.frexp(scales[self.scale_index])
+        return dataclasses.replace(self, exponent=exponent - 1)
+
+    def may_adopt(self, other: Storage) -> bool:
+        """Whether data stored so can be read by setting the scale that the step keeps."""
+        is_alike = (self.dtype, self.root) == (other.dtype, other.root)
+        return is_alike and self.scale_index is not None
 
     def narrow(self, values: NDArray[Any]) -> NDArray[Any]:
         """Returns the data that stand for F32 values, rounded to nearest even, saturated.

@@ -55,7 +55,8 @@ class Recipe:
             in the name of the dot's weight and in its location, and formats. Given as a mapping or
             as pairs.
         masters: format in which parameters are stored, with their scale; "given": as they are.
-        moments: format in which the optimizer's moments are stored.
+        first_moment: format in which the optimizer's moments are stored, but for second ones.
+        second_moment: of what the optimizer takes the root of; stored is the root.
         saved: format of what the backward keeps of the forward, beside operands of dots.
         gradient_exponent: added to the log2 of every gradient's scale.
         block: sizes of blocks of activations and gradients along the free and the contracting
@@ -87,7 +88,8 @@ class Recipe:
     optimizer: Formats = False
     where: Mapping[str, Formats] | Iterable[tuple[str, Formats]] = ()
     masters: Storage = "given"
-    moments: Storage = "given"
+    first_moment: Storage = "given"
+    second_moment: Storage = "given"
     saved: Storage = "given"
     gradient_exponent: int = -3
     block: tuple[int, int] = (1, 128)
@@ -136,8 +138,8 @@ class Recipe:
         """Returns the recipe with other parts.
 
         Args:
-            **parts: fields; also `attention` and `state`, which stand for several, in the order
-                in which they are given.
+            **parts: fields; also `attention`, `moments` and `state`, which stand for
+                several, in the order in which they are given.
 
         Raises:
             scalify.CompileError: there is no such part, or it cannot have that value.

@@ -9,12 +9,12 @@
 // The largest amax of a row over the format's largest value, rounded up to a
 // power of two; the constants while the row is zero.
 // CHECK: %[[AMAX:.*]] = stablehlo.reduce(%[[H]] init: %{{.*}}) {{.*}}across dimensions = [1]
+// CHECK: %[[PREDICTED:.*]] = stablehlo.constant dense<[5.000000e-01, 4.000000e+00]> : tensor<2xf32>
 // CHECK: %[[LARGEST:.*]] = stablehlo.constant dense<[4.480000e+02, 5.734400e+04]> : tensor<2xf32>
 // CHECK: %[[RATIO:.*]] = stablehlo.divide %[[AMAX]], %[[LARGEST]]
 // CHECK: stablehlo.bitcast_convert %[[RATIO]]
 // CHECK: stablehlo.constant dense<2.000000e+00> : tensor<2xf32>
 // CHECK: %[[CLAMPED:.*]] = stablehlo.clamp
-// CHECK: %[[PREDICTED:.*]] = stablehlo.constant dense<[5.000000e-01, 4.000000e+00]> : tensor<2xf32>
 // CHECK: %[[SCALES:.*]] = stablehlo.select %{{.*}}, %[[CLAMPED]], %[[PREDICTED]]
 // CHECK: %[[E0:.*]] = stablehlo.slice %[[SCALES]] [0:1]
 // CHECK: %[[S0:.*]] = stablehlo.reshape %[[E0]]

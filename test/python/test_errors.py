@@ -69,7 +69,9 @@ def test_unknown_recipe_target_option_and_pipeline() -> None:
     x = np.ones(3, np.float32)
     with pytest.raises(scalify.CompileError, match="unknown recipe 'fp7': expected one of none"):
         scalify.transform(jnp.sin, recipe="fp7")(x)
-    with pytest.raises(scalify.CompileError, match="part 'scales' of a recipe is 'dice': expected none"):
+    with pytest.raises(
+        scalify.CompileError, match="part 'scales' of a recipe is 'dice': expected none"
+    ):
         scalify.transform(jnp.sin, recipe='#scalify.recipe<"mine", scales = dice>')(x)
     text = jax.jit(jnp.sin).lower(x).as_text()
     with pytest.raises(scalify.CompileError, match="unknown target 'tpu'"):

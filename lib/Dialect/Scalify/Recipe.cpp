@@ -1,5 +1,6 @@
 //===- Recipe.cpp - Presets and meaning of recipes ------------------------===//
 
+#include "scalify/Dialect/Scalify/MomentFormats.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/IR/Builders.h"
@@ -17,6 +18,8 @@ struct Preset {
   ScaleSource scales;
   Width width;
   int64_t gradientExponent;
+  /// Of FP8-LM: 1 stores masters narrow, 2 and 3 moments as well.
+  int level = 0;
 };
 } // namespace
 
@@ -32,6 +35,9 @@ static constexpr Preset kPresets[] = {
     {"fp8-delayed", ScaleSource::Delayed, Width::Float8, 0},
     {"fp8-plain", ScaleSource::Unit, Width::Float8, 0},
     {"fp8-plain-scaled", ScaleSource::Unit, Width::Float8, -16},
+    {"fp8-lm-o1", ScaleSource::Current, Width::Float8, 0, 1},
+    {"fp8-lm-o2", ScaleSource::Current, Width::Float8, 0, 2},
+    {"fp8-lm-o3", ScaleSource::Current, Width::Float8, 0, 3},
 };
 
 ArrayRef<StringRef> RecipeAttr::getPresetNames() {
@@ -64,6 +70,11 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     if (preset.width == Width::F16)
       storage.masters = storage.moments = f16;
   }
+  if (preset.level >= 1)
+    storage.masters = f16;
+  // A second moment in FP8 diverges, where a first one holds.
+  if (preset.level >= 2)
+    storage.moments = MomentFormats{forward, f16}.join();
   // Iterations as Newton-Schulz's cancel: what their values are, no rule of
   // scales can say.
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
@@ -188,8 +199,10 @@ LogicalResult RecipeAttr::verify(
                             "regular expression: "
                          << error;
   }
+  MomentFormats moments = MomentFormats::of(storage.moments);
   return success(
       succeeded(checkStorage(emitError, "masters", storage.masters)) &&
-      succeeded(checkStorage(emitError, "moments", storage.moments)) &&
+      succeeded(checkStorage(emitError, "first_moment", moments.first)) &&
+      succeeded(checkStorage(emitError, "second_moment", moments.second)) &&
       succeeded(checkStorage(emitError, "saved", storage.saved)));
 }

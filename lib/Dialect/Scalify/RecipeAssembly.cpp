@@ -55,7 +55,7 @@ Attribute RecipeAttr::parse(AsmParser &parser, Type) {
       loc, parser.getContext(), parser.getBuilder().getStringAttr(name),
       fields.scales, fields.forward, fields.gradient,
       ArrayRef<DotFormats>(fields.roles),
-      ArrayRef<FormatOverride>(fields.overrides), fields.storage,
+      ArrayRef<FormatOverride>(fields.overrides), fields.getStorage(),
       fields.exponent, ArrayRef<StringAttr>(fields.rescale), fields.blocks,
       fields.delayed);
 }
@@ -67,27 +67,36 @@ static std::string toText(const RecipePart &part, const RecipeFields &fields) {
   return text;
 }
 
+using PrintedParts = SmallVector<std::pair<StringRef, std::string>>;
+
+/// Puts a shorthand in place of parts that all differ from the base and have
+/// one value.
+static void joinParts(PrintedParts &parts, StringRef shorthand,
+                      ArrayRef<StringRef> names) {
+  auto isNamed = [&](const auto &part) {
+    return llvm::is_contained(names, part.first);
+  };
+  auto first = llvm::find_if(parts, isNamed);
+  auto isSame = [&](const auto &part) {
+    return isNamed(part) && part.second == first->second;
+  };
+  if (llvm::count_if(parts, isSame) != static_cast<int64_t>(names.size()))
+    return;
+  first->first = shorthand;
+  parts.erase(std::remove_if(first + 1, parts.end(), isNamed), parts.end());
+}
+
 void RecipeAttr::print(AsmPrinter &printer) const {
-  static constexpr StringLiteral kAttention = "attention";
   RecipeFields base(getBase(getContext(), getName())), own(*this);
-  SmallVector<std::pair<StringRef, std::string>> parts;
+  PrintedParts parts;
   for (const std::unique_ptr<RecipePart> &part : getRecipeParts()) {
     std::string value = toText(*part, own);
     if (value != toText(*part, base))
       parts.push_back({part->name, std::move(value)});
   }
-  // Attention's parts are one where all three are the same.
-  auto isAttention = [&](const auto &part) {
-    return part.first.starts_with(kAttention);
-  };
-  auto first = llvm::find_if(parts, isAttention);
-  bool isOne = llvm::count_if(parts, isAttention) == 3 &&
-               first[0].second == first[1].second &&
-               first[0].second == first[2].second;
-  if (isOne) {
-    first[0].first = kAttention;
-    parts.erase(first + 1, first + 3);
-  }
+  joinParts(parts, "attention",
+            {"attention_qk", "attention_pv", "attention_ds"});
+  joinParts(parts, "moments", {"first_moment", "second_moment"});
   printer << '<' << getName();
   for (const auto &[name, value] : parts)
     printer << ", " << name << " = " << value;

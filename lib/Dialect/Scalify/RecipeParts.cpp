@@ -18,9 +18,10 @@ using PartList = std::vector<std::unique_ptr<RecipePart>>;
 RecipeFields::RecipeFields(RecipeAttr recipe)
     : scales(recipe.getScales()), forward(recipe.getForward()),
       gradient(recipe.getGradient()), overrides(recipe.getOverrides()),
-      storage(recipe.getStorage()), exponent(recipe.getGradientExponent()),
-      rescale(recipe.getRescale()), blocks(recipe.getBlocks()),
-      delayed(recipe.getDelayed()) {
+      storage(recipe.getStorage()),
+      moments(MomentFormats::of(recipe.getStorage().moments)),
+      exponent(recipe.getGradientExponent()), rescale(recipe.getRescale()),
+      blocks(recipe.getBlocks()), delayed(recipe.getDelayed()) {
   llvm::copy(recipe.getRoles(), roles.begin());
 }
 
@@ -138,8 +139,10 @@ static PartList makeParts() {
       [](auto &fields) -> auto & { return fields.overrides; });
   add(parts, "masters", kStorage,
       [](auto &fields) -> auto & { return fields.storage.masters; });
-  add(parts, "moments", kStorage,
-      [](auto &fields) -> auto & { return fields.storage.moments; });
+  add(parts, "first_moment", kStorage,
+      [](auto &fields) -> auto & { return fields.moments.first; });
+  add(parts, "second_moment", kStorage,
+      [](auto &fields) -> auto & { return fields.moments.second; });
   add(parts, "saved", kStorage,
       [](auto &fields) -> auto & { return fields.storage.saved; });
   add(parts, "gradient_exponent", "an integer",
@@ -171,10 +174,16 @@ static PartList makeShorthands() {
             fields.get(DotRole::AttentionQK);
       });
   addShorthand(
+      parts, "moments", kStorage,
+      [](auto &fields) -> auto & { return fields.moments.first; },
+      [](RecipeFields &fields) {
+        fields.moments.second = fields.moments.first;
+      });
+  addShorthand(
       parts, "state", kStorage,
       [](auto &fields) -> auto & { return fields.storage.masters; },
       [](RecipeFields &fields) {
-        fields.storage.moments = fields.storage.masters;
+        fields.moments = {fields.storage.masters, fields.storage.masters};
       });
   return parts;
 }

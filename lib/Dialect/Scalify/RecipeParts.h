@@ -4,6 +4,7 @@
 #define SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H
 
 #include "RecipeValues.h"
+#include "scalify/Dialect/Scalify/MomentFormats.h"
 
 #include <memory>
 #include <vector>
@@ -19,11 +20,19 @@ struct RecipeFields {
     return roles[static_cast<unsigned>(role)];
   }
 
+  /// With the moments.
+  StorageFormats getStorage() const {
+    StorageFormats whole = storage;
+    whole.moments = moments.join();
+    return whole;
+  }
+
   ScaleSource scales;
   mlir::Type forward, gradient;
   RoleFormats roles;
   Exceptions overrides;
-  StorageFormats storage;
+  StorageFormats storage; // but for its moments
+  MomentFormats moments;
   int64_t exponent;
   Places rescale;
   BlockSizes blocks;
@@ -53,8 +62,8 @@ public:
 /// All parts, in the order in which they are printed.
 const std::vector<std::unique_ptr<RecipePart>> &getRecipeParts();
 
-/// Words that set several parts, `attention` and `state`. They are not printed
-/// but for `attention`.
+/// Words that set several parts: `attention`, `moments` and `state`. The last
+/// is not printed.
 const std::vector<std::unique_ptr<RecipePart>> &getRecipeShorthands();
 
 /// A part or a shorthand; null if there is none of that name.

@@ -232,11 +232,15 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
     if (auto initial = attrs.getAs<DenseI32ArrayAttr>("scalify.initial"))
       arg["initial_exp"] = json::Array(initial.asArrayRef());
-    if (auto stored = attrs.getAs<DictionaryAttr>("scalify.stored"))
-      arg["stored"] = json::Object{
+    if (auto stored = attrs.getAs<DictionaryAttr>("scalify.stored")) {
+      json::Object entry{
           {"dtype", arg["dtype"]},
           {"exponent", stored.getAs<IntegerAttr>("exponent").getInt()},
           {"root", stored.getAs<BoolAttr>("root").getValue()}};
+      if (auto index = stored.getAs<IntegerAttr>("scale_index"))
+        entry["scale_index"] = index.getInt();
+      arg["stored"] = std::move(entry);
+    }
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
     if (alias)

@@ -21,6 +21,12 @@ module @router_of_bf16 attributes {scalify.recipe = #scalify.recipe<"bf16", rout
 module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = wide, "params\\['w'\\]" = [f8E5M2, f8E5M2]}>} {}
 // CHECK: module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", masters = given, moments = bf16, saved = given>}
 module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", moments = bf16, masters = given, saved = given>} {}
+// CHECK: module @moments attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o2", second_moment = given>}
+module @moments attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o2", moments = f8E4M3FN, second_moment = given>} {}
+// CHECK: module @first attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o1", first_moment = f8E5M2>}
+module @first attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o1", first_moment = f8E5M2>} {}
+// CHECK: module @both attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o3", moments = bf16>}
+module @both attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o3", first_moment = bf16, second_moment = bf16>} {}
 // CHECK: module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>}
 module @exponent attributes {scalify.recipe = #scalify.recipe<"fp8-plain", gradient_exponent = -8>} {}
 // CHECK: module @delayed attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = 1024, history_use = most_recent, margin = -1>}

@@ -1,0 +1,164 @@
+//===- StateScales.cpp - Scales of state that follow its amax -------------===//
+//
+// A constant scale suits a parameter, whose size hardly changes, and not a
+// moment, which falls with the gradient. The scale by which a step writes is
+// that of the amax of what the last step wrote, with a binade of room, so that
+// one pass over the data does. Both scales and amaxes are state of main.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StateScales.h"
+
+#include "DelayedHistory.h"
+#include "FreeScales.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/StoredState.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/APFloat.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+/// A moment's new value has less than twice the old one's amax unless its
+/// gradient jumps.
+static constexpr int64_t kRoom = 1;
+
+bool scalify::measuresStateScales(RecipeAttr recipe) {
+  ScaleSource scales = recipe.getScales();
+  return scales == ScaleSource::Current || scales == ScaleSource::Block ||
+         scales == ScaleSource::Delayed;
+}
+
+namespace {
+class StateScales {
+public:
+  StateScales(func::FuncOp main, ArrayRef<QuantizeOp> casts)
+      : main(main), casts(casts), builder(main.getContext()),
+        loc(main.getLoc()) {
+    type = RankedTensorType::get({static_cast<int64_t>(casts.size())},
+                                 builder.getF32Type());
+  }
+  FailureOr<SmallVector<Value>> run();
+
+private:
+  FailureOr<BlockArgument> addArgument(StringRef name);
+  SmallVector<HistoryRow> getRows();
+  SmallVector<Value> split(Value vector);
+  Value measure(QuantizeOp cast);
+  void setScale(QuantizeOp cast, Value scale);
+
+  func::FuncOp main;
+  ArrayRef<QuantizeOp> casts;
+  OpBuilder builder;
+  Location loc;
+  RankedTensorType type;
+};
+} // namespace
+
+FailureOr<BlockArgument> StateScales::addArgument(StringRef name) {
+  unsigned index = main.getNumArguments(), result = main.getNumResults();
+  DictionaryAttr attrs = builder.getDictionaryAttr(
+      {builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)),
+       builder.getNamedAttr(kRoleAttr, builder.getStringAttr("state")),
+       builder.getNamedAttr(
+           "tf.aliasing_output",
+           builder.getI32IntegerAttr(static_cast<int32_t>(result)))});
+  DictionaryAttr info = builder.getDictionaryAttr(
+      {builder.getNamedAttr("jax.result_info", builder.getStringAttr(name))});
+  if (failed(main.insertArgument(index, type, attrs, loc)) ||
+      failed(main.insertResult(result, type, info)))
+    return failure();
+  return main.getArgument(index);
+}
+
+SmallVector<HistoryRow> StateScales::getRows() {
+  return llvm::map_to_vector(casts, [](QuantizeOp cast) -> HistoryRow {
+    auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+    auto exponent = static_cast<int>(*getScaleExponent(cast.getScale()));
+    return {static_cast<float>(getLargestFinite(format)),
+            std::ldexp(1.0f, exponent)};
+  });
+}
+
+SmallVector<Value> StateScales::split(Value vector) {
+  auto rankZero = RankedTensorType::get({}, builder.getF32Type());
+  SmallVector<Value> entries;
+  for (int64_t i = 0, end = type.getDimSize(0); i != end; ++i) {
+    Value entry = stablehlo::SliceOp::create(
+        builder, loc, vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1},
+        ArrayRef<int64_t>{1});
+    entries.push_back(
+        stablehlo::ReshapeOp::create(builder, loc, rankZero, entry));
+  }
+  return entries;
+}
+
+/// The floor that keeps a root from zero, spread over the tensor; null for
+/// other values.
+static stablehlo::BroadcastInDimOp getFloor(QuantizeOp cast) {
+  auto root = cast.getValue().getDefiningOp<stablehlo::MaxOp>();
+  auto floor = root ? root.getRhs().getDefiningOp<stablehlo::MulOp>()
+                    : stablehlo::MulOp();
+  return floor ? floor.getRhs().getDefiningOp<stablehlo::BroadcastInDimOp>()
+               : stablehlo::BroadcastInDimOp();
+}
+
+static bool isRoot(QuantizeOp cast) {
+  return cast->getAttrOfType<StringAttr>(kStateAttr).getValue() == kStateRoot;
+}
+
+/// The amax of what is written; without its floor, which is of the scale.
+Value StateScales::measure(QuantizeOp cast) {
+  builder.setInsertionPoint(cast);
+  Value value = cast.getValue();
+  if (isRoot(cast))
+    value = value.getDefiningOp()->getOperand(0);
+  return buildFiniteAmax(builder, cast.getLoc(), value);
+}
+
+void StateScales::setScale(QuantizeOp cast, Value scale) {
+  setCastScale(cast, scale);
+  if (!isRoot(cast))
+    return;
+  auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+  auto rankZero = RankedTensorType::get({}, builder.getF32Type());
+  float smallest =
+      APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();
+  Value least = stablehlo::ConstantOp::create(
+      builder, loc,
+      mlir::cast<ElementsAttr>(DenseElementsAttr::get(rankZero, smallest)));
+  least = stablehlo::MulOp::create(builder, loc, scale, least);
+  getFloor(cast)->setOperand(0, least);
+}
+
+FailureOr<SmallVector<Value>> StateScales::run() {
+  FailureOr<BlockArgument> scales = addArgument(kStateScalesName);
+  FailureOr<BlockArgument> amaxes = addArgument(kStateAmaxName);
+  if (failed(scales) || failed(amaxes))
+    return failure();
+  SmallVector<HistoryRow> rows = getRows();
+  builder.setInsertionPointToStart(&main.getBody().front());
+  Value stored = buildStoredScales(builder, loc, *scales, rows);
+  Value next = buildNextScales(builder, loc, *amaxes, stored, kRoom, rows);
+  SmallVector<Value> read = split(stored), written = split(next);
+  for (auto [cast, scale] : llvm::zip(casts, written))
+    setScale(cast, scale);
+  SmallVector<Value> measured;
+  for (QuantizeOp cast : casts)
+    measured.push_back(measure(cast));
+  Operation *end = main.getBody().front().getTerminator();
+  builder.setInsertionPoint(end);
+  Value seen = buildNextAmaxes(builder, loc, *amaxes, measured);
+  end->insertOperands(end->getNumOperands(), {next, seen});
+  return read;
+}
+
+FailureOr<SmallVector<Value>>
+scalify::measureStateScales(func::FuncOp main, ArrayRef<QuantizeOp> casts) {
+  return StateScales(main, casts).run();
+}
