@@ -17,7 +17,6 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/Passes.h"
-#include "scalify/Precision/StoredState.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/RangeProofs.h"
 
@@ -65,9 +64,7 @@ SmallVector<Operation *> scalify::getCastReaders(QuantizeOp cast) {
 }
 
 bool scalify::hasFreeScale(QuantizeOp cast) {
-  // What becomes state keeps its constant: the next step reads by it, and a
-  // second moment's floor is of it.
-  return !isStateCast(cast) && getScaleExponent(cast.getScale()) &&
+  return getScaleExponent(cast.getScale()) &&
          llvm::all_of(getCastReaders(cast), llvm::IsaPred<DequantizeOp>);
 }
 

@@ -16,6 +16,7 @@
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Precision/StoredState.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/RangeProofs.h"
 
@@ -117,8 +118,10 @@ static bool isCarriedOut(Operation *op) {
   return true;
 }
 
+/// What becomes state has a scale of its own: a second moment's floor is of it.
 static bool isDelayed(QuantizeOp cast) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(
+  return !isStateCast(cast) &&
+         isa<Float8E4M3FNType, Float8E5M2Type>(
              getElementTypeOrSelf(cast.getType())) &&
          isCarriedOut(cast) && hasFreeScale(cast) &&
          llvm::none_of(getCastReaders(cast), isInManualComputation);

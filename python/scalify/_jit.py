@@ -361,7 +361,8 @@ def jit(
             `scalify.HealthPolicy`, or a policy with its limits.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
-            between steps, of one or two bytes an element. False: F32 with the same values.
+            between steps, of one or two bytes an element. False, and with adaptive scales: F32
+            with the same values.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
@@ -389,5 +390,6 @@ def jit(
             "adaptive_scales and the health policy 'rescale', which move them by what was counted"
         )
     if rescales or adaptive_scales:
-        options["adaptScales"] = True
+        # Scales of state move too, which F32 state takes as it is.
+        options |= {"adaptScales": True, "packState": False}
     return Jit(signature, options, scales, threads, policy, ranges)
