@@ -112,9 +112,12 @@ private:
 } // namespace
 
 /// Right-hand sides of products, gathered tables, and vectors that are spread
-/// over a batch.
+/// over a batch. In the backward the input of a layer is such a side, too.
 void Roles::findWeights() {
   main.getBody().walk([&](Operation *op) {
+    auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+    if (phase && phase.getValue() == getPhaseName(Phase::Backward))
+      return;
     if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
       if (dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty())
         weights.insert(skipMoves(dot.getRhs()));

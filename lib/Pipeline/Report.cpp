@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Pipeline/Diagnostics.h"
+#include "scalify/Precision/DotLayers.h"
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
@@ -26,7 +27,8 @@ static std::string getString(Operation *op, StringRef name) {
 namespace {
 class ReportBuilder {
 public:
-  explicit ReportBuilder(func::FuncOp main) : main(main), names(main) {}
+  explicit ReportBuilder(func::FuncOp main)
+      : main(main), names(main), roles(main), layers(main, roles) {}
   std::vector<ReportRow> run();
 
 private:
@@ -38,6 +40,8 @@ private:
 
   func::FuncOp main;
   AsmState names;
+  DotRoles roles;
+  DotLayers layers;
   std::vector<ReportRow> rows;
 };
 } // namespace
@@ -93,6 +97,10 @@ void ReportBuilder::addDot(Operation *dot) {
   std::string wide = getWideReason(dot);
   if (!wide.empty())
     row.reason = wide;
+  if (std::optional<DotKind> kind = layers.getKind(dot))
+    row.kind = stringifyDotKind(*kind).str();
+  if (Value weight = layers.getWeight(dot))
+    row.weight = getArgumentName(cast<BlockArgument>(weight));
   rows.push_back(std::move(row));
 }
 
@@ -135,6 +143,10 @@ void scalify::attachReport(ModuleOp module,
       entry.set("cast", builder.getStringAttr(row.cast));
     if (!row.range.empty())
       entry.set("range", builder.getStringAttr(row.range));
+    if (!row.kind.empty())
+      entry.set("kind", builder.getStringAttr(row.kind));
+    if (!row.weight.empty())
+      entry.set("weight", builder.getStringAttr(row.weight));
     entries.push_back(entry.getDictionary(module.getContext()));
   }
   module->setAttr(kReportAttr, builder.getArrayAttr(entries));
@@ -154,6 +166,10 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
     }
     if (!row.range.empty())
       object["range"] = row.range;
+    if (!row.kind.empty())
+      object["kind"] = row.kind;
+    if (!row.weight.empty())
+      object["weight"] = row.weight;
     array.push_back(std::move(object));
   }
   std::string text;

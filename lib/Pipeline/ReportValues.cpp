@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/CastScales.h"
+#include "scalify/Precision/DotLayers.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
@@ -48,6 +49,8 @@ std::string scalify::describeDotFormats(Operation *dot) {
 
 std::string scalify::getWideReason(Operation *dot) {
   auto reason = dot->getAttrOfType<StringAttr>(kWideAttr);
+  if (auto cost = dot->getAttrOfType<StringAttr>(kCostAttr))
+    return "not in FP8: unprofitable: " + cost.str();
   return reason ? "stays wide: " + reason.str() : "";
 }
 

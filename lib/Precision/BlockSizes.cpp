@@ -3,22 +3,10 @@
 #include "BlockSizes.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Precision/ValueOrigin.h"
-
-#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "scalify/Precision/DotLayers.h"
 
 using namespace mlir;
 using namespace scalify;
-
-/// An argument of the step, but none of its batch.
-static bool isWeight(Value value) {
-  auto arg = dyn_cast_or_null<BlockArgument>(getStepArgument(value));
-  if (!arg)
-    return false;
-  auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-  auto role = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
-  return !role || role.getValue() != "batch";
-}
 
 /// The size along the minor-most of the dimensions; 0 along all of them.
 static void setSize(MutableArrayRef<int64_t> sizes, ArrayRef<int64_t> dims,
@@ -50,7 +38,7 @@ DenseI64ArrayAttr scalify::getBlockSizes(Operation *dot, unsigned operand,
         !llvm::is_contained(contracting, dim))
       free.push_back(dim);
   BlockSizes blocks = recipe.getBlocks();
-  auto [across, along] = isWeight(value) ? blocks.weights : blocks.data;
+  auto [across, along] = getWeight(value) ? blocks.weights : blocks.data;
   SmallVector<int64_t> sizes(rank, 1);
   setSize(sizes, free, across);
   setSize(sizes, contracting, along);

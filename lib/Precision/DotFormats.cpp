@@ -1,14 +1,15 @@
 //===- DotFormats.cpp - The formats that a recipe gives a dot -------------===//
 //
-// A dot takes the formats of its role, unless an exception matches the name of
-// its weight or its location. The gradient of a weight has no such operand:
-// it is the dot of the weight's input with what multiplies the weight in the
-// backward.
+// A dot takes the formats of its role, or of what it computes of its layer,
+// unless an exception matches the name of its weight or its location. Then, on
+// request, those that FP8 would make slower get other formats.
 //
 //===----------------------------------------------------------------------===//
 
 #include "DotFormats.h"
 
+#include "DotCost.h"
+#include "scalify/Dialect/Scalify/RecipeText.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -16,38 +17,6 @@
 
 using namespace mlir;
 using namespace scalify;
-
-void DotFormatChooser::findWeights(FunctionOpInterface func) {
-  DenseMap<Value, SmallVector<Value>> inputs, gradients;
-  SmallVector<Operation *> rest;
-  func.getFunctionBody().walk([&](Operation *op) {
-    if (!isContraction(op))
-      return;
-    Value lhs = getOrigin(op->getOperand(0));
-    Value rhs = getOrigin(op->getOperand(1));
-    Value left = getStepArgument(lhs), right = getStepArgument(rhs);
-    if (!left == !right) {
-      rest.push_back(op);
-      return;
-    }
-    Value weight = left ? left : right, other = left ? rhs : lhs;
-    weights[op] = weight;
-    (isGradient(other) ? gradients[other] : inputs[weight])
-        .push_back(isGradient(other) ? weight : other);
-  });
-  for (Operation *op : rest) {
-    Value lhs = getOrigin(op->getOperand(0));
-    Value rhs = getOrigin(op->getOperand(1));
-    for (auto [gradient, input] : {std::pair(lhs, rhs), std::pair(rhs, lhs)}) {
-      auto it = gradients.find(gradient);
-      if (it == gradients.end())
-        continue;
-      for (Value weight : it->second)
-        if (llvm::is_contained(inputs.lookup(weight), input))
-          weights[op] = weight;
-    }
-  }
-}
 
 /// The names in a location, as JAX nests them.
 static void appendNames(Location loc, std::string &text) {
@@ -82,30 +51,84 @@ static StringRef describeRole(DotRole role) {
   return "";
 }
 
+static bool isWide(DotFormats formats) {
+  return formats.forward.isF32() && formats.gradient.isF32();
+}
+
 DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
   DotRole role = roles.lookup(dot);
+  std::optional<DotKind> kind = layers.getKind(dot);
   std::string names;
   if (!recipe.getOverrides().empty()) {
     appendNames(dot->getLoc(), names);
-    if (Value weight = weights.lookup(dot))
+    if (Value weight = layers.getWeight(dot))
       names += getArgumentName(cast<BlockArgument>(weight));
   }
-  for (const FormatOverride &entry : recipe.getOverrides())
-    if (llvm::Regex(entry.pattern.getValue(), llvm::Regex::Newline)
-            .match(names))
-      return {recipe.resolve(entry.formats),
+  for (const FormatOverride &entry : recipe.getOverrides()) {
+    auto [only, pattern] = splitPattern(entry.pattern);
+    if ((!only || only == kind) &&
+        llvm::Regex(pattern, llvm::Regex::Newline).match(names))
+      return {recipe.resolve(entry.formats), "name",
               "where \"" + entry.pattern.str() + "\"", role};
-  return {recipe.getFormats(role), stringifyDotRole(role).str(), role};
+  }
+  DotFormats formats = recipe.getFormats(role);
+  StringRef part = stringifyDotRole(role);
+  if (kind && !isWide(formats)) {
+    DotFormats own =
+        recipe.getRoles()[kFirstKind + static_cast<unsigned>(*kind)];
+    if (own != DotFormats()) {
+      formats = recipe.resolve(own);
+      part = stringifyDotKind(*kind);
+    }
+  }
+  return {formats, part.str(), part.str(), role};
+}
+
+bool DotFormatChooser::isFloat8(Operation *dot) const {
+  return llvm::all_of(dot->getOperands().take_front(2), [&](Value operand) {
+    Type format = getOperandFormat(dot, operand);
+    return isa<FloatType>(format) && format.getIntOrFloatBitWidth() == 8;
+  });
+}
+
+/// Exceptions by name are the user's word; all others are judged.
+void DotFormatChooser::judge(FunctionOpInterface func) {
+  DotFormats others = recipe.getRoles()[kUnprofitable];
+  if (others == DotFormats())
+    return;
+  SmallVector<stablehlo::DotGeneralOp> dots;
+  DenseMap<Value, unsigned> readers;
+  func.getFunctionBody().walk([&](stablehlo::DotGeneralOp dot) {
+    if (!isFloat8(dot))
+      return;
+    for (Value operand : dot->getOperands())
+      ++readers[getOrigin(operand)];
+    if (choices[dot].reason != "name")
+      dots.push_back(dot);
+  });
+  for (stablehlo::DotGeneralOp dot : dots) {
+    SmallVector<CastCost> casts;
+    for (Value operand : dot->getOperands())
+      casts.push_back(
+          {cast<RankedTensorType>(operand.getType()).getNumElements(),
+           readers[getOrigin(operand)], getStepArgument(operand) != nullptr});
+    DotCost cost = estimateCost(dot, recipe.getScales(), casts);
+    if (cost.isProfitable())
+      continue;
+    Choice &choice = choices[dot];
+    choice.formats = recipe.resolve(others);
+    choice.part = choice.reason = "unprofitable";
+    choice.cost = cost.describe();
+  }
 }
 
 DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func)
-    : recipe(recipe), roles(func) {
-  if (!recipe.getOverrides().empty())
-    findWeights(func);
+    : recipe(recipe), roles(func), layers(func, roles) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
       choices[op] = choose(op);
   });
+  judge(func);
 }
 
 Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
@@ -116,10 +139,6 @@ Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
 
 std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
   const Choice &choice = choices.find(dot)->second;
-  bool isByName = !recipe.getOverrides().empty() &&
-                  StringRef(choice.part).starts_with("where");
-  std::string prefix =
-      (isByName ? "name" : stringifyDotRole(choice.role)).str() + ": ";
   for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)
@@ -131,10 +150,10 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
     }
     if (!getOperandFormat(dot, operand).isF32())
       continue;
-    bool isWide = choice.formats.forward == choice.formats.gradient;
-    return prefix + describeRole(choice.role).str() +
-           " (recipe: " + choice.part +
-           (isWide ? " = false)" : " has an f32 operand)");
+    std::string what =
+        choice.cost.empty() ? describeRole(choice.role).str() : choice.cost;
+    return choice.reason + ": " + what + " (recipe: " + choice.part +
+           (isWide(choice.formats) ? " = false)" : " has an f32 operand)");
   }
   return "";
 }

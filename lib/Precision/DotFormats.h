@@ -3,7 +3,7 @@
 #ifndef SCALIFY_LIB_PRECISION_DOTFORMATS_H
 #define SCALIFY_LIB_PRECISION_DOTFORMATS_H
 
-#include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/DotLayers.h"
 
 namespace scalify {
 
@@ -17,19 +17,29 @@ public:
   /// The format of an operand of the dot, by the phase that made it.
   mlir::Type getOperandFormat(mlir::Operation *dot, mlir::Value operand) const;
 
+  /// What FP8 would cost a dot that gets other formats for it; else empty.
+  mlir::StringRef getCost(mlir::Operation *dot) const {
+    return choices.find(dot)->second.cost;
+  }
+  const DotLayers &getLayers() const { return layers; }
+
 private:
   struct Choice {
     DotFormats formats;
+    /// What the choice is by: a role, a kind, "name" or "unprofitable".
+    std::string reason;
     /// The part of the recipe that made the choice, as it is written there.
     std::string part;
     DotRole role;
+    std::string cost = "";
   };
-  void findWeights(mlir::FunctionOpInterface func);
   Choice choose(mlir::Operation *dot) const;
+  bool isFloat8(mlir::Operation *dot) const;
+  void judge(mlir::FunctionOpInterface func);
 
   RecipeAttr recipe;
   DotRoles roles;
-  llvm::DenseMap<mlir::Operation *, mlir::Value> weights;
+  DotLayers layers;
   llvm::DenseMap<mlir::Operation *, Choice> choices;
 };
 

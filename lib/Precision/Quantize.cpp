@@ -110,6 +110,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;
+        listUnprofitable(dot, formats.getCost(dot));
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));
       }
@@ -179,6 +180,14 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         return "!scale: an operand has none (run scalify-propagate and "
                "scalify-fold first)";
     return "";
+  }
+
+  void listUnprofitable(Operation *dot, StringRef cost) {
+    if (cost.empty())
+      return;
+    dot->setAttr(kCostAttr, StringAttr::get(&getContext(), cost));
+    if (remarks)
+      dot->emitRemark("dot is not made FP8: unprofitable: ") << cost;
   }
 
   LogicalResult keepWide(Operation *dot, StringRef reason, RecipeAttr recipe) {

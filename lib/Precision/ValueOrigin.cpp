@@ -16,9 +16,9 @@ using stablehlo::WhileOp;
 /// The operand that a result holds the data of, or null.
 static Value getMoved(OpResult result) {
   Operation *op = result.getOwner();
-  if (isa<SetScaleOp, stablehlo::ConvertOp, stablehlo::DynamicSliceOp,
-          stablehlo::ReshapeOp, stablehlo::ReverseOp, stablehlo::SliceOp,
-          stablehlo::TransposeOp>(op))
+  if (isa<SetScaleOp, QuantizeOp, DequantizeOp, stablehlo::ConvertOp,
+          stablehlo::DynamicSliceOp, stablehlo::ReshapeOp, stablehlo::ReverseOp,
+          stablehlo::SliceOp, stablehlo::TransposeOp>(op))
     return op->getOperand(0);
   if (isa<stablehlo::OptimizationBarrierOp>(op))
     return op->getOperand(result.getResultNumber());

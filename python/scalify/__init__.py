@@ -26,6 +26,7 @@ from scalify._runtime import Array  # noqa: E402
 from scalify._scaled_array import ScaledArray  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
 from scalify._transform import Transformed, opt, probe, transform  # noqa: E402
+from scalify._tune import Tuned, tune  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
@@ -46,6 +47,7 @@ __all__ = [
     "Scales",
     "Statistics",
     "Transformed",
+    "Tuned",
     "WideCast",
     "calibrate",
     "check_assumptions",
@@ -60,4 +62,5 @@ __all__ = [
     "probe",
     "recipes",
     "transform",
+    "tune",
 ]

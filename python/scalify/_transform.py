@@ -476,6 +476,13 @@ def probe(
 
 def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
     """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
+    history = added_argument(text, len(lowered.in_avals))
+    own = len(lowered.out_avals) + (history is not None)
+    return run_text(name, text, lowered, arguments)[own:]
+
+
+def run_text(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
+    """Runs a rewritten step on XLA's CPU; returns all results of its main."""
     module = Module(name, out_avals(text), lambda _: text, None, lowered.mesh)
     history = added_argument(text, len(lowered.in_avals))
     leaves = list(arguments.leaves) + ([] if history is None else [np.zeros(history, np.float32)])
@@ -483,8 +490,7 @@ def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) 
     with jax.default_device(cpu):
         run = jax.jit(functools.partial(call, module))
         results = run(*(jax.device_put(_input(leaf), cpu) for leaf in leaves))
-    own = len(lowered.out_avals) + (history is not None)
-    return [np.asarray(result) for result in results[own:]]
+    return [np.asarray(result) for result in results]
 
 
 def opt(text: str, pipeline: str) -> str:

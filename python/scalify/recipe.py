@@ -51,9 +51,15 @@ class Recipe:
         convolution: of convolutions.
         router: of a linear layer that chooses experts.
         optimizer: of dots of the update, as in Muon.
+        forward_dot: of dots that compute a layer's output, in place of their role's where it is
+            cast; True: the role's.
+        input_grad: of dots that compute the gradient of a layer's input, likewise.
+        weight_grad: of dots that compute the gradient of a weight, likewise.
+        unprofitable: of dots that FP8 would make slower than BF16 by a model of an H100; True: as
+            of all others.
         where: exceptions, the first match counts: pairs of a regular expression, which is searched
             in the name of the dot's weight and in its location, and formats. Given as a mapping or
-            as pairs.
+            as pairs. After "weight_grad:" and the like, for dots of that kind only.
         masters: format in which parameters are stored, with their scale; "given": as they are.
         first_moment: format in which the optimizer's moments are stored, but for second ones.
         second_moment: of what the optimizer takes the root of; stored is the root.
@@ -86,6 +92,10 @@ class Recipe:
     convolution: Formats = False
     router: Formats = False
     optimizer: Formats = False
+    forward_dot: Formats = True
+    input_grad: Formats = True
+    weight_grad: Formats = True
+    unprofitable: Formats = True
     where: Mapping[str, Formats] | Iterable[tuple[str, Formats]] = ()
     masters: Storage = "given"
     first_moment: Storage = "given"

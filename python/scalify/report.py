@@ -17,7 +17,10 @@ from scalify._why import Row, Why, explain, find_row
 __all__ = ["Report", "Row", "Why"]
 
 _COLUMNS = ("value", "op", "scale", "format", "phase", "reason", "location")
-_TEXTS = ("value", "op", "location", "phase", "format", "rule", "reason", "cast", "source", "range")
+_TEXTS = (
+    *("value", "op", "location", "phase", "format", "rule", "reason", "cast", "source", "range"),
+    *("kind", "weight"),
+)
 _NUMBERS = ("scale", "mean", "rms", "bound", "headroom")
 
 # Makes the full report (docs/stages/explain.md).

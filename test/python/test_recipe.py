@@ -34,7 +34,7 @@ def data() -> tuple[dict[str, np.ndarray], np.ndarray]:
         name: rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
         for name, shape in shapes.items()
     }
-    return params, rng.normal(size=(64, 32)).astype(np.float32)
+    return params, rng.normal(size=(48, 32)).astype(np.float32)
 
 
 def test_the_class_has_a_field_for_each_part_of_the_attribute() -> None:
@@ -66,6 +66,8 @@ TEXTS = [
     '"fp8", head = true',
     '"fp8", linear = [f8E4M3FN, f32], attention = bf16, router = f16, masters = f16',
     '"fp8-block", scales = current, block = [1, 0], weight_block = [32, 32]',
+    '"fp8", forward_dot = bf16, input_grad = f8E5M2, weight_grad = false, unprofitable = bf16',
+    r""""fp8", where = {"weight_grad:layer0/" = false, "x" = bf16}""",
     r""""fp8", where = {"layer0/" = false, "params\\['w'\\]" = [f8E5M2, f8E4M3FN]}""",
     '"fp8-delayed", history = 1024, history_use = most_recent, margin = -1',
     r'"bf16", moments = bf16, saved = given, rescale = ["residual_grad", "grad:ffn\\d"]',
@@ -201,3 +203,58 @@ def test_a_recipe_whose_scales_are_delayed_is_one_by_content() -> None:
     assert scalify.transform(step, recipe).init_state(params, x).shape == history.shape
     with pytest.raises(ValueError, match="moves scales by the amaxes"):
         scalify.jit(step, recipe, adaptive_scales=True)
+
+
+def gradient_error(params: dict[str, np.ndarray], x: np.ndarray, recipe: Any, name: str) -> float:
+    got = np.asarray(scalify.transform(jax.grad(loss), recipe)(params, x)[name], np.float64)
+    want = np.asarray(jax.grad(loss)(params, x)[name], np.float64)
+    return float(np.linalg.norm(got - want) / np.linalg.norm(want))
+
+
+def formats(recipe: Any) -> dict[tuple[str, str], str]:
+    run = scalify.transform(jax.grad(loss), recipe)
+    rows = run.report(*data()).dots()
+    return {(row["kind"], row["weight"].split("'")[1]): row["format"] for row in rows}
+
+
+def test_each_kind_of_dot_has_formats_of_its_own() -> None:
+    wide, both = "f32 x f32 -> f32", "f8E4M3FN x f8E4M3FN -> f32"
+    found = formats(Recipe(weight_grad="bf16", input_grad=False))
+    # The first layer's input needs no gradient; the head is wide.
+    assert found == {
+        ("forward_dot", "a"): both,
+        ("forward_dot", "b"): both,
+        ("forward_dot", "out"): wide,
+        ("input_grad", "out"): wide,
+        ("weight_grad", "out"): wide,
+        ("input_grad", "b"): wide,
+        ("weight_grad", "b"): "bf16 x bf16 -> f32",
+        ("weight_grad", "a"): "bf16 x bf16 -> f32",
+    }
+    only = formats(Recipe(forward_dot=False, where={"weight_grad:'b'": "wide"}))
+    assert {key for key, value in only.items() if value != wide} == {
+        ("input_grad", "b"),
+        ("weight_grad", "a"),
+    }
+
+
+def test_wide_gradients_of_weights_are_nearer() -> None:
+    # As torchao's rowwise_with_gw_hp: only what reaches the gradient dot is rounded.
+    params, x = data()
+    narrow = gradient_error(params, x, "fp8", "b")
+    wide = gradient_error(params, x, Recipe(weight_grad=False), "b")
+    assert wide < 0.95 * narrow < 0.1
+
+
+def test_dots_that_fp8_would_slow_down_are_listed_with_the_reason() -> None:
+    run = scalify.jit(jax.grad(loss), Recipe(head=True, unprofitable="bf16"))
+    run(*data())
+    rows = run.report().dots()
+    assert all(row["format"] == "bf16 x bf16 -> f32" for row in rows)
+    assert all("unprofitable" in row["reason"] and "us in BF16" in row["reason"] for row in rows)
+    remarks = [remark["message"] for remark in run.executable().manifest["remarks"]]
+    assert sum("unprofitable" in remark for remark in remarks) == len(rows)
+    # By default nothing is judged.
+    plain = scalify.jit(jax.grad(loss), Recipe(head=True))
+    plain(*data())
+    assert all(row["format"].startswith("f8") for row in plain.report().dots())

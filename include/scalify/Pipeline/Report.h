@@ -31,6 +31,10 @@ struct ReportRow {
   /// Of a quantizing cast what the range analysis proves, or what spoils it.
   std::string range;
 
+  /// Of a dot what it computes ("weight_grad"), and the name of the argument
+  /// that is its layer's weight; empty where there is none.
+  std::string kind, weight;
+
   /// Of a dot or a convolution the format has two sides.
   bool isDot() const { return format.find("->") != std::string::npos; }
 };

@@ -1,7 +1,7 @@
 //===- Recipe.cpp - Presets and meaning of recipes ------------------------===//
 
 #include "scalify/Dialect/Scalify/MomentFormats.h"
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/RecipeText.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -54,7 +54,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   Type gradient = preset.scales == ScaleSource::Block
                       ? forward
                       : Float8E5M2Type::get(context);
-  RoleFormats roles;
+  SmallVector<DotFormats> roles(kNumFormats);
   StorageFormats storage;
   if (preset.width == Width::Float8) {
     // FP8 costs accuracy in these, and they are a small part of the work.
@@ -98,6 +98,32 @@ RecipeAttr RecipeAttr::of(Operation *module) {
   return getPreset(module->getContext(), "none");
 }
 
+StringRef scalify::stringifyDotKind(DotKind kind) {
+  static constexpr StringLiteral names[] = {"forward_dot", "input_grad",
+                                            "weight_grad"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+/// The part that an entry of the list of formats is.
+static StringRef describeFormats(unsigned index) {
+  if (index < kFirstKind)
+    return stringifyDotRole(static_cast<DotRole>(index));
+  return index < kUnprofitable
+             ? stringifyDotKind(static_cast<DotKind>(index - kFirstKind))
+             : StringRef("unprofitable");
+}
+
+std::pair<std::optional<DotKind>, StringRef>
+scalify::splitPattern(StringAttr pattern) {
+  StringRef rest = pattern.getValue();
+  for (unsigned i = 0; i < kNumDotKinds; ++i) {
+    auto kind = static_cast<DotKind>(i);
+    if (rest.consume_front((stringifyDotKind(kind) + ":").str()))
+      return {kind, rest};
+  }
+  return {std::nullopt, rest};
+}
+
 static bool isFloat8(Type type) {
   return isa<Float8E4M3FNType, Float8E5M2Type>(type);
 }
@@ -107,8 +133,12 @@ bool RecipeAttr::castsToFloat8() const {
     formats = resolve(formats);
     return isFloat8(formats.forward) || isFloat8(formats.gradient);
   };
+  auto kinds = llvm::make_filter_range(
+      getRoles().slice(kFirstKind, kNumDotKinds),
+      [](DotFormats formats) { return formats != DotFormats(); });
   return castsDots() &&
-         (llvm::any_of(getRoles(), casts) ||
+         (llvm::any_of(getRoles().take_front(kFirstKind), casts) ||
+          llvm::any_of(kinds, casts) ||
           llvm::any_of(getOverrides(), [&](const FormatOverride &entry) {
             return casts(entry.formats);
           }));
@@ -151,10 +181,9 @@ LogicalResult RecipeAttr::verify(
     Type forward, Type gradient, ArrayRef<DotFormats> roles,
     ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t,
     ArrayRef<StringAttr> rescale, BlockSizes blocks, DelayedScaling delayed) {
-  if (roles.size() != std::tuple_size_v<RoleFormats>)
-    return emitError() << "a recipe has "
-                       << std::tuple_size_v<RoleFormats> << " roles, got "
-                       << roles.size();
+  if (roles.size() != kNumFormats)
+    return emitError() << "a recipe has " << kNumFormats
+                       << " formats of dots, got " << roles.size();
   if (failed(checkFormats(emitError, "forward, gradient", {forward, gradient})))
     return failure();
   auto resolve = [&](DotFormats formats) -> DotFormats {
@@ -162,13 +191,12 @@ LogicalResult RecipeAttr::verify(
             formats.gradient ? formats.gradient : gradient};
   };
   for (auto [index, formats] : llvm::enumerate(roles))
-    if (failed(checkFormats(emitError,
-                            stringifyDotRole(static_cast<DotRole>(index)),
-                            resolve(formats))))
+    if (failed(
+            checkFormats(emitError, describeFormats(index), resolve(formats))))
       return failure();
   for (const FormatOverride &entry : overrides) {
     std::string error;
-    if (!llvm::Regex(entry.pattern.getValue()).isValid(error))
+    if (!llvm::Regex(splitPattern(entry.pattern).second).isValid(error))
       return emitError() << "part 'where' of a recipe has the pattern '"
                          << entry.pattern.getValue()
                          << "', which is no regular expression: " << error;

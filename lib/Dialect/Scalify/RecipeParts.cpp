@@ -17,13 +17,11 @@ using PartList = std::vector<std::unique_ptr<RecipePart>>;
 
 RecipeFields::RecipeFields(RecipeAttr recipe)
     : scales(recipe.getScales()), forward(recipe.getForward()),
-      gradient(recipe.getGradient()), overrides(recipe.getOverrides()),
-      storage(recipe.getStorage()),
+      gradient(recipe.getGradient()), roles(recipe.getRoles()),
+      overrides(recipe.getOverrides()), storage(recipe.getStorage()),
       moments(MomentFormats::of(recipe.getStorage().moments)),
       exponent(recipe.getGradientExponent()), rescale(recipe.getRescale()),
-      blocks(recipe.getBlocks()), delayed(recipe.getDelayed()) {
-  llvm::copy(recipe.getRoles(), roles.begin());
-}
+      blocks(recipe.getBlocks()), delayed(recipe.getDelayed()) {}
 
 namespace {
 /// `GetFn` finds the value in the fields; `SetFn` says what follows from it.
@@ -134,6 +132,11 @@ static PartList makeParts() {
     add(parts, stringifyDotRole(role), kFormats,
         [role](auto &fields) -> auto & { return fields.get(role); });
   }
+  for (unsigned i = 0; i < kNumDotKinds; ++i)
+    add(parts, stringifyDotKind(static_cast<DotKind>(i)), kFormats,
+        [i](auto &fields) -> auto & { return fields.roles[kFirstKind + i]; });
+  add(parts, "unprofitable", kFormats,
+      [](auto &fields) -> auto & { return fields.roles[kUnprofitable]; });
   add(parts, "where",
       "{\"regular expression\" = formats, ...}, formats being " + kFormats,
       [](auto &fields) -> auto & { return fields.overrides; });

@@ -5,6 +5,7 @@
 
 #include "RecipeValues.h"
 #include "scalify/Dialect/Scalify/MomentFormats.h"
+#include "scalify/Dialect/Scalify/RecipeText.h"
 
 #include <memory>
 #include <vector>
@@ -29,7 +30,7 @@ struct RecipeFields {
 
   ScaleSource scales;
   mlir::Type forward, gradient;
-  RoleFormats roles;
+  llvm::SmallVector<DotFormats> roles;
   Exceptions overrides;
   StorageFormats storage; // but for its moments
   MomentFormats moments;

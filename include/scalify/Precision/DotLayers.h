@@ -1,0 +1,51 @@
+//===- DotLayers.h - Which layer a dot belongs to ---------------*- C++ -*-===//
+
+#ifndef SCALIFY_PRECISION_DOTLAYERS_H
+#define SCALIFY_PRECISION_DOTLAYERS_H
+
+#include "scalify/Dialect/Scalify/RecipeText.h"
+#include "scalify/Precision/DotRoles.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace scalify {
+
+/// On a dot in 16 bits that FP8 would make slower: the model's figures.
+inline constexpr llvm::StringLiteral kCostAttr = "scalify.cost";
+
+/// The argument of the step behind a value, unless it is of the step's batch;
+/// null if there is none. Without roles, every argument counts.
+mlir::Value getWeight(mlir::Value value);
+
+/// What each dot computes of its layer, and by which weight the layer is known.
+class DotLayers {
+public:
+  DotLayers(mlir::FunctionOpInterface func, const DotRoles &roles);
+
+  /// The argument of the step that is the layer's weight; null if there is
+  /// none, or none can be told.
+  mlir::Value getWeight(mlir::Operation *dot) const {
+    return weights.lookup(dot);
+  }
+  /// None for dots of the update.
+  std::optional<DotKind> getKind(mlir::Operation *dot) const {
+    return kinds.lookup(dot);
+  }
+
+private:
+  void addWeightGradients(llvm::ArrayRef<mlir::Operation *> dots);
+
+  /// Of a layer: what its weight is multiplied by, in the forward and in the
+  /// backward, and the size of the weight as the dot sees it.
+  struct Layer {
+    llvm::SmallVector<mlir::Value> inputs, gradients;
+    int64_t elements = 0;
+  };
+  llvm::MapVector<mlir::Value, Layer> layers;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> weights;
+  llvm::DenseMap<mlir::Operation *, std::optional<DotKind>> kinds;
+};
+
+} // namespace scalify
+
+#endif // SCALIFY_PRECISION_DOTLAYERS_H
