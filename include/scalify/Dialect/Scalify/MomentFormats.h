@@ -5,6 +5,8 @@
 
 #include "scalify/Dialect/Scalify/RecipeFormats.h"
 
+#include "mlir/IR/TypeRange.h"
+
 namespace scalify {
 
 /// What `StorageFormats::moments` holds: one type where both are the same, else
