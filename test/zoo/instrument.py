@@ -62,7 +62,11 @@ class Recorder:
         self._blocks: dict[Any, list[int]] = {}
 
     def record(self, value: Any) -> int:
-        """Asks for a value (not an argument of a block); returns its number."""
+        """Asks for a value; returns its number."""
+        if isinstance(value.owner, ir.Block):
+            # What an op makes is found by the op: an argument of a block gets one that copies it.
+            with ir.InsertionPoint.at_block_begin(value.owner), ir.Location.unknown():
+                value = stablehlo.ReshapeOp(value.type, value).result
         self.values.append(value)
         return len(self.values) - 1
 
