@@ -23,6 +23,10 @@ def layer_norm(x: jax.Array) -> jax.Array:
     return centred / jnp.sqrt(jnp.mean(centred * centred, -1, keepdims=True) + 1e-5)
 
 
+def log_probabilities(x: jax.Array) -> jax.Array:
+    return x - jax.nn.logsumexp(x, -1, keepdims=True)
+
+
 def backward(fn: Callable[[jax.Array], jax.Array]) -> Callable[..., Any]:
     def both(x: jax.Array, g: jax.Array) -> Any:
         y, pull = jax.vjp(fn, x)
@@ -38,6 +42,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
     "layer_norm": (layer_norm, (X,), "norm: unit size"),
     "flax_norm": (lambda x: jax.nn.standardize(x, -1), (X,), "norm: unit size"),
     "log_softmax": (lambda x: jax.nn.log_softmax(x, -1), (X,), "log-softmax"),
+    "logsumexp": (log_probabilities, (X,), "log-softmax"),
+    "softmax_of_logs": (
+        lambda x: jnp.exp(log_probabilities(x)),
+        (X,),
+        "softmax of log-probabilities",
+    ),
     "gelu": (jax.nn.gelu, (X,), "gated unit"),
     "gelu_erf": (lambda x: jax.nn.gelu(x, approximate=False), (X,), "gated unit"),
     "silu": (jax.nn.silu, (X,), "gated unit"),

@@ -186,6 +186,24 @@ def test_several_operands() -> None:
     assert not beyond(drifts(BINARY), {"argmax_value": 2.5})
 
 
+LIMITED: dict[str, Case] = {
+    "minimum": (lambda x: jnp.minimum(x, -0.5), (X,)),
+    "clip": (lambda x: jnp.clip(4 * x, -1.0, 0.5), (X,)),
+    "clamp": (lambda x: lax.clamp(np.float32(-1), 4 * x, np.float32(0.5)), (X,)),
+    "relu_of_a_mean": (lambda x: jax.nn.relu(x - 2.0), (X,)),
+    "relu6": (lambda x: jax.nn.relu6(8 * x), (X,)),
+    "exp_of_minimum": (lambda x: jnp.exp(jnp.minimum(20 * x, 8.0)), (X,)),
+    "exp_of_clip": (lambda x: jnp.exp(jnp.clip(8 * x, -20.0, 2.0)), (X,)),
+    "straight_through": (lambda x, y: y + (2.0**-6 * x - y), (X, Y)),
+    "restored": (lambda x, y: y - (y - 2.0**-6 * x), (X, Y)),
+}
+
+
+def test_what_limits_leave() -> None:
+    """Constants that cut a value off, exponentials of such a value, and sums that cancel."""
+    assert not beyond(drifts(LIMITED), {})
+
+
 def conv_loss(x: jax.Array, k: jax.Array, g: jax.Array, stride: int) -> jax.Array:
     y = lax.conv_general_dilated(
         x, k, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")

@@ -90,6 +90,20 @@ static void addFacts(const FactsQuery &query, Results out) {
   out[0].rule = "sum: variances add";
 }
 
+/// Gives x the moments of limit(x), for constants as limits.
+static void limitMoments(ScaleFacts &x, function_ref<double(double)> limit) {
+  if (x.masked || x.scaleByBound || x.constant || x.anyScale)
+    return;
+  ScaleFacts whole = functionOf(x, [](double t) { return t; });
+  ScaleFacts cut = functionOf(x, limit);
+  // What the limits take nothing of keeps moments that were known better.
+  if (std::fabs(cut.rms - whole.rms) < 0.01 * whole.rms &&
+      std::fabs(cut.mean - whole.mean) < 0.01 * whole.rms)
+    return;
+  x.rms = cut.rms;
+  x.mean = cut.mean;
+}
+
 static void extremumFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   bool isMax = isa<stablehlo::MaxOp>(query.op);
@@ -100,16 +114,27 @@ static void extremumFacts(const FactsQuery &query, Results out) {
     double mean =
         (isMax ? 1 : -1) * (data.rms / std::sqrt(2 * M_PI)) + 0.5 * data.mean;
     out[0] = ScaleFacts::moments(mean, 0.5 * data.rms * data.rms - mean * mean);
+    if (std::fabs(data.mean) > 0.25 * data.rms) {
+      out[0] = functionOf(data, [&](double t) {
+        return isMax ? std::max(t, 0.0) : std::min(t, 0.0);
+      });
+      // Data far on the other side still has a tail.
+      out[0].rms = std::max(out[0].rms, 0x1p-10 * data.rms);
+    }
     out[0].bound = data.bound;
     out[0].sign = isMax ? Sign::NonNegative : Sign::NonPositive;
   } else if (limit.anyScale || limit.constant) {
     out[0] = data;
     double c = limit.constant.value_or(0);
+    if (std::isfinite(c) && !limit.anyScale)
+      limitMoments(out[0], [&](double t) {
+        return isMax ? std::max(t, c) : std::min(t, c);
+      });
     if (std::isfinite(c) && (isMax ? c > 0 : c < 0)) {
       // Nothing is nearer to zero than the limit.
       out[0].bound = std::max(data.bound, std::fabs(c));
-      out[0].rms = std::max(data.rms, std::fabs(c));
-      out[0].mean = isMax ? std::max(data.mean, c) : std::min(data.mean, c);
+      out[0].rms = std::max(out[0].rms, std::fabs(c));
+      out[0].mean = isMax ? std::max(out[0].mean, c) : std::min(out[0].mean, c);
       out[0].anyScale = false;
     }
   } else {
@@ -130,6 +155,10 @@ static void extremumFacts(const FactsQuery &query, Results out) {
 static void clampFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &lo = query.operand(0), &hi = query.operand(2);
   out[0] = query.operand(1);
+  if (lo.constant && hi.constant)
+    limitMoments(out[0], [&](double t) {
+      return std::min(std::max(t, *lo.constant), *hi.constant);
+    });
   out[0].constant.reset();
   // A limit that zero is beyond of pushes elements away from zero.
   double up = lo.constant ? std::max(*lo.constant, 0.0) : lo.bound;

@@ -63,17 +63,50 @@ static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// x - log(sum(exp(x))): log-probabilities, near -log(N).
+/// The number N of elements whose logarithm of a sum of exponentials is
+/// subtracted from each of them: x - log(sum(exp(x))), or, as logsumexp has it,
+/// x - (m + log(sum(exp(x - m)))) with the maximum m.
+static std::optional<double> getLogSoftmaxWidth(Value value) {
+  auto subtract = value.getDefiningOp<SubtractOp>();
+  if (!subtract)
+    return std::nullopt;
+  auto widthOf = [&](Value logarithm, bool isShifted) -> std::optional<double> {
+    auto log = peelToSource(logarithm).getDefiningOp<LogOp>();
+    Value inner = log ? peelToSource(log->getOperand(0)) : Value();
+    if (auto magnitude = inner ? inner.getDefiningOp<AbsOp>() : AbsOp())
+      inner = magnitude->getOperand(0);
+    ReduceOp sum = inner ? getSum(inner) : ReduceOp();
+    auto exponential =
+        sum ? sum.getInputs()[0].getDefiningOp<ExpOp>() : ExpOp();
+    if (!exponential)
+      return std::nullopt;
+    Value source = exponential->getOperand(0);
+    auto shifted = source.getDefiningOp<SubtractOp>();
+    if (isShifted ? !shifted || shifted.getLhs() != subtract.getLhs() ||
+                        !getWidthBelowMaximum(source)
+                  : source != subtract.getLhs())
+      return std::nullopt;
+    return countElements(source) /
+           std::max(1.0, countElements(sum.getResult(0)));
+  };
+  if (std::optional<double> width = widthOf(subtract.getRhs(), false))
+    return width;
+  auto sum = peelToSource(subtract.getRhs()).getDefiningOp<AddOp>();
+  for (unsigned i : {0, 1})
+    if (std::optional<double> width =
+            sum ? widthOf(sum->getOperand(i), true) : std::nullopt)
+      return width;
+  return std::nullopt;
+}
+
+/// Log-probabilities are near -log(N).
 static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
-  auto subtract = dyn_cast<SubtractOp>(query.op);
-  auto log = subtract ? peelToSource(subtract.getRhs()).getDefiningOp<LogOp>()
-                      : LogOp();
-  ReduceOp sum = log ? getSum(log->getOperand(0)) : ReduceOp();
-  auto exponential = sum ? sum.getInputs()[0].getDefiningOp<ExpOp>() : ExpOp();
-  if (!exponential || exponential->getOperand(0) != subtract.getLhs())
+  if (!isa<SubtractOp>(query.op))
     return false;
-  double n = countElements(sum.getInputs()[0]) /
-             std::max(1.0, countElements(sum->getResult(0)));
+  std::optional<double> width = getLogSoftmaxWidth(query.op->getResult(0));
+  if (!width)
+    return false;
+  double n = *width;
   double variance = query.operand(0).variance();
   out = ScaleFacts::moments(-std::log(std::max(n, 2.0)) - 0.5 * variance,
                             variance);
@@ -81,6 +114,43 @@ static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
   out.masked = query.operand(0).masked;
   out.rule = "log-softmax: near -log(N)";
   return true;
+}
+
+/// exp of log-probabilities: a softmax of sqrt(N) elements that matter.
+static bool matchSoftmaxOfLogarithms(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<ExpOp>(query.op))
+    return false;
+  std::optional<double> width =
+      getLogSoftmaxWidth(peelToSource(query.op->getOperand(0)));
+  if (!width)
+    return false;
+  double n = std::max(1.0, *width * query.operand(0).density);
+  out = ScaleFacts::moments(1 / n, std::pow(n, -1.5) - 1 / (n * n));
+  out.sign = Sign::NonNegative;
+  out.bound = 1.0;
+  out.scaleByBound = true;
+  out.rule = "softmax of log-probabilities: bounded by 1";
+  return true;
+}
+
+/// exp(min(x, c)): what lies beyond the limit has its exponential.
+static bool matchLimitedExponential(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<ExpOp>(query.op))
+    return false;
+  auto limit = query.op->getOperand(0).getDefiningOp<MinOp>();
+  for (unsigned i : {0, 1}) {
+    std::optional<double> top =
+        limit ? getSplat(limit->getOperand(1 - i)) : std::nullopt;
+    if (!top || std::fabs(*top) > 80 || query.of(limit->getOperand(i)).masked)
+      continue;
+    const ScaleFacts &x = query.of(limit->getOperand(i));
+    out = functionOf(x, [&](double t) { return std::exp(std::min(t, *top)); });
+    out.sign = Sign::NonNegative;
+    out.bound = std::exp(*top);
+    out.rule = "exponential of a limited value";
+    return true;
+  }
+  return false;
 }
 
 /// The weighted sum behind signs, shape changes and sums of one: sum(g e) with
@@ -118,6 +188,29 @@ static bool matchSoftmaxGradient(const FactsQuery &query, ScaleFacts &out) {
     const ScaleFacts &g = query.operand(i);
     out = ScaleFacts::gaussian(0.5 * g.rms);
     out.rule = "gradient of softmax: half is shared by the row";
+    return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Identities
+//===----------------------------------------------------------------------===//
+
+/// x + (y - x), a straight-through estimator, and x - (x - y) are y.
+static bool matchIdentity(const FactsQuery &query, ScaleFacts &out) {
+  if (!isa<AddOp, SubtractOp>(query.op))
+    return false;
+  for (unsigned i : {0, 1}) {
+    bool adds = isa<AddOp>(query.op);
+    auto inner = query.op->getOperand(1 - i).getDefiningOp<SubtractOp>();
+    Value x = query.op->getOperand(i);
+    if (!inner || (!adds && i == 1) ||
+        (adds ? inner.getRhs() : inner.getLhs()) != x)
+      continue;
+    const ScaleFacts &y = query.of(adds ? inner.getLhs() : inner.getRhs());
+    out = ScaleFacts::moments(y.mean, y.variance());
+    out.rule = "x + (y - x) is y";
     return true;
   }
   return false;
@@ -459,9 +552,11 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
                                   MutableArrayRef<ScaleFacts> results) {
   if (results.size() != 1)
     return false;
-  for (auto *match : {matchSoftmaxNumerator, matchLogSoftmax,
-                      matchSoftmaxGradient, matchNorm, matchErf, matchThreshold,
-                      matchTanhGradient, matchGatedUnit, matchRotation}) {
+  for (auto *match :
+       {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
+        matchLimitedExponential, matchLogSoftmax, matchSoftmaxGradient,
+        matchIdentity, matchNorm, matchErf, matchThreshold, matchTanhGradient,
+        matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);

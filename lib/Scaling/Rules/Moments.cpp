@@ -39,6 +39,13 @@ ScaleFacts scalify::exponentialOf(const ScaleFacts &x) {
   double mean = std::clamp(x.mean, -80.0, 80.0);
   double first = x.density * std::exp(mean + variance / 2);
   double second = x.density * std::exp(2 * mean + 2 * variance);
+  // However far below zero a wide distribution lies, what is above zero gives
+  // more than 1.
+  if (x.sign != Sign::NonPositive && x.variance() > kMaxLogVariance) {
+    double above = x.density * normalBelow(mean / std::sqrt(x.variance()));
+    first = std::max(first, above);
+    second = std::max(second, above);
+  }
   ScaleFacts facts = ScaleFacts::moments(first, second - first * first);
   if (x.sign == Sign::NonPositive)
     facts.bound = 1.0;
