@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -47,6 +48,10 @@ LogicalResult scalify::applyArgumentScales(ModuleOp module,
              << ": only floating-point tensors have scales";
     main.setArgAttr(index, kScaleAttr,
                     builder.getI32IntegerAttr(scale.exponent));
+    if (scale.moments)
+      main.setArgAttr(index, kMomentsAttr,
+                      builder.getDenseF64ArrayAttr(
+                          {scale.moments->mean, scale.moments->deviation}));
   }
   return success();
 }

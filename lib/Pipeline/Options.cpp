@@ -14,19 +14,38 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+/// The members of an entry other than a number; none if it is malformed.
+static std::optional<ArgumentMoments>
+readMoments(const llvm::json::Object &entry) {
+  std::optional<double> mean = entry.getNumber("mean");
+  std::optional<double> deviation = entry.getNumber("deviation");
+  if (!mean || !deviation || !(*deviation >= 0))
+    return std::nullopt;
+  return ArgumentMoments{*mean, *deviation};
+}
+
 static llvm::Error addScale(std::vector<ArgumentScale> &scales,
                             llvm::StringRef argument,
                             const llvm::json::Value &value) {
   if (value.kind() == llvm::json::Value::Null)
     return llvm::Error::success();
   std::optional<int64_t> exponent = value.getAsInteger();
+  std::optional<ArgumentMoments> moments;
+  if (const llvm::json::Object *entry = value.getAsObject()) {
+    exponent = entry->getInteger("exponent");
+    moments = readMoments(*entry);
+    if (!moments)
+      return makeError("the scale of argument '" + argument +
+                       "' needs a 'mean' and a 'deviation' beside its "
+                       "'exponent', or an integer alone");
+  }
   // Scales and their inverses stay normal f32 numbers.
   if (!exponent || ((*exponent < -120 || *exponent > 120) &&
                     *exponent != scalify::kZeroScale))
     return makeError("the scale of argument '" + argument +
                      "' must be an integer from -120 to 120 (log2 of the "
                      "scale), -127 for an array of zeros, or null");
-  scales.push_back({argument.str(), static_cast<int32_t>(*exponent)});
+  scales.push_back({argument.str(), static_cast<int32_t>(*exponent), moments});
   return llvm::Error::success();
 }
 

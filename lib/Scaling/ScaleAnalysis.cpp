@@ -87,6 +87,10 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
   } else if (auto scale =
                  func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
     seed = ScaleFacts::gaussian(std::exp2(scale.getInt()));
+    if (auto moments =
+            func.getArgAttrOfType<DenseF64ArrayAttr>(index, kMomentsAttr);
+        moments && moments.size() == 2)
+      seed = ScaleFacts::moments(moments[0], moments[1] * moments[1]);
     seed.rule = "declared scale of the argument";
   } else {
     seed.rule = "undeclared argument: 2^0";

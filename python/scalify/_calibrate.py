@@ -61,4 +61,5 @@ def _as_scales(given: ScalesLike, lowered: Lowered) -> Scales:
     option = to_option(given, count)
     if isinstance(option, dict):
         raise ValueError("scales by name: give those of scalify.measure, or a list")
-    return Scales(tuple(option or ()), tuple(map(str, range(count))))
+    exponents = tuple(entry for entry in option or () if not isinstance(entry, dict))
+    return Scales(exponents, tuple(map(str, range(count))))

@@ -220,6 +220,7 @@ class Executable:
             tuple(arg.get("scale_exp") for arg in args),
             tuple(arg["name"] for arg in args),
             tuple(ranges),
+            tuple(found and (found[0], found[1]) for found in (arg.get("moments") for arg in args)),
         )
 
     @property
@@ -396,7 +397,7 @@ def compile(
     if (assumed := range_option(scales, ranges)) is not None:
         options["ranges"] = assumed
     if isinstance(scales, Scales):
-        scales = scales.exponents
-    if scales is not None:
+        options["scales"] = scales.entries()
+    elif scales is not None:
         options["scales"] = dict(scales) if isinstance(scales, Mapping) else list(scales)
     return compile_text(to_text(program), options, threads)

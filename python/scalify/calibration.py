@@ -82,14 +82,9 @@ class Calibration:
         try:
             content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
             scales = content["scales"]
-            ranges = scales["ranges"]
             return Calibration(
                 str(content["recipe"]),
-                Scales(
-                    tuple(scales["exponents"]),
-                    tuple(scales["names"]),
-                    None if ranges is None else tuple(ranges),
-                ),
+                Scales.of(scales),
                 tuple(CastScale(**entry) for entry in content["casts"]),
             )
         except (KeyError, TypeError, json.JSONDecodeError):

@@ -27,6 +27,12 @@ _ZERO = -127
 # three, so that E4M3 keeps its bits at the start.
 _GROWTH_SHARE = 0.6
 _MOST_GROWTH = 3
+# An array whose mean is this share of its root mean square is carried by it.
+_CARRIED = 0.5
+
+# Mean and standard deviation.
+Moments: TypeAlias = tuple[float, float]
+ScaleEntry: TypeAlias = int | dict[str, Any] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,16 +43,18 @@ class Scales:
         exponents: one entry per leaf, in the tree's order.
         names: the leaves' key paths, for reading only.
         ranges: what proofs of the compiler may assume of each leaf; None for nothing.
+        moments: mean and standard deviation of each leaf that is carried by its mean, as a norm's
+            gains are, or a bias that starts at -4; None for the others.
     """
 
     exponents: tuple[int | None, ...]
     names: tuple[str, ...]
     ranges: tuple[Range | None, ...] | None = dataclasses.field(default=None, compare=False)
+    moments: tuple[Moments | None, ...] | None = dataclasses.field(default=None, compare=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the scales as JSON."""
-        content = {"exponents": self.exponents, "names": self.names, "ranges": self.ranges}
-        text = json.dumps(content, indent=1)
+        text = json.dumps(dataclasses.asdict(self), indent=1)
         pathlib.Path(path).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
@@ -60,12 +68,33 @@ class Scales:
         content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         if not isinstance(content, dict) or {"exponents", "names"} - content.keys():
             raise ValueError(f"'{os.fspath(path)}' does not hold scales")
-        ranges = content.get("ranges")
+        return Scales.of(content)
+
+    @staticmethod
+    def of(content: Mapping[str, Any]) -> Scales:
+        """Returns the scales whose members a JSON object holds.
+
+        Raises:
+            KeyError: it lacks exponents or names.
+            TypeError: a member is no list.
+        """
+        ranges, moments = content.get("ranges"), content.get("moments")
         return Scales(
             tuple(content["exponents"]),
             tuple(content["names"]),
             None if ranges is None else tuple(ranges),
+            None if moments is None else tuple(each and (each[0], each[1]) for each in moments),
         )
+
+    def entries(self) -> list[ScaleEntry]:
+        """Returns the compiler's `scales` option: an exponent for each leaf, or more."""
+        moments = self.moments or (None,) * len(self.exponents)
+        return [
+            exponent
+            if exponent is None or found is None
+            else {"exponent": exponent, "mean": found[0], "deviation": found[1]}
+            for exponent, found in zip(self.exponents, moments, strict=True)
+        ]
 
 
 # Scales, a mapping from argument names ("params['w']") or a list in main's order.
@@ -95,7 +124,17 @@ def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
         tuple(_exponent(leaf, growth) for _, leaf in paths),
         tuple(jax.tree_util.keystr(path) for path, _ in paths),
         tuple(measure_ranges([leaf for _, leaf in paths], headroom)),
+        tuple(_moments(leaf) for _, leaf in paths),
     )
+
+
+def _moments(leaf: Any) -> Moments | None:
+    """Returns the mean and deviation of an array with an exponent that its mean carries."""
+    if _exponent(leaf, 0) in (None, _ZERO):
+        return None
+    wide = np.asarray(leaf).astype(np.float64)
+    mean, deviation = float(np.mean(wide)), float(np.std(wide))
+    return (mean, deviation) if abs(mean) >= _CARRIED * math.hypot(mean, deviation) else None
 
 
 def _exponent(leaf: Any, growth: int) -> int | None:
@@ -113,7 +152,7 @@ def _exponent(leaf: Any, growth: int) -> int | None:
     gain = math.sqrt(square) * wide.size**0.25
     missing = _round_half_away(_GROWTH_SHARE * -math.log2(gain))
     growth *= max(0, min(_MOST_GROWTH, missing))
-    if abs(float(np.mean(wide))) >= 0.5 * math.sqrt(square):
+    if abs(float(np.mean(wide))) >= _CARRIED * math.sqrt(square):
         growth = 0
     return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))
 
@@ -123,7 +162,7 @@ def _round_half_away(value: float) -> int:
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
-def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[int | None] | None:
+def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[ScaleEntry] | None:
     """Returns the compiler's `scales` option for a main of `count` arguments.
 
     Raises:
@@ -133,13 +172,13 @@ def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[int | Non
         return None
     if isinstance(scales, Mapping):
         return {str(name): int(exponent) for name, exponent in scales.items()}
-    exponents = list(scales.exponents if isinstance(scales, Scales) else scales)
-    if len(exponents) != count:
+    entries: list[ScaleEntry] = scales.entries() if isinstance(scales, Scales) else list(scales)
+    if len(entries) != count:
         raise ValueError(
-            f"scales of {len(exponents)} arrays for a function of {count}: measure the tuple "
+            f"scales of {len(entries)} arrays for a function of {count}: measure the tuple "
             "of all its arguments, static ones left out"
         )
-    return exponents
+    return entries
 
 
 def range_option(

@@ -145,7 +145,7 @@ def diagnose(fn: Any, *args: Any, donate: Any = ()) -> tuple[list[str], set[str]
     phases: set[str] = set()
     for debug_info in (False, True):
         options = {"recipe": "fp8", "strict": True}
-        options["scales"] = list(scalify.measure(args).exponents)
+        options["scales"] = scalify.measure(args).entries()
         _, report, found = scalify._compiler.transform(
             lowered.as_text(debug_info=debug_info), json.dumps(options)
         )

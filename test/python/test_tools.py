@@ -30,7 +30,7 @@ def arguments() -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
     shapes = {"a": (32, 64), "b": (64, 16)}
     params = {k: rng.normal(0, 0.1, shape).astype(np.float32) for k, shape in shapes.items()}
     x = rng.normal(size=(8, 32)).astype(np.float32)
-    return params, x, rng.normal(size=(8, 16)).astype(np.float32)
+    return params, x, rng.normal(3, 1, size=(8, 16)).astype(np.float32)
 
 
 def run(folder: pathlib.Path, tool: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,11 @@ def test_measured_scales_are_those_of_python(tmp_path: pathlib.Path) -> None:
     options = ["--recipe=fp8", "--state=state.safetensors"]
     run(tmp_path, "scalify-compile", "step.mlir", "-o", "step.scalify", *options)
     kept = scalify.load(tmp_path / "step.scalify").scales
-    assert kept.exponents == scalify.measure(arguments()).exponents
+    measured = scalify.measure(arguments())
+    assert kept.exponents == measured.exponents
+    assert kept.moments is not None and measured.moments is not None
+    assert kept.moments[:3] == measured.moments[:3] == (None, None, None)
+    np.testing.assert_allclose(kept.moments[3], measured.moments[3], rtol=1e-6)
 
 
 def test_a_missing_tensor_is_an_error_with_its_name(tmp_path: pathlib.Path) -> None:

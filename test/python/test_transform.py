@@ -194,6 +194,40 @@ def test_scales_are_kept_in_a_file(tmp_path: Any) -> None:
         scalify.Scales.load(tmp_path / "other.json")
 
 
+def test_what_a_mean_carries_keeps_it(tmp_path: Any) -> None:
+    """Softplus of a sum with a bias of -4.6, as in state-space models, is small."""
+
+    def fn(x: jax.Array, bias: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.nn.softplus(x + bias) @ w
+
+    x = np.random.default_rng(0).normal(size=(64, 32)).astype(np.float32)
+    bias = np.full(32, -4.6, np.float32)
+    w = np.random.default_rng(1).normal(size=(32, 32)).astype(np.float32) / 4
+    scales = scalify.measure((x, bias, w), growth=0)
+    assert scales.moments is not None
+    assert scales.moments[0] is None and scales.moments[2] is None
+    np.testing.assert_allclose(scales.moments[1], (-4.6, 0), rtol=1e-6)
+    (row,) = (
+        row
+        for row in scalify.probe(fn, '#scalify.recipe<"fp8", head = true>', scales=scales)(
+            x, bias, w
+        )
+        if row["value"].shape == x.shape and row["value"].min() >= 0
+    )
+    assert abs(np.log2(np.sqrt(np.mean(row["value"] ** 2)) / row["scale"])) <= 1
+    scales.save(tmp_path / "scales.json")
+    again = scalify.Scales.load(tmp_path / "scales.json")
+    assert again == scales and again.entries() == scales.entries()
+
+
+def test_a_mean_without_a_deviation_is_an_error() -> None:
+    with pytest.raises(ValueError, match="needs a 'mean' and a 'deviation'"):
+        scalify.compile(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }",
+            scales=[{"exponent": 2, "mean": 4.0}],
+        )
+
+
 def test_scales_by_name_list_and_measure_agree() -> None:
     args = arguments()
     scales = scalify.measure(args)

@@ -53,7 +53,7 @@ def propagate(program: Program, recipe: str, text: str | None = None) -> Outcome
     """
     text = lower(program) if text is None else text
     arguments = (program.params, program.state, program.batch(0))
-    options = {"recipe": recipe, "scales": scalify.measure(arguments).exponents}
+    options = {"recipe": recipe, "scales": scalify.measure(arguments).entries()}
     faults = []
     try:
         output, rows, remarks = _compiler.transform(text, json.dumps({**options, "strict": True}))

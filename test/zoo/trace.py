@@ -74,7 +74,7 @@ def _import(text: str) -> str:
     return done.stdout
 
 
-def _annotate(module: Any, scales: tuple[int | None, ...]) -> dict[int, Any]:
+def _annotate(module: Any, scales: scalify.Scales) -> dict[int, Any]:
     """Numbers the ops and declares the arguments' scales; returns the ops."""
     main = instrument.find_main(module)
     ops: dict[int, Any] = {}
@@ -87,7 +87,10 @@ def _annotate(module: Any, scales: tuple[int | None, ...]) -> dict[int, Any]:
 
     instrument.walk(main.regions[0].blocks[0], visit)
     attributes = []
-    for found, exponent in zip(main.attributes["arg_attrs"], scales, strict=True):
+    moments = scales.moments or (None,) * len(scales.exponents)
+    for found, exponent, both in zip(
+        main.attributes["arg_attrs"], scales.exponents, moments, strict=True
+    ):
         entries = (
             {named.name: named.attr for named in ir.DictAttr(found)}
             if not isinstance(found, dict)
@@ -95,6 +98,8 @@ def _annotate(module: Any, scales: tuple[int | None, ...]) -> dict[int, Any]:
         )
         if exponent is not None:
             entries["scalify.scale"] = ir.IntegerAttr.get(integer, exponent)
+        if both is not None:
+            entries["scalify.moments"] = ir.DenseF64ArrayAttr.get(both, module.context)
         attributes.append(ir.DictAttr.get(entries, module.context))
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes, module.context)
     return ops
@@ -121,7 +126,7 @@ def trace(program: Program, params: Any, steps: int) -> list[Point]:
     text = jax.jit(program.grads, keep_unused=True).lower(*args).as_text(debug_info=True)
     module = instrument.parse(_import(text))
     with module.context:
-        ops = _annotate(module, scales.exponents)
+        ops = _annotate(module, scales)
         propagated = scalify.opt(str(module), "scalify-propagate{remarks=false}")
     recorder = instrument.Recorder(module)
     entry = recorder.main.regions[0].blocks[0]

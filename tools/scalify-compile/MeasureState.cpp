@@ -53,8 +53,8 @@ static constexpr int64_t kMostGrowth = 3;
 /// As `scalify.measure` in Python: room is left for growth, the more the
 /// smaller a matrix starts; none where a tensor is carried by its mean, as a
 /// norm's gains are.
-static std::optional<int32_t> measure(const fltSemantics &semantics,
-                                      StringRef data) {
+static std::optional<ArgumentScale> measure(const fltSemantics &semantics,
+                                            StringRef data) {
   unsigned size = APFloat::getSizeInBits(semantics) / 8;
   size_t count = data.size() / size;
   double sum = 0, squares = 0;
@@ -67,17 +67,22 @@ static std::optional<int32_t> measure(const fltSemantics &semantics,
   if (!std::isfinite(square))
     return std::nullopt;
   if (square <= 0)
-    return kZeroScale;
+    return ArgumentScale{"", kZeroScale};
   // The width of a tensor of any rank: the geometric mean of a matrix's sides.
   double gain = std::sqrt(square) * std::pow(count, 0.25);
-  bool isCarried = std::abs(sum / count) >= 0.5 * std::sqrt(square);
+  double mean = sum / count;
+  bool isCarried = std::abs(mean) >= 0.5 * std::sqrt(square);
   int64_t growth =
       isCarried
           ? 0
           : std::clamp<int64_t>(std::llround(kGrowthShare * -std::log2(gain)),
                                 0, kMostGrowth);
-  return std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
-                             -120, 120);
+  ArgumentScale scale{
+      "", std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
+                              -120, 120)};
+  if (isCarried)
+    scale.moments = {mean, std::sqrt(std::max(0.0, square - mean * mean))};
+  return scale;
 }
 
 /// Adds the scale of one entry of the header.
@@ -101,9 +106,11 @@ static Error addTensor(std::vector<ArgumentScale> &scales, StringRef name,
   const fltSemantics *semantics = getSemantics(*dtype);
   if (!semantics || shape->empty())
     return Error::success();
-  if (std::optional<int32_t> exponent =
-          measure(*semantics, data.slice(*begin, *end)))
-    scales.push_back({name.str(), *exponent});
+  if (std::optional<ArgumentScale> scale =
+          measure(*semantics, data.slice(*begin, *end))) {
+    scale->argument = name.str();
+    scales.push_back(std::move(*scale));
+  }
   return Error::success();
 }
 

@@ -17,11 +17,18 @@
 
 namespace scalify {
 
+/// The mean of an argument's elements and their standard deviation.
+struct ArgumentMoments {
+  double mean = 0, deviation = 0;
+};
+
 /// log2 of the scale of one argument of main.
 struct ArgumentScale {
   /// Its name ("params['w']"), or its index in decimal.
   std::string argument;
   int32_t exponent = 0;
+  /// Of an argument that is carried by its mean.
+  std::optional<ArgumentMoments> moments = std::nullopt;
 };
 
 /// What one argument of main is assumed to keep to; the key of each member is

@@ -13,6 +13,10 @@ namespace scalify {
 
 class CarryFacts;
 
+/// On an argument of main that is carried by its mean (a norm's gains, a bias
+/// that starts at -4): the mean and the standard deviation of its elements.
+inline constexpr llvm::StringLiteral kMomentsAttr = "scalify.moments";
+
 /// On loops and branches, from propagation on: log2 of the scale of each
 /// result, and of the loop's carry behind it.
 inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";

@@ -229,6 +229,8 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     auto scale = attrs.getAs<IntegerAttr>("scalify.scale");
     arg["scale_exp"] =
         scale ? json::Value(scale.getInt()) : json::Value(nullptr);
+    if (auto moments = attrs.getAs<DenseF64ArrayAttr>("scalify.moments"))
+      arg["moments"] = json::Array(moments.asArrayRef());
     auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
     if (auto initial = attrs.getAs<DenseI32ArrayAttr>("scalify.initial"))
       arg["initial_exp"] = json::Array(initial.asArrayRef());
