@@ -384,6 +384,8 @@ FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
     return Element{roundTo(b, op->getLoc(), product, type.getElementType()),
                    level};
   }
+  if (auto random = dyn_cast<RandomBitsOp>(op))
+    return randomBits(random, index);
   if (isElementwiseOp(op))
     return elementwise(op, index);
   return indexing(op, index);

@@ -104,6 +104,9 @@ private:
   mlir::FailureOr<Element> clampOperands(mlir::Operation *op,
                                          const Index &index);
   mlir::FailureOr<Element> quantize(scalify::QuantizeOp op, const Index &index);
+  // EmitRandomBits.cpp
+  mlir::FailureOr<Element> randomBits(scalify::RandomBitsOp op,
+                                      const Index &index);
   // EmitIndexing.cpp
   mlir::FailureOr<Element> indexing(mlir::Operation *op, const Index &index);
   mlir::FailureOr<Element> concatenate(stablehlo::ConcatenateOp op,

@@ -22,7 +22,8 @@ bool scalify::isSource(Value value) {
   if (!op || isa<plan::MatmulOp>(op))
     return true;
   auto constant = dyn_cast<stablehlo::ConstantOp>(op);
-  return constant && !isa<SplatElementsAttr>(constant.getValue());
+  return constant && (!isa<SplatElementsAttr>(constant.getValue()) ||
+                      constant->hasAttr(kInMemoryAttr));
 }
 
 Value scalify::stripReshapes(Value value) {
@@ -41,6 +42,8 @@ static double costOf(Operation *op) {
   if (isa<ExpOp, Expm1Op, LogOp, Log1pOp, TanhOp, LogisticOp, PowOp, SineOp,
           CosineOp, TanOp, Atan2Op, CbrtOp, RemOp>(op))
     return 20;
+  if (isa<RandomBitsOp>(op))
+    return 100;
   if (isa<DivOp, SqrtOp, RsqrtOp, QuantizeOp>(op))
     return 8;
   if (isa<DequantizeOp, ReducePrecisionOp, GatherOp>(op))

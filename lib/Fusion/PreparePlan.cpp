@@ -62,7 +62,7 @@ LogicalResult PreparePlanPass::check(Operation *op) {
           DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, IotaOp,
           OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
           ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
-          plan::MatmulOp, func::ReturnOp>(op);
+          RandomBitsOp, plan::MatmulOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
   return op->emitOpError("not in the CPU target: no lowering for this op");

@@ -86,6 +86,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
     return;
   case Stage::Fusion:
     manager.addPass(createExpandBlocks());
+    manager.addPass(createExpandRounding());
     return buildFusionPipeline(manager);
   case Stage::Codegen:
     manager.addPass(createLowerKernels());

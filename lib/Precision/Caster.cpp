@@ -78,19 +78,19 @@ static std::string describe(Value root, unsigned number) {
   return text + root.getDefiningOp()->getName().stripDialect().str();
 }
 
-std::string Caster::getName(Value root, Type format, Value key,
-                            Attribute block) {
+std::string Caster::getName(Value root, Type format, ScaleHint hint,
+                            Value key) {
   unsigned number = numbers.size();
   return describe(
-      block ? getDotOperandRoot(root) : root,
-      numbers.try_emplace({{key ? key : root, format}, block}, number)
+      hint.block ? getDotOperandRoot(root) : root,
+      numbers.try_emplace({{key ? key : root, format}, hint.getKind()}, number)
           .first->second);
 }
 
 std::string Caster::getReasonToStayWide(Value operand, Type format,
-                                        DenseI64ArrayAttr block) {
-  Value root = getRoot(operand, block);
-  std::string name = getName(root, format, {}, block);
+                                        ScaleHint hint) {
+  Value root = getRoot(operand, hint.block);
+  std::string name = getName(root, format, hint);
   return wideCasts.match(name, root);
 }
 
@@ -180,7 +180,7 @@ Value Caster::castData(Value value, ScaleHint hint, Type format) {
 }
 
 Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
-  Cast &known = casts[{{root, format}, hint.block}];
+  Cast &known = casts[{{root, format}, hint.getKind()}];
   if (known.data)
     return known;
   builder.setInsertionPointAfterValue(root);
@@ -200,11 +200,15 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
         !def->isBeforeInBlock(&*builder.getInsertionPoint()))
       builder.setInsertionPointAfter(def);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
-  auto quantize = QuantizeOp::create(
-      builder, root.getLoc(), type, root, scale,
-      builder.getStringAttr(
-          getName(root, format, isOwn ? scale : Value(), hint.block)),
-      hint.block);
+  auto quantize =
+      QuantizeOp::create(builder, root.getLoc(), type, root, scale,
+                         builder.getStringAttr(getName(
+                             root, format, hint, isOwn ? scale : Value())),
+                         hint.block);
+  if (hint.stream) {
+    quantize.setRounding(RoundingMode::Stochastic);
+    quantize.setStreamAttr(hint.stream);
+  }
   std::string rule = hint.rule ? hint.rule.str() : "argument";
   if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +

@@ -19,6 +19,14 @@ struct ScaleHint {
   /// The size of the blocks by the operand's dimensions, under a recipe with
   /// scales of blocks; null for one scale.
   mlir::DenseI64ArrayAttr block = {};
+  /// Of the random words, for a cast that rounds stochastically; null for one
+  /// to nearest.
+  mlir::IntegerAttr stream = {};
+
+  /// What tells apart casts of a value to one format.
+  mlir::Attribute getKind() const {
+    return stream ? mlir::Attribute(stream) : mlir::Attribute(block);
+  }
 };
 
 /// Casts a value to a format once, and replays the moves between the value and
@@ -33,7 +41,7 @@ public:
   /// made. It has its number either way, so that names of casts stay what they
   /// were in the run that found it.
   std::string getReasonToStayWide(mlir::Value operand, mlir::Type format,
-                                  mlir::DenseI64ArrayAttr block = {});
+                                  ScaleHint hint = {});
 
   /// `operand` made wide again from its root's data in `format`, for a reader
   /// in `user`.
@@ -68,8 +76,8 @@ private:
   Cast castRoot(mlir::Value root, ScaleHint hint, mlir::FloatType format);
   /// The name of a cast, one for each root and format; `key` in place of the
   /// root tells a cast of its own apart.
-  std::string getName(mlir::Value root, mlir::Type format, mlir::Value key = {},
-                      mlir::Attribute block = {});
+  std::string getName(mlir::Value root, mlir::Type format, ScaleHint hint = {},
+                      mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
@@ -81,7 +89,7 @@ private:
   mlir::Block &block;
   WideCasts &wideCasts;
   mlir::OpBuilder builder;
-  /// A value in a format, by blocks or none.
+  /// A value in a format, and the kind of its cast.
   using Key = std::pair<std::pair<mlir::Value, mlir::Type>, mlir::Attribute>;
   llvm::DenseMap<Key, Cast> casts;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> moved;

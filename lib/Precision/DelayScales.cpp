@@ -9,6 +9,7 @@
 
 #include "DelayedHistory.h"
 #include "FreeScales.h"
+#include "KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
@@ -195,21 +196,10 @@ FailureOr<BlockArgument> Delay::addArgument() {
   auto type = RankedTensorType::get(
       {static_cast<int64_t>(rows.size()), delayed.history},
       builder.getF32Type());
-  unsigned index = main.getNumArguments(), result = main.getNumResults();
   auto casts = llvm::to_vector_of<StringRef>(names);
-  DictionaryAttr attrs = builder.getDictionaryAttr(
-      {builder.getNamedAttr(kCastsAttr, builder.getStrArrayAttr(casts)),
-       builder.getNamedAttr(kNameAttr, builder.getStringAttr(kAmaxHistoryName)),
-       builder.getNamedAttr(kRoleAttr, builder.getStringAttr("state")),
-       builder.getNamedAttr(
-           "tf.aliasing_output",
-           builder.getI32IntegerAttr(static_cast<int32_t>(result)))});
-  DictionaryAttr info = builder.getDictionaryAttr({builder.getNamedAttr(
-      "jax.result_info", builder.getStringAttr(kAmaxHistoryName))});
-  if (failed(main.insertArgument(index, type, attrs, main.getLoc())) ||
-      failed(main.insertResult(result, type, info)))
-    return failure();
-  return main.getArgument(index);
+  return addKeptArgument(
+      main, type, kAmaxHistoryName,
+      builder.getNamedAttr(kCastsAttr, builder.getStrArrayAttr(casts)));
 }
 
 void Delay::setScales(Value history) {

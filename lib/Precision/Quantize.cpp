@@ -96,7 +96,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           auto hint = operand.get().getDefiningOp<SetScaleOp>();
           auto format = cast<FloatType>(getFormat(dot, operand.get()));
           std::string found = caster.getReasonToStayWide(
-              hint.getValue(), format, getBlock(dot, operand));
+              hint.getValue(), format, {{}, {}, getBlock(dot, operand)});
           if (found.empty() && isPropagated)
             found = describeLargeConstant(hint, format);
           if (reason.empty())

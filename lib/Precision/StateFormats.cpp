@@ -1,8 +1,8 @@
 //===- StateFormats.cpp - Parameters and moments in narrow formats --------===//
 //
 // What the step writes into a donated parameter or moment goes through the
-// recipe's format on its way out, rounded to nearest; the argument's type
-// stays. What comes in is then a value of that format already.
+// recipe's format on its way out, rounded to nearest or stochastically; the
+// argument's type stays. What comes in is then a value of that format already.
 //
 // A second moment is stored as its square root, which halves its range in
 // binades, and zero is kept for zero: a flushed second moment under a first
@@ -21,6 +21,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <cmath>
 
@@ -102,7 +103,10 @@ private:
   Type getFormat(unsigned index, Value written);
   bool isSecondMoment(unsigned index, Value written);
   std::optional<int64_t> getExponent(unsigned index, Value written);
-  Value castSecondMoment(Value written, int64_t exponent, FloatType format);
+  void findStreams();
+  ScaleHint makeHint(unsigned index, int64_t exponent, StringRef rule);
+  Value castSecondMoment(Value written, unsigned index, int64_t exponent,
+                         FloatType format);
   Value spread(float value, Value like);
   template <typename Op> Value create(ValueRange operands);
 
@@ -111,6 +115,8 @@ private:
   Caster &caster;
   Operation *terminator;
   OpBuilder builder;
+  /// Of the random words, by argument.
+  llvm::DenseMap<unsigned, int64_t> streams;
 };
 } // namespace
 
@@ -119,6 +125,47 @@ bool StateCaster::isSecondMoment(unsigned index, Value written) {
   return role && role.getValue() == "moment" &&
          (reachesRoot(written) ||
           hasNameOfSecondMoment(getArgumentName(func.getArgument(index))));
+}
+
+/// No two arguments share random words. A parameter and a moment of it, which
+/// one kernel writes, take the two words of one block where the moments are in
+/// the order of the parameters.
+void StateCaster::findStreams() {
+  constexpr int64_t kMostArguments = 1 << 20;
+  struct Group {
+    SmallVector<unsigned> params, moments;
+  };
+  llvm::MapVector<Type, Group> groups;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
+    Group &group = groups[func.getArgument(i).getType()];
+    if (role && role.getValue() == "moment")
+      group.moments.push_back(i);
+    else if (role &&
+             (role.getValue() == "param" || role.getValue() == "master"))
+      group.params.push_back(i);
+  }
+  for (auto &[type, group] : groups) {
+    ArrayRef<unsigned> first =
+        group.params.empty() ? group.moments : group.params;
+    SmallVector<unsigned> all(group.params);
+    llvm::append_range(all, group.moments);
+    for (auto [place, index] : llvm::enumerate(all)) {
+      int64_t turn = place / first.size();
+      int64_t block = first[place % first.size()] + kMostArguments * (turn / 2);
+      streams[index] = 2 * block + turn % 2;
+    }
+  }
+}
+
+ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
+                                StringRef rule) {
+  ScaleHint hint{
+      caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
+      builder.getStringAttr(rule)};
+  if (recipe.getStorage().rounding == RoundingMode::Stochastic)
+    hint.stream = builder.getI64IntegerAttr(streams.lookup(index));
+  return hint;
 }
 
 /// Null where the state stays as the program has it.
@@ -167,8 +214,8 @@ static void markState(Value stored, StringRef kind) {
     cast->setAttr(kStateAttr, StringAttr::get(cast.getContext(), kind));
 }
 
-Value StateCaster::castSecondMoment(Value written, int64_t exponent,
-                                    FloatType format) {
+Value StateCaster::castSecondMoment(Value written, unsigned index,
+                                    int64_t exponent, FloatType format) {
   // Rounded down, so that the root's scale is an integer power of two.
   auto half =
       static_cast<int>(exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2));
@@ -179,21 +226,20 @@ Value StateCaster::castSecondMoment(Value written, int64_t exponent,
   Value sign = create<stablehlo::SignOp>({written});
   Value least = create<stablehlo::MulOp>({sign, smallest});
   root = create<stablehlo::MaxOp>({root, least});
-  if (std::string reason = caster.getReasonToStayWide(root, format);
+  ScaleHint hint =
+      makeHint(index, half, "state: the root of the second moment");
+  if (std::string reason = caster.getReasonToStayWide(root, format, hint);
       !reason.empty()) {
     written.getDefiningOp()->emitRemark("state stays wide: ") << reason;
     return written;
   }
-  Value stored = caster.cast(
-      root,
-      {caster.makeConstant(std::ldexp(1.0f, half)),
-       builder.getStringAttr("state: the root of the second moment")},
-      format, terminator->getBlock());
+  Value stored = caster.cast(root, hint, format, terminator->getBlock());
   markState(stored, kStateRoot);
   return create<stablehlo::MulOp>({stored, stored});
 }
 
 void StateCaster::run() {
+  findStreams();
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
     if (!alias || alias.getInt() >= terminator->getNumOperands())
@@ -208,19 +254,17 @@ void StateCaster::run() {
       continue;
     builder.setInsertionPoint(terminator);
     if (isSecondMoment(i, written)) {
-      result.set(castSecondMoment(written, *exponent, cast<FloatType>(format)));
+      result.set(
+          castSecondMoment(written, i, *exponent, cast<FloatType>(format)));
       continue;
     }
-    if (std::string reason = caster.getReasonToStayWide(written, format);
+    ScaleHint hint = makeHint(i, *exponent, "state: written by the step");
+    if (std::string reason = caster.getReasonToStayWide(written, format, hint);
         !reason.empty()) {
       written.getDefiningOp()->emitRemark("state stays wide: ") << reason;
       continue;
     }
-    Value scale =
-        caster.makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
-    Value stored = caster.cast(
-        written, {scale, builder.getStringAttr("state: written by the step")},
-        format, terminator->getBlock());
+    Value stored = caster.cast(written, hint, format, terminator->getBlock());
     markState(stored, kStateValue);
     result.set(stored);
   }

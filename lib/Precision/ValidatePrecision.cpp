@@ -133,10 +133,12 @@ struct ValidatePrecisionPass
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
         return checkDot(op, casts);
       if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-        auto [it, isNew] =
-            casted.try_emplace({{quantize.getValue(), quantize.getType()},
-                                quantize.getBlockAttr()},
-                               quantize);
+        // State may round what a dot reads rounded to nearest.
+        Attribute kind = quantize.isStochastic()
+                             ? Attribute(quantize.getRoundingAttr())
+                             : quantize.getBlockAttr();
+        auto [it, isNew] = casted.try_emplace(
+            {{quantize.getValue(), quantize.getType()}, kind}, quantize);
         if (!isNew) {
           InFlightDiagnostic diag =
               quantize.emitOpError("casts a value that is cast already");
@@ -168,5 +170,6 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   pm.addPass(createDelayScales());
   if (options.packState)
     pm.addPass(createStoreState());
+  pm.addPass(createCountSteps());
   pm.addPass(createValidatePrecision());
 }

@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scalify._dtypes import to_numpy
 
-__all__ = ["FORMS", "Module", "added_argument", "call", "out_avals"]
+__all__ = ["FORMS", "Module", "added_arguments", "call", "out_avals"]
 
 # How dots on FP8 data are written for a platform of JAX; "wide" for any other.
 FORMS = {"cuda": "xla-gpu", "rocm": "xla-gpu", "tpu": "plain"}
@@ -80,12 +80,12 @@ def out_avals(text: str) -> tuple[Any, ...]:
         return tuple(_aval(type_) for type_ in types)
 
 
-def added_argument(text: str, count: int) -> tuple[int, ...] | None:
-    """Returns the shape of the argument that a module's main has beyond `count`, if it has one."""
+def added_arguments(text: str, count: int) -> list[Any]:
+    """Returns shape and dtype of the arguments that a module's main has beyond `count`."""
     with jax_mlir.make_ir_context() as context:
         module = ir.Module.parse(text, context)
         types = _find_main(module).type.inputs
-        return tuple(ir.RankedTensorType(types[count]).shape) if len(types) > count else None
+        return [_aval(types[i]) for i in range(count, len(types))]
 
 
 def _find_main(module: Any) -> Any:

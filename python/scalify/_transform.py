@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from scalify import _compiler, _runtime
-from scalify._call import Module, added_argument, call, out_avals
+from scalify._call import Module, added_arguments, call, out_avals
 from scalify._dtypes import to_numpy
 from scalify._kept import check_history
 from scalify._lowering import (
@@ -42,13 +42,17 @@ _OWN = (_runtime.Array, ScaledArray)
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One compiled shape; the history's shape, where scales are delayed."""
+    """One compiled shape; the history's shape, where scales are delayed.
+
+    `rounds` says whether main takes a key of random words.
+    """
 
     lowered: Lowered
     module: Module
     report: Report
     run: Callable[..., Sequence[Any]]
     history: tuple[int, ...] | None
+    rounds: bool
 
 
 def transform_lowered(
@@ -60,6 +64,7 @@ def transform_lowered(
     form: str = "wide",
     statistics: bool = False,
     extra: Mapping[str, Any] | None = None,
+    rounds: bool = False,
 ) -> tuple[str, Report]:
     """Returns the StableHLO text of a lowered function by a recipe, and the report.
 
@@ -72,10 +77,11 @@ def transform_lowered(
         form: how dots on FP8 data are written, "wide", "xla-gpu" or "plain".
         statistics: main also returns the statistics of every cast, as one table.
         extra: other options of the compiler; `ranges` as in `transform`.
+        rounds: main may take a key of random words; else all casts round to nearest.
     """
     options: dict[str, Any] = {
         **(extra or {}),
-        "recipe": str(recipe),
+        "recipe": str(recipe) if rounds else _to_nearest(recipe),
         "strict": strict,
         "probeCasts": probe_casts,
         "fp8Form": form,
@@ -94,6 +100,14 @@ def transform_lowered(
         return full
 
     return text, Report(json.loads(report), explain)
+
+
+def _to_nearest(recipe: RecipeLike) -> str:
+    """Returns the text of a recipe without its random words."""
+    own = Recipe.of(recipe)
+    if own.state_rounding == "nearest":
+        return str(recipe)
+    return str(own.replace(state_rounding="nearest"))
 
 
 def _input(leaf: Any) -> Any:
@@ -140,23 +154,33 @@ class Transformed:
         functools.update_wrapper(self, signature.fn, updated=())
         self._jitted = signature.jitted(self)
 
-    def __call__(self, *args: Any, amax_history: Any = None, **kwargs: Any) -> Any:
+    def __call__(
+        self, *args: Any, amax_history: Any = None, rounding_key: Any = None, **kwargs: Any
+    ) -> Any:
         """Runs the function; arguments and results are as those of the function itself.
 
         Where the recipe's scales are delayed it also takes the history of amaxes, from
         `init_state` or from the call before, and returns (results, history).
 
+        Where the recipe rounds state stochastically it does so by `rounding_key`, which must be
+        another one in every step: a key of `jax.random`, or two words such as (seed, step), with
+        which `scalify.jit` rounds the same. Without a key it rounds to nearest.
+
         Raises:
-            TypeError: there is no history, or one where no scale is delayed.
-            ValueError: the history is of another program.
+            TypeError: there is no history, or one where no scale is delayed, or a key where
+                nothing is rounded stochastically.
+            ValueError: the history is of another program, or the key is not of two words.
         """
         arguments = self._signature.bind(args, kwargs)
-        entry = self._entry(arguments)
+        entry = self._entry(arguments, rounds=rounding_key is not None)
         history = self._history_for(entry, amax_history)
-        outputs = entry.run(*map(_input, arguments.leaves), *history)
+        key = self._key_for(entry, rounding_key)
+        outputs = entry.run(*map(_input, arguments.leaves), *history, *key)
         if self._collected is not None:
             *outputs, table = outputs
             self._record(entry, table)
+        if key:
+            *outputs, _ = outputs
         if history:
             *outputs, amax_history = outputs
         results = map(to_logical, outputs, entry.lowered.out_keys)
@@ -218,6 +242,24 @@ class Transformed:
             return (given,)
         return (check_history(given, entry.history),)
 
+    def _key_for(self, entry: _Entry, given: Any) -> tuple[Any, ...]:
+        """Returns the key of random words as main takes it."""
+        if given is None:
+            return ()
+        if not entry.rounds:
+            raise TypeError(
+                f"'{self._signature.name}' takes no rounding_key: by recipe '{self.recipe}' it "
+                "rounds nothing stochastically"
+            )
+        if isinstance(given, jax.Array):
+            if jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key):
+                given = jax.random.key_data(given)
+        else:
+            given = np.asarray(given).astype(np.uint32)
+        if given.shape != (2,):
+            raise ValueError(f"a rounding_key of shape {given.shape}: expected two words of uint32")
+        return (given,)
+
     def text(self, *args: Any, **kwargs: Any) -> str:
         """Returns the StableHLO text for arguments of these types, as the CPU runs it.
 
@@ -225,16 +267,20 @@ class Transformed:
         """
         return self._entry(self._signature.bind(args, kwargs)).module.text()
 
-    def trace(self, *args: Any, amax_history: Any = None, **kwargs: Any) -> jax.stages.Traced:
+    def trace(
+        self, *args: Any, amax_history: Any = None, rounding_key: Any = None, **kwargs: Any
+    ) -> jax.stages.Traced:
         """Traces the function as `jax.jit(fn).trace` does; the result has `.lower` and `.jaxpr`.
 
         Arguments may be `jax.ShapeDtypeStruct`s. Without values nothing is measured: give scales.
         """
         # Where there are values, they are measured before the trace hides them.
-        self._entry(self._signature.bind(args, kwargs))
+        self._entry(self._signature.bind(args, kwargs), rounds=rounding_key is not None)
         args, kwargs = jax.tree.map(_array, (args, kwargs))
         if amax_history is not None:
             kwargs["amax_history"] = amax_history
+        if rounding_key is not None:
+            kwargs["rounding_key"] = rounding_key
         return self._jitted.trace(*args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
@@ -287,10 +333,10 @@ class Transformed:
         else:
             record(table)
 
-    def _entry(self, arguments: Arguments) -> _Entry:
-        key = arguments.key()
+    def _entry(self, arguments: Arguments, rounds: bool = False) -> _Entry:
+        key = (arguments.key(), rounds)
         if key not in self._entries:
-            self._entries[key] = self._compile(arguments)
+            self._entries[key] = self._compile(arguments, rounds)
         self._last = self._entries[key]
         return self._last
 
@@ -310,7 +356,7 @@ class Transformed:
             self._measured[key] = measure(arguments.leaves)
         return self._measured[key]
 
-    def _compile(self, arguments: Arguments) -> _Entry:
+    def _compile(self, arguments: Arguments, rounds: bool) -> _Entry:
         lowered = self._signature.lower(arguments)
         scales = self._scales_for(arguments)
         collects = self._collected is not None
@@ -321,13 +367,17 @@ class Transformed:
             scales,
             statistics=collects,
             extra=self._extra,
+            rounds=rounds,
         )
+        added = added_arguments(text, len(lowered.in_avals))
+        rounds = any(aval.dtype == np.uint32 for aval in added)
+        history = next((aval.shape for aval in added if aval.dtype == np.float32), None)
         arguments = dataclasses.replace(arguments, leaves=list(map(_type_of, arguments.leaves)))
-        module = self._module(lowered, arguments, scales, (), {"wide": text})
+        module = self._module(lowered, arguments, scales, (), {"wide": text}, rounds)
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
         run = jax.jit(functools.partial(call, module), donate_argnums=donated, keep_unused=True)
-        history = added_argument(text, len(lowered.in_avals))
-        return _Entry(lowered, module, report.with_statistics(self._collected), run, history)
+        report = report.with_statistics(self._collected)
+        return _Entry(lowered, module, report, run, history, rounds)
 
     def _module(
         self,
@@ -336,6 +386,7 @@ class Transformed:
         scales: ScalesLike,
         batches: tuple[Batch, ...],
         texts: dict[str, str],
+        rounds: bool = False,
     ) -> Module:
         """Returns the module of a lowered function, compiled form by form where it is needed."""
 
@@ -350,6 +401,7 @@ class Transformed:
                 form=form,
                 statistics=self._collected is not None,
                 extra=self._extra,
+                rounds=rounds,
             )[0]
 
         def batched(size: int, dims: tuple[int | None, ...]) -> Module:
@@ -357,9 +409,9 @@ class Transformed:
             wider = self._signature.lower(arguments, outer)
             return self._module(wider, arguments, scales, outer, {})
 
-        if self._collected is None and not self.is_delayed:
+        if self._collected is None and not self.is_delayed and not rounds:
             return Module(self._signature.name, lowered.out_avals, text, batched, lowered.mesh)
-        # The table of statistics and the history have no batch, so that jax.vmap is refused.
+        # The table of statistics, the history and the key have no batch: jax.vmap is refused.
         return Module(self._signature.name, out_avals(text("wide")), text, None, lowered.mesh)
 
 
@@ -476,16 +528,15 @@ def probe(
 
 def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
     """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
-    history = added_argument(text, len(lowered.in_avals))
-    own = len(lowered.out_avals) + (history is not None)
+    own = len(lowered.out_avals) + len(added_arguments(text, len(lowered.in_avals)))
     return run_text(name, text, lowered, arguments)[own:]
 
 
 def run_text(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
     """Runs a rewritten step on XLA's CPU; returns all results of its main."""
     module = Module(name, out_avals(text), lambda _: text, None, lowered.mesh)
-    history = added_argument(text, len(lowered.in_avals))
-    leaves = list(arguments.leaves) + ([] if history is None else [np.zeros(history, np.float32)])
+    added = added_arguments(text, len(lowered.in_avals))
+    leaves = [*arguments.leaves, *(np.zeros(aval.shape, aval.dtype) for aval in added)]
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
         run = jax.jit(functools.partial(call, module))

@@ -63,6 +63,7 @@ class Recipe:
         masters: format in which parameters are stored, with their scale; "given": as they are.
         first_moment: format in which the optimizer's moments are stored, but for second ones.
         second_moment: of what the optimizer takes the root of; stored is the root.
+        state_rounding: "nearest", or "stochastic": up or down by chance, with the mean kept.
         saved: format of what the backward keeps of the forward, beside operands of dots.
         gradient_exponent: added to the log2 of every gradient's scale.
         block: sizes of blocks of activations and gradients along the free and the contracting
@@ -100,6 +101,7 @@ class Recipe:
     masters: Storage = "given"
     first_moment: Storage = "given"
     second_moment: Storage = "given"
+    state_rounding: Literal["nearest", "stochastic"] = "nearest"
     saved: Storage = "given"
     gradient_exponent: int = -3
     block: tuple[int, int] = (1, 128)

@@ -93,6 +93,54 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {
+  let summary = "give stochastic casts the seed and the number of the step";
+  let description = [{
+    Does nothing unless main has a cast with `rounding = stochastic`. Before:
+    such casts without a counter. After: main has one more argument, last,
+    `tensor<2xui32>` named `scalify.step`, which is (seed, steps so far), and
+    one more result, last, to which it is donated: the same with one step more.
+    The casts have it as their counter.
+
+    ```mlir
+    func.func @main(%w: tensor<4x8xf32>, %step: tensor<2xui32> {scalify.name = "scalify.step", tf.aliasing_output = 1 : i32, ...})
+        -> (tensor<4x8xf32>, tensor<2xui32>) {
+      %q = scalify.quantize %w1, %s at %step {rounding = #scalify.rounding<stochastic>, stream = 0 : i64} : tensor<4x8xf32> -> tensor<4x8xf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numCounted", "counted", "casts that read the step">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
+def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
+  let summary = "write stochastic rounding as integer arithmetic";
+  let description = [{
+    Before: `scalify.quantize` with `rounding = stochastic` and a counter.
+    After: a cast to nearest of a value which that rounding has put on the
+    format's grid already, by a `scalify.random_bits` and elementwise ops on the
+    bits of F32. What rounding makes zero reaches the cast as a quarter of the
+    smallest number, which it counts as it would have. A cast without a counter
+    rounds to nearest.
+
+    ```mlir
+    %q = scalify.quantize %x, %s at %step {rounding = #scalify.rounding<stochastic>, stream = 6 : i64} : tensor<4x8xf32> -> tensor<4x8xbf16>
+    // becomes, but for signs and NaN,
+    %0 = stablehlo.bitcast_convert %x : (tensor<4x8xf32>) -> tensor<4x8xi32>
+    %1 = scalify.random_bits 0 of %step, %three : tensor<4x8xi32>
+    %2 = stablehlo.shift_right_logical %1, %sixteen : tensor<4x8xi32>
+    %3 = stablehlo.add %0, %2 : tensor<4x8xi32>
+    %4 = stablehlo.and %3, %high : tensor<4x8xi32>
+    %5 = stablehlo.bitcast_convert %4 : (tensor<4x8xi32>) -> tensor<4x8xf32>
+    %q = scalify.quantize %5, %s : tensor<4x8xf32> -> tensor<4x8xbf16>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
   let summary = "make the constant scales of casts an argument of main";
   let description = [{

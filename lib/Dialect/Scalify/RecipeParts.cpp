@@ -146,6 +146,10 @@ static PartList makeParts() {
       [](auto &fields) -> auto & { return fields.moments.first; });
   add(parts, "second_moment", kStorage,
       [](auto &fields) -> auto & { return fields.moments.second; });
+  add(parts, "state_rounding",
+      listCases(&stringifyRoundingMode,
+                RoundingMode(getMaxEnumValForRoundingMode())),
+      [](auto &fields) -> auto & { return fields.storage.rounding; });
   add(parts, "saved", kStorage,
       [](auto &fields) -> auto & { return fields.storage.saved; });
   add(parts, "gradient_exponent", "an integer",

@@ -137,6 +137,10 @@ ParseResult scalify::parseValue(AsmParser &parser, HistoryUse &use) {
   return parseWord(parser, use, &symbolizeHistoryUse);
 }
 
+ParseResult scalify::parseValue(AsmParser &parser, RoundingMode &rounding) {
+  return parseWord(parser, rounding, &symbolizeRoundingMode);
+}
+
 StringRef scalify::takeValue(const char *text) {
   unsigned depth = 0;
   bool isQuoted = false;
@@ -211,6 +215,10 @@ void scalify::printValue(llvm::raw_ostream &os, HistoryUse use) {
   os << stringifyHistoryUse(use);
 }
 
+void scalify::printValue(llvm::raw_ostream &os, RoundingMode rounding) {
+  os << stringifyRoundingMode(rounding);
+}
+
 //===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
@@ -258,6 +266,10 @@ llvm::json::Value scalify::toJSON(int64_t number) { return number; }
 llvm::json::Value scalify::toJSON(ScaleSource source) { return asWord(source); }
 
 llvm::json::Value scalify::toJSON(HistoryUse use) { return asWord(use); }
+
+llvm::json::Value scalify::toJSON(RoundingMode rounding) {
+  return asWord(rounding);
+}
 
 static void writeQuoted(llvm::raw_ostream &os, StringRef text) {
   os << '"';

@@ -28,6 +28,7 @@ mlir::ParseResult parseValue(mlir::AsmParser &parser, Sizes &sizes);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, int64_t &number);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, ScaleSource &source);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, HistoryUse &use);
+mlir::ParseResult parseValue(mlir::AsmParser &parser, RoundingMode &rounding);
 
 void printValue(llvm::raw_ostream &os, mlir::Type format);
 void printValue(llvm::raw_ostream &os, DotFormats formats);
@@ -37,6 +38,7 @@ void printValue(llvm::raw_ostream &os, Sizes sizes);
 void printValue(llvm::raw_ostream &os, int64_t number);
 void printValue(llvm::raw_ostream &os, ScaleSource source);
 void printValue(llvm::raw_ostream &os, HistoryUse use);
+void printValue(llvm::raw_ostream &os, RoundingMode rounding);
 
 llvm::json::Value toJSON(mlir::Type format);
 llvm::json::Value toJSON(DotFormats formats);
@@ -47,6 +49,7 @@ llvm::json::Value toJSON(Sizes sizes);
 llvm::json::Value toJSON(int64_t number);
 llvm::json::Value toJSON(ScaleSource source);
 llvm::json::Value toJSON(HistoryUse use);
+llvm::json::Value toJSON(RoundingMode rounding);
 
 /// The text of a value from JSON, whatever it is: the parser judges it. Words
 /// stay bare unless `quotes`.

@@ -98,7 +98,29 @@ static LogicalResult verifyBlocks(Operation *op, RankedTensorType data,
          << "] of " << data << ": give " << expected;
 }
 
+static LogicalResult verifyRounding(QuantizeOp op) {
+  if (!op.isStochastic()) {
+    if (op.getCounter() || op.getStream())
+      return op.emitOpError("rounds to nearest and has a counter or a stream: "
+                            "leave them out, or give 'rounding = "
+                            "#scalify.rounding<stochastic>'");
+    return success();
+  }
+  if (op.getBlock())
+    return op.emitOpError("rounds stochastically by blocks: leave out 'block' "
+                          "or 'rounding'");
+  if (!op.getStream())
+    return op.emitOpError("rounds stochastically without a 'stream': give a "
+                          "number that no other cast of the step has");
+  if (int64_t stream = *op.getStream(); stream < 0 || stream >> 33)
+    return op.emitOpError("has the stream '")
+           << stream << "': give a number from 0 to 2^33 - 1";
+  return success();
+}
+
 LogicalResult QuantizeOp::verify() {
+  if (failed(verifyRounding(*this)))
+    return failure();
   auto type = cast<RankedTensorType>(getValue().getType());
   return success(
       succeeded(verifySameShape(*this, type, getType())) &&

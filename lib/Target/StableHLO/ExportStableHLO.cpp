@@ -1,13 +1,15 @@
 //===- ExportStableHLO.cpp - The scalify dialect as plain StableHLO -------===//
 
+#include "ExportRandomBits.h"
 #include "FP8Dots.h"
-
 #include "ProbeCasts.h"
+
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
+#include "scalify/Precision/Rounding.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
@@ -205,6 +207,8 @@ struct ExportStableHLOPass
         returnCasts(func);
       }
     writeFP8Dots(getOperation(), fp8Form);
+    getOperation().walk(expandRounding);
+    getOperation().walk(exportRandomBits);
     getOperation().walk([](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)
           .Case(exportQuantize)

@@ -55,3 +55,43 @@ func.func @counts(%q: tensor<4x300xf8E4M3FN>, %s: tensor<4x2xf32>) {
   %0 = scalify.dequantize %q, %s by tensor<4x2xf32> {block = array<i64: 1, 128>} : tensor<4x300xf8E4M3FN> -> tensor<4x300xf32>
   return
 }
+
+// -----
+
+func.func @nearest_at_step(%x: tensor<8xf32>, %s: tensor<f32>, %step: tensor<2xui32>) {
+  // expected-error @+1 {{'scalify.quantize' op rounds to nearest and has a counter or a stream: leave them out, or give 'rounding = #scalify.rounding<stochastic>'}}
+  %0 = scalify.quantize %x, %s at %step : tensor<8xf32> -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @no_stream(%x: tensor<8xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'scalify.quantize' op rounds stochastically without a 'stream': give a number that no other cast of the step has}}
+  %0 = scalify.quantize %x, %s {rounding = #scalify.rounding<stochastic>} : tensor<8xf32> -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @stream_too_large(%x: tensor<8xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'scalify.quantize' op has the stream '8589934592': give a number from 0 to 2^33 - 1}}
+  %0 = scalify.quantize %x, %s {rounding = #scalify.rounding<stochastic>, stream = 8589934592 : i64} : tensor<8xf32> -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @stochastic_blocks(%x: tensor<4x256xf32>, %s: tensor<4x1xf32>) {
+  // expected-error @+1 {{'scalify.quantize' op rounds stochastically by blocks: leave out 'block' or 'rounding'}}
+  %0 = scalify.quantize %x, %s by tensor<4x1xf32> {block = array<i64: 1, 0>, rounding = #scalify.rounding<stochastic>, stream = 0 : i64} : tensor<4x256xf32> -> tensor<4x256xf16>
+  return
+}
+
+// -----
+
+func.func @key(%key: tensor<4xui32>, %stream: tensor<i32>) {
+  // expected-error @+1 {{operand #0 must be two ui32: the seed and the step, but got 'tensor<4xui32>'}}
+  %0 = "scalify.random_bits"(%key, %stream) {word = 0 : i64} : (tensor<4xui32>, tensor<i32>) -> tensor<8xi32>
+  return
+}

@@ -41,3 +41,12 @@ func.func @blocks(%x: tensor<4x300xf32>, %s: tensor<4x3xf32>, %t: tensor<4x1xf32
   %2 = scalify.quantize %x, %t by tensor<4x1xf32> {block = array<i64: 1, 0>} : tensor<4x300xf32> -> tensor<4x300xf8E4M3FN>
   return %1, %2 : tensor<4x300xf32>, tensor<4x300xf8E4M3FN>
 }
+
+// CHECK-LABEL: func.func @stochastic
+func.func @stochastic(%x: tensor<8xf32>, %s: tensor<f32>, %step: tensor<2xui32>, %stream: tensor<i32>) -> (tensor<8xf16>, tensor<8xi32>) {
+  // CHECK: scalify.quantize %{{.*}}, %{{.*}} at %{{.*}} {cast = "c0", rounding = #scalify.rounding<stochastic>, stream = 3 : i64} : tensor<8xf32> -> tensor<8xf16>
+  %0 = scalify.quantize %x, %s at %step {cast = "c0", rounding = #scalify.rounding<stochastic>, stream = 3 : i64} : tensor<8xf32> -> tensor<8xf16>
+  // CHECK: scalify.random_bits 1 of %{{.*}}, %{{.*}} : tensor<8xi32>
+  %1 = scalify.random_bits 1 of %step, %stream : tensor<8xi32>
+  return %0, %1 : tensor<8xf16>, tensor<8xi32>
+}

@@ -87,3 +87,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-block", block = 128>} {
 
 // expected-error @+1 {{part 'masters' of a recipe has the format 'f32': expected f8E4M3FN, f8E5M2, f16, bf16 or given}}
 module attributes {scalify.recipe = #scalify.recipe<"fp16", masters = f32>} {}
+
+// -----
+
+// expected-error @+1 {{part 'state_rounding' of a recipe is 'up': expected nearest or stochastic}}
+module attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = up>} {}

@@ -49,18 +49,23 @@ inline llvm::hash_code hash_value(const FormatOverride &entry) {
   return llvm::hash_combine(entry.pattern, entry.formats);
 }
 
+enum class RoundingMode : uint32_t;
+
 /// Formats of what outlives a step or a phase; null: as the program has it.
 struct StorageFormats {
   mlir::Type masters, moments, saved;
+  /// Of masters and moments; the first case, to nearest, if not said.
+  RoundingMode rounding = {};
 
   bool operator==(const StorageFormats &other) const {
     return masters == other.masters && moments == other.moments &&
-           saved == other.saved;
+           saved == other.saved && rounding == other.rounding;
   }
 };
 
 inline llvm::hash_code hash_value(const StorageFormats &formats) {
-  return llvm::hash_combine(formats.masters, formats.moments, formats.saved);
+  return llvm::hash_combine(formats.masters, formats.moments, formats.saved,
+                            static_cast<uint32_t>(formats.rounding));
 }
 
 /// Sizes of the blocks that have scales of their own, along the minor-most free

@@ -35,6 +35,9 @@ inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
 inline constexpr llvm::StringLiteral kAnyScaleAttr = "scalify.any_scale";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
+/// On a rank-0 constant: kernels read it from memory, so that those which
+/// differ in it alone share code.
+inline constexpr llvm::StringLiteral kInMemoryAttr = "scalify.in_memory";
 /// The declared scale of an argument that starts as all zeros: it takes the
 /// scale of what is written into it.
 inline constexpr int64_t kZeroScale = -127;

@@ -23,6 +23,18 @@ def Scalify_HistoryUse : I32EnumAttr<"HistoryUse",
   let cppNamespace = "::scalify";
 }
 
+def Scalify_Rounding : I32EnumAttr<"RoundingMode",
+    "which of its two neighbours in a narrow format a value becomes", [
+      I32EnumAttrCase<"Nearest", 0, "nearest">,
+      I32EnumAttrCase<"Stochastic", 1, "stochastic">]> {
+  let cppNamespace = "::scalify";
+  let genSpecializedAttr = 0;
+}
+def Scalify_RoundingAttr
+    : EnumAttr<Scalify_Dialect, Scalify_Rounding, "rounding"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Scalify_Statistic : I32EnumAttr<"Statistic",
     "statistic that a dynamic rescale measures", [
       I32EnumAttrCase<"Max", 0, "max">,
@@ -98,6 +110,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     - `masters`, `moments` (`state`: both): parameters and the optimizer's
       moments are stored in this format, with their scale; `given`: as the
       program has them.
+    - `state_rounding`: `nearest`, or `stochastic`: up or down by chance, with the
+      probability that keeps the mean.
     - `saved`: the format of what the backward keeps of the forward beside the
       operands of dots; `given`: as computed.
     - `gradient_exponent`: added to the log2 of the scale of every gradient

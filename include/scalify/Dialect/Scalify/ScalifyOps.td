@@ -20,6 +20,16 @@ def Scalify_ScalarScale
            "::mlir::RankedTensorType">,
       BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
 
+def Scalify_Key
+    : Type<And<[1DTensorOf<[UI32]>.predicate, HasStaticShapePred,
+                CPred<"::llvm::cast<::mlir::ShapedType>($_self).getShape()[0] == 2">]>,
+           "two ui32: the seed and the step", "::mlir::RankedTensorType">,
+      BuildableType<"::mlir::RankedTensorType::get({2}, $_builder.getIntegerType(32, /*isSigned=*/false))">;
+def Scalify_Stream
+    : Type<0DTensorOf<[I32]>.predicate, "rank-0 tensor of i32",
+           "::mlir::RankedTensorType">,
+      BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
+
 def PackOp : Scalify_Op<"pack", [
     TypesMatchWith<"data's type is the pair's", "result", "data",
                    "::llvm::cast<::scalify::ScaledType>($_self).getData()">,
@@ -123,6 +133,14 @@ def QuantizeOp : Scalify_Op<"quantize"> {
     values that would have rounded beyond the largest finite one (saturated)
     and the non-zero values that became zero (flushed).
 
+    With `rounding = #scalify.rounding<stochastic>` a value between two
+    neighbours of the format becomes the upper one with the probability of its
+    distance from the lower one, so that the mean is the value; what the format
+    holds stays what it is. Saturation, NaN, signs and counts are as above. The
+    random words are those of `scalify.random_bits` at `counter`, the seed and
+    the step (made by `scalify-count-steps`), with the low bit of `stream` as
+    the word and the others as the stream. The scale must be a power of two.
+
     With `block`, one size for each dimension, every block has a scale of its
     own: the scale is a tensor of ceil(dimension / size) entries for each
     dimension, and the last block may be a part. A size of 0 spans its
@@ -133,22 +151,54 @@ def QuantizeOp : Scalify_Op<"quantize"> {
         : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
     %r = scalify.quantize %y, %t by tensor<4x2xf32> {block = array<i64: 1, 128>}
         : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
+    %p = scalify.quantize %w, %s at %step
+        {rounding = #scalify.rounding<stochastic>, stream = 6 : i64}
+        : tensor<4x8xf32> -> tensor<4x8xf16>
     ```
   }];
   let arguments = (ins Scalify_WideTensor:$value, Scalify_Scale:$scale,
+                       Optional<Scalify_Key>:$counter,
                        OptionalAttr<StrAttr>:$cast,
-                       OptionalAttr<DenseI64ArrayAttr>:$block);
+                       OptionalAttr<DenseI64ArrayAttr>:$block,
+                       DefaultValuedAttr<Scalify_RoundingAttr,
+                           "::scalify::RoundingMode::Nearest">:$rounding,
+                       OptionalAttr<I64Attr>:$stream);
   let results = (outs Scalify_NarrowTensor:$result);
+  let extraClassDeclaration = [{
+    bool isStochastic() { return getRounding() == RoundingMode::Stochastic; }
+  }];
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$value,
                                  "::mlir::Value":$scale,
-                                 "::mlir::StringAttr":$cast), [{
-    build($_builder, $_state, result, value, scale, cast, nullptr);
+                                 "::mlir::StringAttr":$cast,
+                                 CArg<"::mlir::DenseI64ArrayAttr", "{}">:$block), [{
+    build($_builder, $_state, result, value, scale, /*counter=*/nullptr, cast,
+          block, RoundingMode::Nearest, /*stream=*/nullptr);
   }]>];
   let assemblyFormat = [{
-    $value `,` $scale `` custom<ScaleType>(type($scale)) attr-dict `:`
-    type($value) `->` type($result)
+    $value `,` $scale `` custom<ScaleType>(type($scale)) (`at` $counter^)?
+    attr-dict `:` type($value) `->` type($result)
   }];
   let hasVerifier = 1;
+}
+
+def RandomBitsOp : Scalify_Op<"random_bits"> {
+  let summary = "a random word for each element, a function of its place";
+  let description = [{
+    Threefry-2x32 with 20 rounds, as JAX has it: the key is (seed, step), the
+    counter (stream, place of the element in row-major order, modulo 2^32), and
+    `word` 0 or 1 says which of the two words of the block is the result. It
+    depends on nothing else, so not on the order in which elements are made.
+
+    ```mlir
+    %r = scalify.random_bits 0 of %key, %stream : tensor<4x8xi32>
+    ```
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>:$word,
+                       Scalify_Key:$key, Scalify_Stream:$stream);
+  let results = (outs RankedTensorOf<[I32]>:$result);
+  let assemblyFormat = [{
+    $word `of` $key `,` $stream attr-dict `:` type($result)
+  }];
 }
 
 def DequantizeOp : Scalify_Op<"dequantize"> {

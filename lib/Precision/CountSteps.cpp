@@ -1,0 +1,81 @@
+//===- CountSteps.cpp - The seed and the step of stochastic casts ---------===//
+
+#include "KeptArgument.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_COUNTSTEPS
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// The name of the argument.
+static constexpr StringLiteral kStepName = "scalify.step";
+
+FailureOr<BlockArgument>
+scalify::addKeptArgument(func::FuncOp main, RankedTensorType type,
+                         StringRef name, ArrayRef<NamedAttribute> attrs) {
+  Builder builder(main.getContext());
+  unsigned index = main.getNumArguments(), result = main.getNumResults();
+  SmallVector<NamedAttribute> all(attrs);
+  all.push_back(builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)));
+  all.push_back(
+      builder.getNamedAttr(kRoleAttr, builder.getStringAttr("state")));
+  all.push_back(builder.getNamedAttr(
+      "tf.aliasing_output",
+      builder.getI32IntegerAttr(static_cast<int32_t>(result))));
+  DictionaryAttr info = builder.getDictionaryAttr(
+      builder.getNamedAttr("jax.result_info", builder.getStringAttr(name)));
+  if (failed(main.insertArgument(index, type, builder.getDictionaryAttr(all),
+                                 main.getLoc())) ||
+      failed(main.insertResult(result, type, info)))
+    return failure();
+  return main.getArgument(index);
+}
+
+/// The step is returned as one more, the seed as it is.
+static void countOn(func::FuncOp main, Value step) {
+  Operation *end = main.getBody().front().getTerminator();
+  OpBuilder builder(end);
+  auto type = cast<RankedTensorType>(step.getType());
+  Value one = stablehlo::ConstantOp::create(
+      builder, main.getLoc(),
+      cast<ElementsAttr>(DenseElementsAttr::get(
+          type, ArrayRef<APInt>{APInt(32, 0), APInt(32, 1)})));
+  Value next = stablehlo::AddOp::create(builder, main.getLoc(), step, one);
+  end->insertOperands(end->getNumOperands(), next);
+}
+
+namespace {
+struct CountStepsPass : scalify::impl::CountStepsBase<CountStepsPass> {
+  using CountStepsBase::CountStepsBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal())
+      return;
+    SmallVector<QuantizeOp> casts;
+    main.walk([&](QuantizeOp cast) {
+      if (cast.isStochastic() && !cast.getCounter())
+        casts.push_back(cast);
+    });
+    if (casts.empty())
+      return;
+    Builder builder(&getContext());
+    Type word = builder.getIntegerType(32, /*isSigned=*/false);
+    FailureOr<BlockArgument> step =
+        addKeptArgument(main, RankedTensorType::get({2}, word), kStepName);
+    if (failed(step))
+      return signalPassFailure();
+    for (QuantizeOp cast : casts)
+      cast.getCounterMutable().assign(*step);
+    countOn(main, *step);
+    numCounted += casts.size();
+  }
+};
+} // namespace

@@ -1,0 +1,223 @@
+//===- ExpandRounding.cpp - Stochastic rounding as integer arithmetic -----===//
+//
+// On the magnitude's bits as F32: random bits below the format's last place are
+// added and what is below it is cut off, which carries up with the probability
+// of what is cut. Below the smallest normal number the last place is fixed: the
+// value is counted in it, and the fraction compared with 31 random bits.
+// Nothing is divided by the scale, a power of two, so that no bit is lost.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Precision/Rounding.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/Passes.h"
+
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/APFloat.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_EXPANDROUNDING
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::ComparisonDirection;
+
+static constexpr int32_t kSignBit = INT32_MIN, kInfinity = 0x7f800000;
+
+namespace {
+/// What rounding must know of a format.
+struct Format {
+  /// Bits of the mantissa behind the point.
+  int mantissa;
+  /// log2 of the smallest normal number.
+  int smallest;
+
+  static Format get(FloatType type) {
+    const llvm::fltSemantics &semantics = type.getFloatSemantics();
+    return {static_cast<int>(APFloat::semanticsPrecision(semantics)) - 1,
+            APFloat::semanticsMinExponent(semantics)};
+  }
+  /// With F32's exponents, all that is below the smallest normal number is
+  /// below F32's as well.
+  bool hasOwnSubnormals() const { return smallest > -126; }
+};
+
+/// Writes the arithmetic of one cast, in its phase.
+class RoundingExpander {
+public:
+  explicit RoundingExpander(QuantizeOp cast)
+      : cast(cast), builder(cast), loc(cast.getLoc()),
+        type(mlir::cast<RankedTensorType>(cast.getType())
+                 .clone(builder.getI32Type())),
+        format(Format::get(
+            mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType())))) {}
+  void run();
+
+private:
+  template <typename Op, typename... Args> Value create(Args &&...args) {
+    auto op = Op::create(builder, loc, std::forward<Args>(args)...);
+    if (Attribute phase = cast->getAttr(kPhaseAttr))
+      op->setAttr(kPhaseAttr, phase);
+    return op->getResult(0);
+  }
+  template <typename T> Value constant(RankedTensorType type, T value) {
+    return create<stablehlo::ConstantOp>(
+        mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+  }
+  /// A constant that kernels read, so that those which differ in it alone are
+  /// one.
+  Value inMemory(ElementsAttr value);
+  template <typename T> Value scalar(T value, Type element) {
+    return constant(RankedTensorType::get({}, element), value);
+  }
+  Value word(int32_t value) { return constant(type, value); }
+  Value spread(Value scalar) {
+    Type element = getElementTypeOrSelf(scalar.getType());
+    return create<stablehlo::BroadcastInDimOp>(type.clone(element), scalar,
+                                               ArrayRef<int64_t>{});
+  }
+  Value timesPowerOfTwo(Value scalar, int exponent) {
+    return create<stablehlo::MulOp>(
+        scalar, this->scalar(std::ldexp(1.0f, exponent), builder.getF32Type()));
+  }
+  Value bitcast(Value value, Type element) {
+    auto shaped = mlir::cast<RankedTensorType>(value.getType());
+    return create<stablehlo::BitcastConvertOp>(shaped.clone(element), value);
+  }
+  Value compare(Value a, Value b, ComparisonDirection direction) {
+    return create<stablehlo::CompareOp>(a, b, direction);
+  }
+  Value buildRandomBits();
+  Value roundNormal(Value magnitude, Value random);
+  Value roundSubnormal(Value magnitude, Value random, Value least,
+                       Value quantum);
+  Value round(Value magnitude, Value random);
+
+  QuantizeOp cast;
+  OpBuilder builder;
+  Location loc;
+  RankedTensorType type;
+  Format format;
+};
+} // namespace
+
+Value RoundingExpander::inMemory(ElementsAttr value) {
+  Value result = create<stablehlo::ConstantOp>(value);
+  result.getDefiningOp()->setAttr(kInMemoryAttr, builder.getUnitAttr());
+  return result;
+}
+
+Value RoundingExpander::buildRandomBits() {
+  int64_t stream = *cast.getStream();
+  auto scalarType = RankedTensorType::get({}, builder.getI32Type());
+  Value high = inMemory(mlir::cast<ElementsAttr>(
+      DenseElementsAttr::get(scalarType, static_cast<int32_t>(stream >> 1))));
+  return create<RandomBitsOp>(type, static_cast<uint64_t>(stream & 1),
+                              cast.getCounter(), high);
+}
+
+Value RoundingExpander::roundNormal(Value magnitude, Value random) {
+  int below = 23 - format.mantissa;
+  Value bits = create<stablehlo::ShiftRightLogicalOp>(random, word(32 - below));
+  Value sum = create<stablehlo::AddOp>(magnitude, bits);
+  return create<stablehlo::AndOp>(sum, word(-(1 << below)));
+}
+
+/// `least` is the smallest normal number times the scale, `quantum` the
+/// smallest number of all times the scale; both have rank 0.
+Value RoundingExpander::roundSubnormal(Value magnitude, Value random,
+                                       Value least, Value quantum) {
+  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
+  // Beyond `least` another result is taken: this one stays finite.
+  Value limited = create<stablehlo::MinOp>(magnitude, spread(least));
+  Value inverse = create<stablehlo::DivOp>(scalar(1.0f, f32), quantum);
+  Value count =
+      create<stablehlo::MulOp>(bitcast(limited, f32), spread(inverse));
+  Value whole = create<stablehlo::FloorOp>(count);
+  Value fraction = create<stablehlo::SubtractOp>(count, whole);
+  Value chance = create<stablehlo::ConvertOp>(
+      create<stablehlo::MulOp>(fraction, constant(type.clone(f32), 0x1p31f)),
+      i32);
+  Value bits = create<stablehlo::ShiftRightLogicalOp>(random, word(1));
+  Value next = create<stablehlo::AddOp>(whole, constant(type.clone(f32), 1.0f));
+  Value rounded = create<stablehlo::SelectOp>(
+      compare(bits, chance, ComparisonDirection::LT), next, whole);
+  return bitcast(create<stablehlo::MulOp>(rounded, spread(quantum)), i32);
+}
+
+Value RoundingExpander::round(Value magnitude, Value random) {
+  Value normal = roundNormal(magnitude, random);
+  if (!format.hasOwnSubnormals())
+    return normal;
+  Type i32 = builder.getI32Type();
+  Value scale = cast.getScale();
+  ElementsAttr known;
+  if (matchPattern(scale, m_Constant(&known)))
+    scale = inMemory(known);
+  Value quantum = timesPowerOfTwo(scale, format.smallest - format.mantissa);
+  Value least = bitcast(timesPowerOfTwo(scale, format.smallest), i32);
+  Value subnormal = roundSubnormal(magnitude, random, least, quantum);
+  Value isSmall = compare(magnitude, spread(least), ComparisonDirection::LT);
+  Value rounded = create<stablehlo::SelectOp>(isSmall, subnormal, normal);
+  // What becomes zero is left a quarter of the smallest number: the cast makes
+  // it zero, and counts it.
+  Value tiny = spread(bitcast(timesPowerOfTwo(quantum, -2), i32));
+  return create<stablehlo::MaxOp>(rounded,
+                                  create<stablehlo::MinOp>(magnitude, tiny));
+}
+
+void RoundingExpander::run() {
+  Value value = cast.getValue();
+  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
+  if (getElementTypeOrSelf(value.getType()) != f32)
+    value = create<stablehlo::ConvertOp>(value, f32);
+  Value bits = bitcast(value, i32);
+  Value sign = create<stablehlo::AndOp>(bits, word(kSignBit));
+  Value magnitude = create<stablehlo::AndOp>(bits, word(~kSignBit));
+  Value rounded = round(magnitude, buildRandomBits());
+  // A carry must not make a number of NaN; infinity has nothing to carry.
+  Value isNaN = compare(magnitude, word(kInfinity), ComparisonDirection::GT);
+  rounded = create<stablehlo::SelectOp>(isNaN, magnitude, rounded);
+  Value result = bitcast(create<stablehlo::OrOp>(rounded, sign), f32);
+  cast.getValueMutable().assign(result);
+}
+
+void scalify::expandRounding(QuantizeOp cast) {
+  if (!cast.isStochastic())
+    return;
+  if (cast.getCounter())
+    RoundingExpander(cast).run();
+  cast.getCounterMutable().clear();
+  cast.removeStreamAttr();
+  cast.setRounding(RoundingMode::Nearest);
+}
+
+namespace {
+struct ExpandRoundingPass
+    : scalify::impl::ExpandRoundingBase<ExpandRoundingPass> {
+  using ExpandRoundingBase::ExpandRoundingBase;
+
+  void runOnOperation() override {
+    bool isAny = false;
+    getOperation().walk([&](QuantizeOp cast) {
+      isAny |= cast.isStochastic();
+      expandRounding(cast);
+    });
+    if (!isAny)
+      return;
+    // Two casts that take the words of one block read one stream.
+    IRRewriter rewriter(&getContext());
+    DominanceInfo dominance(getOperation());
+    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
+  }
+};
+} // namespace

@@ -1,0 +1,46 @@
+// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-count-steps --scalify-validate-precision -split-input-file | FileCheck %s
+
+// A parameter and its first moment take the two words of one block, the second
+// moment another block's; of the next parameter all are others.
+// CHECK-LABEL: func.func public @main
+// CHECK-SAME: %[[STEP:[a-z0-9]+]]: tensor<2xui32> {scalify.name = "scalify.step", scalify.role = "state", tf.aliasing_output = 6 : i32})
+// CHECK-SAME: tensor<2xui32> {jax.result_info = "scalify.step"})
+// CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}rounding = #scalify.rounding<stochastic>, {{.*}}stream = 0 : i64
+// CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}stream = 1 : i64
+// CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}stream = 2097152 : i64
+// CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}stream = 2 : i64
+// CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}stream = 3 : i64
+// CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}stream = 2097154 : i64
+// CHECK: %[[ONE:.*]] = stablehlo.constant dense<[0, 1]> : tensor<2xui32>
+// CHECK: %[[NEXT:.*]] = stablehlo.add %[[STEP]], %[[ONE]]
+// CHECK: return {{.*}}, %[[NEXT]] :
+module attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = stochastic>} {
+  func.func public @main(
+      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32},
+      %x: tensor<4xf32> {tf.aliasing_output = 3 : i32, scalify.role = "param", scalify.scale = 0 : i32},
+      %mw: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
+      %mx: tensor<4xf32> {tf.aliasing_output = 4 : i32, scalify.role = "moment"},
+      %vw: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment"},
+      %vx: tensor<4xf32> {tf.aliasing_output = 5 : i32, scalify.role = "moment"},
+      %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %1 = stablehlo.add %mw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %2 = stablehlo.add %vw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %3 = stablehlo.add %x, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %4 = stablehlo.add %mx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %5 = stablehlo.add %vx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    return %0, %1, %2, %3, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// Where no state is narrow, nothing counts.
+// CHECK-LABEL: func.func public @main
+// CHECK-NOT: scalify.step
+module attributes {scalify.recipe = #scalify.recipe<"fp8", state_rounding = stochastic>} {
+  func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32}) -> tensor<4xf32> {
+    %0 = stablehlo.add %w, %w {scalify.scale = 0 : i32} : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
