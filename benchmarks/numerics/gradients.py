@@ -80,8 +80,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+NOTES = "\n## Notes\n"
+
+
 def write(path: str, title: str, text: str, command: str) -> None:
-    """Writes a page of the docs, with the command that made it and the day."""
+    """Writes a page of the docs, with the command that made it and the day.
+
+    What people wrote under its heading of notes stays.
+    """
+    target = ROOT / path
+    old = target.read_text(encoding="utf-8") if target.exists() else ""
+    notes = old[old.index(NOTES) :] if NOTES in old else ""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    page = f"# {title}\n\nMeasured on {day} by `{command}`.\n\n{text}\n"
-    (ROOT / path).write_text(page, encoding="utf-8")
+    page = f"# {title}\n\nMeasured on {day} by `{command}`.\n\n{text.rstrip()}\n{notes}"
+    target.write_text(page, encoding="utf-8")

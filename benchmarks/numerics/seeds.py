@@ -160,7 +160,8 @@ def table(rows: list[dict[str, Any]], recipes: list[str]) -> str:
         if recipe != BASE and gap.gaps:
             low, high = gap.mean - gap.half_width, gap.mean + gap.half_width
             each = " ".join(f"{value:+.2f}" for value in gap.gaps)
-            cells = f"{gap.mean:+.2f} % | {low:+.2f} .. {high:+.2f} % | {each} |"
+            interval = f"{low:+.2f} .. {high:+.2f} %" if len(gap.gaps) > 1 else "-"
+            cells = f"{gap.mean:+.2f} % | {interval} | {each} |"
             cells += f" {gaps(rows, recipe, 'validation_f32').mean:+.2f} % |"
         lines.append(f"| {name} | {len(losses)} | {statistics.fmean(losses):.4f} | {cells}")
     return "\n".join(lines)
