@@ -27,7 +27,7 @@ static void appendNames(Location loc, std::string &text) {
   });
 }
 
-static StringRef describeRole(DotRole role) {
+static StringRef describeRole(DotRole role, bool hasLoss) {
   switch (role) {
   case DotRole::Linear:
     return "a linear layer";
@@ -38,7 +38,8 @@ static StringRef describeRole(DotRole role) {
   case DotRole::AttentionDS:
     return "the gradient of scores";
   case DotRole::Head:
-    return "the last linear layer before the loss";
+    return hasLoss ? "the last linear layer before the loss"
+                   : "the last linear layer before a result";
   case DotRole::Embedding:
     return "a one-hot times a table";
   case DotRole::Convolution:
@@ -151,7 +152,9 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
     if (!getOperandFormat(dot, operand).isF32())
       continue;
     std::string what =
-        choice.cost.empty() ? describeRole(choice.role).str() : choice.cost;
+        choice.cost.empty()
+            ? describeRole(choice.role, roles.hasBackward()).str()
+            : choice.cost;
     return choice.reason + ": " + what + " (recipe: " + choice.part +
            (isWide(choice.formats) ? " = false)" : " has an f32 operand)");
   }

@@ -2,7 +2,8 @@
 //
 // A linear layer multiplies by an argument of the step; attention multiplies
 // two activations under batch dimensions. The head is the linear layer from
-// whose result the loss is reached without another dot; a router one whose
+// whose result the loss is reached without another dot, or, without a backward,
+// a result: what is served computes as what was trained. A router is one whose
 // result is sorted, or searched for its largest, on the way to other dots.
 // Their gradients are the dots on their weight, and those that meet their input
 // with the same gradient. Among attention's dots, the scores come first; what
@@ -229,7 +230,7 @@ void DotRoles::findAttention(FunctionOpInterface func) {
 
 /// Without a backward there is no update: what the phases call one is then a
 /// result beside the first.
-static bool hasBackward(FunctionOpInterface func) {
+static bool findBackward(FunctionOpInterface func) {
   return func.getFunctionBody()
       .walk([](Operation *op) {
         auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
@@ -239,13 +240,12 @@ static bool hasBackward(FunctionOpInterface func) {
       .wasInterrupted();
 }
 
-DotRoles::DotRoles(FunctionOpInterface func) {
+DotRoles::DotRoles(FunctionOpInterface func) : backward(findBackward(func)) {
   findEmbeddings(func);
   findHeadsAndRouters(func);
-  bool hasUpdate = hasBackward(func);
   func.getFunctionBody().walk([&](Operation *op) {
     auto dot = dyn_cast<DotGeneralOp>(op);
-    if (hasUpdate && isContraction(op) && isOptimizer(op)) {
+    if (backward && isContraction(op) && isOptimizer(op)) {
       roles[op] = DotRole::Optimizer;
       return;
     }

@@ -97,7 +97,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // -----
 
 // Greedy decoding: a token drawn from the logits leads to the layers of the next
-// turn, but the layer that made them is the head.
+// turn, but the layer that made them is the head. There is no loss.
 // CHECK-LABEL: func.func @decode
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = false, router = true>} {
   func.func @decode(%first: tensor<i32>, %table: tensor<16x8xf32>, %w: tensor<8x8xf32>, %out: tensor<8x16xf32>) -> tensor<i32> {
@@ -123,7 +123,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = false, router 
       %c = stablehlo.cosine %h : tensor<1x8xf32>
       %hs = scalify.set_scale %c, %s : tensor<1x8xf32>
       %os = scalify.set_scale %out, %s : tensor<8x16xf32>
-      // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss (recipe: head = false)"
+      // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before a result (recipe: head = false)"
       %logits = stablehlo.dot_general %hs, %os, contracting_dims = [1] x [0] : (tensor<1x8xf32>, tensor<8x16xf32>) -> tensor<1x16xf32>
       %best:2 = stablehlo.reduce(%logits init: %least), (%at init: %zero) across dimensions = [1] : (tensor<1x16xf32>, tensor<1x16xi32>, tensor<f32>, tensor<i32>) -> (tensor<1xf32>, tensor<1xi32>)
       reducer(%a: tensor<f32>, %b: tensor<f32>) (%i: tensor<i32>, %j: tensor<i32>) {

@@ -20,6 +20,8 @@ class DotRoles {
 public:
   explicit DotRoles(mlir::FunctionOpInterface func);
   DotRole lookup(mlir::Operation *dot) const { return roles.lookup(dot); }
+  /// Whether there are gradients, and so a loss that heads come before.
+  bool hasBackward() const { return backward; }
 
 private:
   /// Layers whose two gradients have the role of the layer.
@@ -36,6 +38,7 @@ private:
 
   llvm::DenseMap<mlir::Operation *, DotRole> roles;
   Layers heads, routers;
+  bool backward;
 };
 
 using stablehlo::isContraction;
