@@ -30,6 +30,7 @@ target_compile_options(scalify_mlir INTERFACE ${defs})
 target_link_libraries(scalify_mlir INTERFACE MLIR LLVM)
 
 add_custom_target(scalify-headers)
+include(PrecompiledHeader)
 
 # scalify_tablegen(<name>Gen <file.td> <output> <flags...> [<output> <flags...> ;-separated by "--"])
 # Call once per td: scalify_tablegen(FooGen Foo.td OUT Foo.h.inc -gen-op-decls OUT Foo.cpp.inc -gen-op-defs)
@@ -61,6 +62,7 @@ function(add_scalify_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC scalify_mlir ${ARG_LINK})
   add_dependencies(${name} scalify-headers)
+  scalify_use_precompiled(${name})
 endfunction()
 
 # add_scalify_tool(<name> <sources...> LINK <libs...>)
