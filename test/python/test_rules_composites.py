@@ -27,6 +27,17 @@ def log_probabilities(x: jax.Array) -> jax.Array:
     return x - jax.nn.logsumexp(x, -1, keepdims=True)
 
 
+def decays(x: jax.Array) -> jax.Array:
+    """exp of the sums of -|x| / 10 from each place to each later one."""
+    sums = jnp.cumsum(-0.1 * jnp.abs(x), -1)
+    causal = jnp.tril(jnp.ones((x.shape[-1], x.shape[-1]), bool))
+    return jnp.exp(jnp.where(causal, sums[..., :, None] - sums[..., None, :], -jnp.inf))
+
+
+def decayed(x: jax.Array) -> jax.Array:
+    return jnp.einsum("bcls,bcs->bcl", decays(x), x)
+
+
 def backward(fn: Callable[[jax.Array], jax.Array]) -> Callable[..., Any]:
     def both(x: jax.Array, g: jax.Array) -> Any:
         y, pull = jax.vjp(fn, x)
@@ -52,6 +63,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
     "gelu_erf": (lambda x: jax.nn.gelu(x, approximate=False), (X,), "gated unit"),
     "silu": (jax.nn.silu, (X,), "gated unit"),
     "rope": (rope, (X,), "rotation"),
+    "decay": (decayed, (X,), "decay between entries"),
 }
 for name, (fn, arrays, words) in list(PROGRAMS.items()):
     PROGRAMS[name + "_gradient"] = (backward(fn), (*arrays, G), words)
@@ -95,6 +107,16 @@ def test_the_gradient_of_tanh_has_its_size(size: float) -> None:
     _, gradient = backward(jnp.tanh)(x, g)
     measured = np.log2(np.sqrt(np.mean(np.square(gradient))))
     assert abs(found[-1][1] - measured) <= 1.5
+
+
+@pytest.mark.parametrize("size", [0.02, 0.2, 2.0, 20.0])
+def test_decays_have_their_size(size: float) -> None:
+    """From sums that hardly fall, all ones, to ones on the diagonal alone."""
+    x = normal(0, (16, 64), size)
+    found, text = scales(normal_form(decays, x), 1)
+    assert "decay between entries" in text
+    measured = np.log2(np.sqrt(np.mean(np.square(decays(x)))))
+    assert abs(found[-1][1] - measured) <= 1
 
 
 def test_the_gradient_of_softmax_loses_what_a_row_shares() -> None:

@@ -21,7 +21,17 @@ import gpt2  # noqa: E402
 import llama  # noqa: E402
 import moe  # noqa: E402
 import public  # noqa: E402
+import sequence  # noqa: E402
 import sharded  # noqa: E402
 import vision  # noqa: E402
 
-__all__ = ["fp8_inputs", "gpt2", "llama", "moe", "public", "sharded", "vision"]
+__all__ = [
+    "fp8_inputs",
+    "gpt2",
+    "llama",
+    "moe",
+    "public",
+    "sequence",
+    "sharded",
+    "vision",
+]

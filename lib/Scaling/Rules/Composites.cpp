@@ -12,6 +12,7 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Decays.h"
 #include "Moments.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -554,9 +555,9 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
     return false;
   for (auto *match :
        {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
-        matchLimitedExponential, matchLogSoftmax, matchSoftmaxGradient,
-        matchIdentity, matchNorm, matchErf, matchThreshold, matchTanhGradient,
-        matchGatedUnit, matchRotation}) {
+        matchLimitedExponential, matchDecay, matchSegmentSum, matchLogSoftmax,
+        matchSoftmaxGradient, matchIdentity, matchNorm, matchErf,
+        matchThreshold, matchTanhGradient, matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);

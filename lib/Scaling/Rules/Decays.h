@@ -1,0 +1,17 @@
+//===- Decays.h - Differences of one cumulative sum -------------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_SCALING_RULES_DECAYS_H
+#define SCALIFY_LIB_SCALING_RULES_DECAYS_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+namespace scalify {
+
+/// S_i - S_j for entries of one cumulative sum S: sums of the places between.
+bool matchSegmentSum(const FactsQuery &query, ScaleFacts &out);
+/// exp of such differences, where S falls and i is after j: never above 1.
+bool matchDecay(const FactsQuery &query, ScaleFacts &out);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_SCALING_RULES_DECAYS_H
