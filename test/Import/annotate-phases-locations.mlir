@@ -49,3 +49,15 @@ func.func public @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<f32> {
   %2 = stablehlo.reduce(%1#1 init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32> loc("jit(step)/transpose(jvp())/reduce_sum")
   return %2 : tensor<f32>
 }
+
+// -----
+
+// A gradient that the loss is made of is evaluated as the rest of the loss.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.cosine {{.*}}"forward"
+// CHECK: stablehlo.sine {{.*}}"backward"
+func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.cosine %x : tensor<4xf32> loc("jit(step)/jvp(transpose(jvp()))/cos")
+  %1 = stablehlo.sine %0 : tensor<4xf32> loc("jit(step)/transpose(jvp(transpose(jvp())))/sin")
+  return %1 : tensor<4xf32>
+}

@@ -3,8 +3,11 @@
 // JAX puts the transformations under which it traced an op in the op's stack of
 // names: `jvp(` while it evaluates what will be differentiated, `transpose(`
 // while it runs the derivative backwards, and `rematted_computation` where a
-// checkpoint makes it evaluate again, inside a transpose. What is traced under
-// none of them is either preparation (forward) or follows the gradients.
+// checkpoint makes it evaluate again, inside a transpose. Of nested ones the
+// outermost decides: a gradient that the loss is made of, as a penalty on
+// gradients is, is traced under `jvp(transpose(` and evaluated as the rest of
+// the loss. What is traced under none of them is either preparation (forward)
+// or follows the gradients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,9 +23,10 @@ using namespace scalify::import;
 std::optional<Phase> scalify::import::getPhaseFromNames(Operation *op) {
   std::string stack = getNameStack(op->getLoc());
   bool recomputed = StringRef(stack).contains("rematted_computation");
-  if (StringRef(stack).contains("transpose(") && !recomputed)
+  size_t transpose = stack.find("transpose("), jvp = stack.find("jvp(");
+  if (transpose < jvp && !recomputed)
     return Phase::Backward;
-  if (StringRef(stack).contains("jvp(") || recomputed)
+  if (jvp != std::string::npos || recomputed)
     return Phase::Forward;
   return std::nullopt;
 }
