@@ -44,6 +44,7 @@ STANDS_FOR = {
     "loss_scale_select": "loss_scale_cond",
     "sharded_llama_data": "sharded_llama_full",
     "vit_lamb_f32": "vit_adamw_bf16",
+    "wgan_gp_critic": "energy_score_matching",
 }
 STRICT = [name for name in REGISTRY if name not in STANDS_FOR]
 # Cheap to compile, and of different kinds.

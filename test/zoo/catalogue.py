@@ -16,8 +16,10 @@ os.environ["XLA_FLAGS"] = " ".join(
     [_given, *(f"--{name}={value}" for name, value in _FLAGS.items() if name not in _given)]
 )
 
+import diffusion  # noqa: E402
 import fp8_inputs  # noqa: E402
 import gpt2  # noqa: E402
+import latent  # noqa: E402
 import llama  # noqa: E402
 import moe  # noqa: E402
 import public  # noqa: E402
@@ -26,8 +28,10 @@ import sharded  # noqa: E402
 import vision  # noqa: E402
 
 __all__ = [
+    "diffusion",
     "fp8_inputs",
     "gpt2",
+    "latent",
     "llama",
     "moe",
     "public",

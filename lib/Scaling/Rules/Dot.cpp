@@ -2,7 +2,11 @@
 //
 // A dot over K terms: the mean grows by K, the deviation by sqrt(K). With
 // zero-mean operands this is sa * sb * sqrt(K), as in Unit Scaling (Blake et
-// al. 2023, section 4); a sum of non-negative terms grows by K.
+// al. 2023, section 4); a sum of non-negative terms grows by K. So does the
+// forward product of a weight that starts at zero: what such a weight holds is
+// updates, outer products of its inputs with gradients, and so its inputs meet
+// themselves. A gate of a modulated block (adaLN-Zero) reaches its working size
+// within tens of steps that way, at a weight whose elements are still small.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,8 +14,10 @@
 
 #include "Moments.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -29,9 +35,46 @@ static double sizeOf(Value value, ArrayRef<int64_t> dims) {
   return size;
 }
 
+/// Whether an argument that is declared to start at zero is behind the value.
+static bool startsAtZero(Value value) {
+  while (true) {
+    value = stablehlo::skipLoopInvariants(peelToSource(value));
+    Operation *op = value.getDefiningOp();
+    if (!isa_and_nonnull<stablehlo::BroadcastInDimOp, stablehlo::ConvertOp,
+                         stablehlo::DynamicSliceOp, stablehlo::ReshapeOp,
+                         stablehlo::SliceOp, stablehlo::TransposeOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument
+          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
+          : FunctionOpInterface();
+  auto scale = function ? function.getArgAttrOfType<IntegerAttr>(
+                              argument.getArgNumber(), kScaleAttr)
+                        : IntegerAttr();
+  return scale && scale.getInt() == kZeroScale;
+}
+
+/// Gradients change from step to step: what the weight has seen of them says
+/// little of the next one.
+static bool growsByUpdates(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return (!phase || phase.getValue() == "forward") &&
+         (startsAtZero(op->getOperand(0)) || startsAtZero(op->getOperand(1)));
+}
+
 static void contract(const FactsQuery &query, double k, StringRef name,
                      Results out) {
-  out[0] = dotOf(query.operand(0), query.operand(1), TermCount::of(k));
+  const ScaleFacts &a = query.operand(0), &b = query.operand(1);
+  out[0] = dotOf(a, b, TermCount::of(k));
+  if (growsByUpdates(query.op)) {
+    out[0].rms = k * a.rms * b.rms;
+    out[0].rule = llvm::formatv("{0} with a weight of updates: K = {1}", name,
+                                static_cast<int64_t>(k));
+    return;
+  }
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
   out[0].rule = llvm::formatv("{0}: {1}(K = {2})", name, grows ? "" : "sqrt",
                               static_cast<int64_t>(k));
