@@ -116,7 +116,7 @@ def dit_loss(params: Any, batch: Any) -> jax.Array:
     return jnp.mean(jnp.square(found - noise))
 
 
-@program("dit", "diffusion", depth=6)
+@program("dit", "diffusion", depth=3)
 def dit(depth: int) -> Program:
     """A diffusion Transformer with adaLN-Zero under AdamW."""
     return Program.of_loss(
