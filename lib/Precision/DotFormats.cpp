@@ -70,7 +70,7 @@ DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
     if ((!only || only == kind) &&
         llvm::Regex(pattern, llvm::Regex::Newline).match(names))
       return {recipe.resolve(entry.formats), "name",
-              "where \"" + entry.pattern.str() + "\"", role};
+              "where \"" + entry.pattern.str() + "\"", role, ""};
   }
   DotFormats formats = recipe.getFormats(role);
   StringRef part = stringifyDotRole(role);
@@ -82,7 +82,7 @@ DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
       part = stringifyDotKind(*kind);
     }
   }
-  return {formats, part.str(), part.str(), role};
+  return {formats, part.str(), part.str(), role, ""};
 }
 
 bool DotFormatChooser::isFloat8(Operation *dot) const {

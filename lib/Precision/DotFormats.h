@@ -31,7 +31,7 @@ private:
     /// The part of the recipe that made the choice, as it is written there.
     std::string part;
     DotRole role;
-    std::string cost = "";
+    std::string cost;
   };
   Choice choose(mlir::Operation *dot) const;
   bool isFloat8(mlir::Operation *dot) const;
