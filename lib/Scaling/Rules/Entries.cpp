@@ -11,6 +11,8 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace scalify;
 
@@ -40,17 +42,103 @@ static bool isAnnotation(StringRef target) {
       .Default(false);
 }
 
+//===----------------------------------------------------------------------===//
+// Factorisations
+//
+// Second-order optimizers (Shampoo, SOAP) call LAPACK or cuSOLVER. What they
+// call keeps norms: the squares of the eigenvalues, of the singular values and
+// of R's elements sum to those of the matrix, and the columns of U, V and Q
+// have unit length.
+//===----------------------------------------------------------------------===//
+
+namespace {
+enum class Factorisation { None, Eigen, Singular, Triangle, Orthogonal, Root };
+} // namespace
+
+/// What lapack_ssyevd_ffi, cusolver_syevd_ffi and, on a TPU, Eigh compute.
+static Factorisation getFactorisation(StringRef target) {
+  StringRef routine = target;
+  routine.consume_back("_ffi");
+  routine.consume_front("cusolver_");
+  // LAPACK's routines begin with a letter for the type.
+  if (routine.consume_front("lapack_"))
+    routine = routine.drop_front();
+  return llvm::StringSwitch<Factorisation>(routine)
+      .Cases({"syevd", "heevd", "Eigh"}, Factorisation::Eigen)
+      .Cases({"gesdd", "gesvd", "gesvdj"}, Factorisation::Singular)
+      .Cases({"geqrf", "getrf", "Qr", "LuDecomposition"},
+             Factorisation::Triangle)
+      .Cases({"orgqr", "ungqr", "ProductOfElementaryHouseholderReflectors"},
+             Factorisation::Orthogonal)
+      .Cases({"potrf", "Cholesky"}, Factorisation::Root)
+      .Default(Factorisation::None);
+}
+
 static ScaleFamily customCallFamily(Operation *op) {
-  auto call = cast<stablehlo::CustomCallOp>(op);
-  return isAnnotation(call.getCallTargetName()) &&
-                 op->getNumOperands() == op->getNumResults()
-             ? ScaleFamily::PassEach
-             : ScaleFamily::Opaque;
+  StringRef target = cast<stablehlo::CustomCallOp>(op).getCallTargetName();
+  if (isAnnotation(target) && op->getNumOperands() == op->getNumResults())
+    return ScaleFamily::PassEach;
+  return getFactorisation(target) == Factorisation::None ? ScaleFamily::Opaque
+                                                         : ScaleFamily::True;
+}
+
+static ScaleFacts unitColumns(double rows) {
+  ScaleFacts facts = ScaleFacts::gaussian(1 / std::sqrt(rows));
+  facts.bound = 1.0;
+  return facts;
+}
+
+/// The facts of result `index` of a factorisation of the m x n matrix `x`;
+/// vectors are eigenvalues, singular values and the factors of reflectors.
+static ScaleFacts factorFacts(Factorisation kind, const ScaleFacts &x, double m,
+                              double n, bool isVector, unsigned index) {
+  double largest = std::sqrt(std::max(m, n));
+  switch (kind) {
+  case Factorisation::Eigen:
+    return isVector ? ScaleFacts::gaussian(largest * x.rms) : unitColumns(m);
+  case Factorisation::Singular:
+    if (isVector)
+      return ScaleFacts::gaussian(largest * x.rms);
+    // The matrix itself, overwritten, U and the transpose of V.
+    return index == 0 ? ScaleFacts::gaussian(x.rms)
+                      : unitColumns(index == 2 ? m : n);
+  case Factorisation::Triangle:
+    // Householder's factors lie between 1 and 2.
+    return isVector ? ScaleFacts::moments(1.5, 1.0 / 12)
+                    : ScaleFacts::gaussian(x.rms);
+  case Factorisation::Orthogonal:
+    return unitColumns(m);
+  case Factorisation::Root:
+    return ScaleFacts::gaussian(std::sqrt(x.rms));
+  case Factorisation::None:
+    break;
+  }
+  return x;
+}
+
+static void customCallFacts(const FactsQuery &query, Results out) {
+  auto call = cast<stablehlo::CustomCallOp>(query.op);
+  Factorisation kind = getFactorisation(call.getCallTargetName());
+  RankedTensorType matrix;
+  if (query.op->getNumOperands() > 0)
+    matrix = dyn_cast<RankedTensorType>(query.op->getOperand(0).getType());
+  for (auto [i, result] : llvm::enumerate(out)) {
+    if (i < query.op->getNumOperands())
+      result = query.operand(i);
+    auto type = dyn_cast<RankedTensorType>(query.op->getResult(i).getType());
+    if (kind != Factorisation::None && matrix && matrix.getRank() > 1 && type) {
+      ArrayRef<int64_t> sides = matrix.getShape().take_back(2);
+      result = factorFacts(
+          kind, query.operand(0), static_cast<double>(sides[0]),
+          static_cast<double>(sides[1]), type.getRank() < matrix.getRank(), i);
+    }
+    result.rule = "custom_call @" + call.getCallTargetName().str();
+  }
 }
 
 void scalify::attachEntries(MLIRContext *context) {
   using namespace stablehlo;
-  attachRule<customCallFamily, passFacts, CustomCallOp>(context);
+  attachRule<customCallFamily, customCallFacts, CustomCallOp>(context);
   attachRule<ScaleFamily::Opaque, noFacts, CompositeOp, InfeedOp, RecvOp,
              TupleOp, GetTupleElementOp>(context);
   // What leaves the program leaves as true values.
