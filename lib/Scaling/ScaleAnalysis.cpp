@@ -16,6 +16,12 @@ using namespace scalify;
 // binade.
 static constexpr int kMaxStateRounds = 4;
 
+// A parameter that starts at zero is soon what others are, whose usual 0.02 is
+// near 2^-6. Left at zero, a gate would leave nothing of its branch.
+static constexpr double kStartOfZero = 0x1p-6;
+// Where hundreds of steps of an adaptive optimizer take a gate.
+static constexpr double kEndOfGates = 0x1p-5;
+
 bool scalify::isFloatTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && isa<FloatType>(tensor.getElementType());
@@ -56,11 +62,11 @@ static bool takesWrittenScale(FunctionOpInterface func, unsigned index) {
 }
 
 /// Whether the value, perhaps reshaped, converted, or taken into a loop and
-/// sliced there, is an operand of a dot.
+/// sliced there, is an operand of a dot or a convolution.
 static bool feedsDot(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
-    if (isa<stablehlo::DotGeneralOp>(user))
+    if (isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(user))
       return true;
     if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
       return feedsDot(loop.getBody().getArgument(use.getOperandNumber()));
@@ -73,24 +79,56 @@ static bool feedsDot(Value value) {
   });
 }
 
+static bool isParameter(FunctionOpInterface func, unsigned index) {
+  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+  return role && role.getValue() == "param";
+}
+
+/// The size that a weight which starts at zero soon has: the usual one, and as
+/// `scalify.measure` has it, 0.6 of the binades that this lacks to a gain of
+/// one (rms times the square root of the width), three at most.
+static double trainedFromZero(Value weight) {
+  double gain = kStartOfZero * std::pow(countElements(weight), 0.25);
+  double missing = std::round(-0.6 * std::log2(gain));
+  return kStartOfZero * std::exp2(std::clamp(missing, 0.0, 3.0));
+}
+
+/// Facts of an array that is all zero at the start. It is not a zero constant,
+/// whose scale is free.
+static ScaleFacts seedZero(BlockArgument arg, bool isParameter) {
+  bool isWeight = feedsDot(arg);
+  double rms = isWeight || isParameter ? kStartOfZero : 0;
+  if (isWeight && isParameter)
+    rms = trainedFromZero(arg);
+  ScaleFacts seed = ScaleFacts::gaussian(rms);
+  seed.rule = rms > 0 ? "parameter that starts at zero: 2^-6 and growth"
+                      : "state: the scale of what is written into it";
+  return seed;
+}
+
+/// Facts of an argument that its mean carries. A parameter that starts far
+/// below the usual size (the 1e-4 and 1e-6 of a LayerScale) does not stay
+/// there, as an optimizer moves all of them by its rate: half-way to 2^-5.
+static ScaleFacts seedMoments(double mean, double deviation, bool isParameter) {
+  double size = std::hypot(mean, deviation);
+  double growth = isParameter && size > 0 && size < kEndOfGates
+                      ? std::sqrt(kEndOfGates / size)
+                      : 1.0;
+  return ScaleFacts::moments(growth * mean, std::pow(growth * deviation, 2));
+}
+
 ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   ScaleFacts seed;
   if (takesWrittenScale(func, index)) {
-    // A weight that starts at zero is soon what other weights are: 2^-6 is
-    // near the usual 0.02. Other arrays start from nothing known, which is not
-    // a zero constant, whose scale is free.
-    bool isWeight = feedsDot(arg);
-    seed = ScaleFacts::gaussian(isWeight ? 0x1p-6 : 0);
-    seed.rule = isWeight ? "weight that starts at zero: 2^-6"
-                         : "state: the scale of what is written into it";
+    seed = seedZero(arg, isParameter(func, index));
   } else if (auto scale =
                  func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
     seed = ScaleFacts::gaussian(std::exp2(scale.getInt()));
     if (auto moments =
             func.getArgAttrOfType<DenseF64ArrayAttr>(index, kMomentsAttr);
         moments && moments.size() == 2)
-      seed = ScaleFacts::moments(moments[0], moments[1] * moments[1]);
+      seed = seedMoments(moments[0], moments[1], isParameter(func, index));
     seed.rule = "declared scale of the argument";
   } else {
     seed.rule = "undeclared argument: 2^0";
@@ -160,6 +198,7 @@ bool ScaleAnalysis::updateState() {
         func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
     if (!alias || !takesWrittenScale(func, index) ||
         !isFloatTensor(arg.getType()) || feedsDot(arg) ||
+        isParameter(func, index) ||
         alias.getInt() >= terminator->getNumOperands())
       continue;
     const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));

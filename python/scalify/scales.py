@@ -105,8 +105,9 @@ def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
     """Returns the scale of each array of a tree: the power of two nearest to its rms, with growth.
 
     Give it the tuple of a step's arguments (static ones left out), in their order. An array that
-    is all zero gets -127: it takes the scale of what is written into it. Arrays that are not
-    finite, not floating point, or of rank 0 get none.
+    is all zero gets -127: it takes the scale of what is written into it. One of rank 0 stays a
+    true value; what it says is its size (a learned temperature, a loss scale), and a zero says
+    nothing. Arrays that are not finite or not floating point get none.
 
     Args:
         tree: a pytree of arrays of any shapes.
@@ -140,14 +141,15 @@ def _moments(leaf: Any) -> Moments | None:
 def _exponent(leaf: Any, growth: int) -> int | None:
     if isinstance(leaf, (bool, int, float, complex)):
         return None
-    if np.ndim(leaf) == 0 or not jnp.issubdtype(leaf.dtype, jnp.floating):
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
         return None
     wide = np.asarray(leaf).astype(np.float64)
     square = float(np.mean(wide * wide)) if wide.size else 0.0
     if not math.isfinite(square):
         return None
     if square <= 0:
-        return _ZERO
+        # A warm-up's rate, a time: what is zero now is another number later.
+        return _ZERO if np.ndim(leaf) else None
     # The width of an array of any rank: the geometric mean of a matrix's sides.
     gain = math.sqrt(square) * wide.size**0.25
     missing = _round_half_away(_GROWTH_SHARE * -math.log2(gain))

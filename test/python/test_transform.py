@@ -174,10 +174,14 @@ def test_measure() -> None:
         "matrix": np.float32([[0.5, -0.5], [-0.5, 0.5]]),
         "nan": np.float32([np.nan]),
         "scalar": np.float32(3),
+        "time": np.float32(0),
         "zero": np.zeros(5, np.float32),
     }
     scales = scalify.measure(tree, growth=0)
-    assert scales.exponents == (-5, -7, None, -1, None, None, -127)
+    assert scales.exponents == (-5, -7, None, -1, None, 2, None, -127)
+    # One number is carried by its mean.
+    assert scales.moments is not None
+    assert scales.moments[5] == (3.0, 0.0)
     assert scales.names[0] == "['a']"
     # A zero-mean array is given room, the more the smaller its gain (2^-5 of width sqrt(2) lacks
     # 4.75 binades to one); one that its mean carries is not, nor is a matrix that passes on what
