@@ -14,6 +14,14 @@ using Results = MutableArrayRef<ScaleFacts>;
 
 static void exponentialFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &x = query.operand(0);
+  if (isa<ComplexType>(cast<ShapedType>(query.op->getResult(0).getType())
+                           .getElementType())) {
+    // An angle and a decay: on the unit circle, near 1 where both are small.
+    double near = std::exp(-0.5 * x.rms * x.rms);
+    out[0] = ScaleFacts::moments(near, 1 - near * near);
+    out[0].rule = "exponential: unit circle";
+    return;
+  }
   out[0] = exponentialOf(x);
   // A decay is of something that is nowhere positive: no tail lifts its mean,
   // as that of a normal would. Below a maximum most values are near it.

@@ -8,6 +8,7 @@
 #include "mlir/IR/Matchers.h"
 
 #include <cmath>
+#include <complex>
 
 using namespace mlir;
 using namespace scalify;
@@ -49,6 +50,23 @@ static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
   out[0].rule = "pad: density of the operand";
 }
 
+/// Of complex numbers the moments are those of the magnitude; a real number is
+/// its own.
+static ScaleFacts complexConstantFacts(DenseElementsAttr dense) {
+  double squares = 0, count = 0;
+  for (const std::complex<APFloat> &z :
+       dense.getValues<std::complex<APFloat>>()) {
+    double re = z.real().convertToDouble(), im = z.imag().convertToDouble();
+    if (dense.isSplat() && im == 0)
+      return ScaleFacts::constantOf(re);
+    if (!std::isfinite(re) || !std::isfinite(im))
+      continue;
+    squares += re * re + im * im;
+    ++count;
+  }
+  return ScaleFacts::gaussian(std::sqrt(squares / std::max(count, 1.0)));
+}
+
 static void constantFacts(const FactsQuery &query,
                           MutableArrayRef<ScaleFacts> out) {
   auto value =
@@ -77,6 +95,9 @@ static void constantFacts(const FactsQuery &query,
     out[0] = ScaleFacts::moments(
         sum / count, squares / count - (sum / count) * (sum / count));
     out[0].bound = bound;
+    out[0].rule = "constant";
+  } else if (isa<ComplexType>(dense.getElementType())) {
+    out[0] = complexConstantFacts(dense);
     out[0].rule = "constant";
   } else if (dense.isSplat() && isa<IntegerType>(dense.getElementType())) {
     APInt x = dense.getSplatValue<APInt>();
