@@ -16,26 +16,36 @@ os.environ["XLA_FLAGS"] = " ".join(
     [_given, *(f"--{name}={value}" for name, value in _FLAGS.items() if name not in _given)]
 )
 
+import contrastive  # noqa: E402
 import diffusion  # noqa: E402
+import fourier  # noqa: E402
 import fp8_inputs  # noqa: E402
 import gpt2  # noqa: E402
 import latent  # noqa: E402
 import llama  # noqa: E402
 import moe  # noqa: E402
 import public  # noqa: E402
+import second_order  # noqa: E402
+import seq2seq  # noqa: E402
 import sequence  # noqa: E402
 import sharded  # noqa: E402
 import vision  # noqa: E402
+import zeros  # noqa: E402
 
 __all__ = [
+    "contrastive",
     "diffusion",
+    "fourier",
     "fp8_inputs",
     "gpt2",
     "latent",
     "llama",
     "moe",
     "public",
+    "second_order",
+    "seq2seq",
     "sequence",
     "sharded",
     "vision",
+    "zeros",
 ]
