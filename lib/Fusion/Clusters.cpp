@@ -17,6 +17,10 @@ static RankedTensorType typeOf(Value value) {
 
 static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
 
+static int64_t bytesOf(Value value) {
+  return countOf(value) * plan::elementBytes(typeOf(value).getElementType());
+}
+
 bool scalify::isSource(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || isa<plan::MatmulOp>(op))
@@ -282,7 +286,7 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   if (!cluster.isKernel || op->hasAttr("plan.materialise") ||
       op->getNumResults() != 1)
     return false;
-  if (cluster.ops.size() >= maxOps)
+  if (cluster.ops.size() >= limits.maxOps)
     return false;
   if (isView(op))
     return true;
@@ -320,6 +324,37 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   return false;
 }
 
+// Whether what `from` makes would be kept for long if `to` read it: from the
+// forward to the backward, or over several layers of a step without phases.
+bool Clusters::isFar(Operation *from, Operation *to) const {
+  int64_t distance = position.lookup(to) - position.lookup(from);
+  auto source = from->getAttrOfType<StringAttr>(kPhaseAttr);
+  auto target = to->getAttrOfType<StringAttr>(kPhaseAttr);
+  if (source && target && source != target)
+    return source == "forward" && distance > limits.phaseDistance;
+  return distance > 300 && (!source || source == "forward");
+}
+
+// Whether `consumer` should wait: merged with a kernel long before it, what it
+// makes lies in memory from there on, in place of what it reads.
+bool Clusters::holdsMore(Cluster *producer, Cluster *consumer) const {
+  if (!isFar(producer->ops.front(), consumer->ops.front()))
+    return false;
+  int64_t freed = 0, held = 0;
+  for (Value input : inputs(*consumer))
+    if (Operation *def = input.getDefiningOp();
+        def && of(def) == producer &&
+        llvm::all_of(input.getUsers(), [&](Operation *user) {
+          return of(user) == producer || of(user) == consumer;
+        }))
+      freed += bytesOf(input);
+  // A result of the step has memory of its own.
+  for (Value output : outputs(*consumer))
+    if (!llvm::all_of(output.getUsers(), llvm::IsaPred<func::ReturnOp>))
+      held += bytesOf(output);
+  return held > freed;
+}
+
 // True if no use is left outside of other kernels.
 bool Clusters::pullInto(Operation *op) {
   llvm::SetVector<Cluster *> users;
@@ -338,11 +373,9 @@ bool Clusters::pullInto(Operation *op) {
     return false;
   bool isKept = isa<QuantizeOp>(op) && (hasOtherUse || users.size() > 1);
   if (users.size() == 1 && !hasOtherUse) {
-    // FP8 made in the forward is what is kept: it stays where it is made.
-    bool isFar =
-        isa<QuantizeOp>(op) &&
-        position.lookup(users.front()->ops.front()) - position.lookup(op) > 300;
-    if (isFar || !mayJoin(op, *users.front()))
+    // Narrow data is what is kept: it stays where it is made.
+    bool waits = isa<QuantizeOp>(op) && isFar(op, users.front()->ops.front());
+    if (waits || !mayJoin(op, *users.front()))
       return false;
     add(users.front(), op);
     return true;
@@ -443,14 +476,14 @@ bool Clusters::reaches(Cluster *from, Cluster *to) const {
 }
 
 bool Clusters::tryMerge(Cluster *a, Cluster *b) {
-  if (a == b || !sameSpace(*a, *b) || a->ops.size() + b->ops.size() > maxOps)
+  if (a == b || !sameSpace(*a, *b) || a->ops.size() + b->ops.size() > limits.maxOps)
     return false;
   // A trial union, to see every value in its new place.
   Cluster both = *a;
   both.columns = std::max(a->columns, b->columns);
   for (Operation *op : b->ops)
     both.ops.insert(op);
-  if (inputs(both).size() + outputs(both).size() > maxBuffers)
+  if (inputs(both).size() + outputs(both).size() > limits.maxBuffers)
     return false;
   Uses uses;
   if (!analyse(both, uses))
@@ -495,7 +528,8 @@ unsigned Clusters::merge() {
       order.push_back(&op);
   for (Operation *op : llvm::reverse(order)) {
     for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
-      if (Cluster *consumer = of(user))
+      if (Cluster *consumer = of(user);
+          consumer && !holdsMore(of(op), consumer))
         merged += tryMerge(of(op), consumer);
   }
   // Readers of the same value.

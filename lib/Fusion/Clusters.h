@@ -39,10 +39,16 @@ struct Cluster {
   bool isScatter = false;
 };
 
+/// What `scalify-form-plan` was told (Passes.td says what each is).
+struct ClusterLimits {
+  unsigned maxBuffers, maxOps;
+  int64_t phaseDistance;
+};
+
 class Clusters {
 public:
-  Clusters(mlir::Block &block, unsigned maxBuffers, unsigned maxOps)
-      : block(block), maxBuffers(maxBuffers), maxOps(maxOps) {}
+  Clusters(mlir::Block &block, ClusterLimits limits)
+      : block(block), limits(limits) {}
 
   void pull();
   unsigned merge();
@@ -62,6 +68,8 @@ private:
   Cluster *create(mlir::Operation *root);
   void add(Cluster *cluster, mlir::Operation *op);
   bool pullInto(mlir::Operation *op);
+  bool isFar(mlir::Operation *from, mlir::Operation *to) const;
+  bool holdsMore(Cluster *producer, Cluster *consumer) const;
   bool mayJoin(mlir::Operation *op, Cluster &cluster);
   bool tryMerge(Cluster *a, Cluster *b);
   bool walksRows(const Cluster &cluster) const;
@@ -70,7 +78,7 @@ private:
   void numberOps();
 
   mlir::Block &block;
-  unsigned maxBuffers, maxOps;
+  ClusterLimits limits;
   std::vector<std::unique_ptr<Cluster>> clusters;
   llvm::DenseMap<mlir::Operation *, Cluster *> clusterOf;
   llvm::DenseMap<mlir::Operation *, int64_t> position;

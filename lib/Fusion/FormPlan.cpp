@@ -422,7 +422,7 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Operation *ret = block.getTerminator();
   for (OpOperand &operand : ret->getOpOperands())
     operand.set(stripReshapes(operand.get()));
-  Clusters clusters(block, maxBuffers, maxOps);
+  Clusters clusters(block, {maxBuffers, maxOps, phaseDistance});
   clusters.pull();
   numMerged += clusters.merge();
   PlanWriter writer(function, clusters);

@@ -273,43 +273,34 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
 // Lifetimes
 //===----------------------------------------------------------------------===//
 
-// Uses far from the first one get a copy of the op next to them.
+// Uses far from the op, or in another phase of the step, get a copy of it next
+// to them: until then only the narrow value is kept.
 void PreparePlanPass::remakeNearUses(Operation *op) {
+  SmallVector<std::pair<int64_t, OpOperand *>> uses;
   llvm::DenseMap<Operation *, int64_t> position;
-  SmallVector<OpOperand *> uses;
-  for (OpOperand &use : op->getResult(0).getUses())
-    uses.push_back(&use);
-  if (uses.size() < 2)
-    return;
+  Operation *end = op->getBlock()->getTerminator()->getNextNode();
   int64_t at = 0;
-  Operation *last = nullptr;
-  llvm::DenseSet<Operation *> users;
-  for (OpOperand *use : uses)
-    users.insert(use->getOwner());
-  for (Operation *it = op; it; it = it->getNextNode(), ++at) {
-    if (users.contains(it)) {
-      position[it] = at;
-      last = it;
-    }
-    if (it == op->getBlock()->getTerminator())
-      break;
-  }
-  (void)last;
-  llvm::sort(uses, [&](OpOperand *x, OpOperand *y) {
-    return position[x->getOwner()] < position[y->getOwner()];
-  });
-  Value current = op->getResult(0);
-  int64_t previous = position[uses.front()->getOwner()];
-  for (OpOperand *use : uses) {
-    int64_t here = position[use->getOwner()];
-    if (here - previous > kRemakeDistance) {
-      OpBuilder b(use->getOwner());
-      current = b.clone(*op)->getResult(0);
+  for (Operation *it = op; it != end; it = it->getNextNode())
+    position[it] = at++;
+  for (OpOperand &use : op->getResult(0).getUses())
+    uses.push_back({position.lookup(use.getOwner()), &use});
+  llvm::sort(uses, llvm::less_first());
+  Operation *current = op;
+  int64_t previous = 0;
+  for (auto [here, use] : uses) {
+    Attribute phase = use->getOwner()->getAttr(kPhaseAttr);
+    bool isOther = phase && phase != current->getAttr(kPhaseAttr);
+    if (here - previous > (isOther ? phaseDistance : kRemakeDistance)) {
+      current = OpBuilder(use->getOwner()).clone(*op);
+      if (phase)
+        current->setAttr(kPhaseAttr, phase);
       ++numRemade;
     }
-    use->set(current);
+    use->set(current->getResult(0));
     previous = here;
   }
+  if (op->use_empty())
+    op->erase();
 }
 
 void PreparePlanPass::runOnOperation() {
@@ -346,4 +337,5 @@ void PreparePlanPass::runOnOperation() {
       remakeNearUses(&op);
   for (auto [value, wide] : wideOf)
     remakeNearUses(wide.getDefiningOp());
+  wideOf.clear();
 }

@@ -19,6 +19,10 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     (loops, sorts, random numbers) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"phaseDistance", "phase-distance", "int64_t", "30",
+           "ops between a use and one of another phase of the step that is "
+           "to have a dequantized value of its own">];
   let statistics = [
     Statistic<"numSplitReduces", "split-reduces", "reductions cut in stages">,
     Statistic<"numWidenedDots", "widened-dots", "dots made f32">,
@@ -56,7 +60,8 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
     A kernel holds ops over one space of rows and columns: elementwise ops,
     sums of rows and what is computed from them. Cheap ops are computed again
     in each kernel that uses them rather than stored; a result that takes its
-    argument's memory is written there where no read follows.
+    argument's memory is written there where no read follows. What a forward
+    keeps for its backward is kept as narrow as it is rounded.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect",
                            "::mlir::memref::MemRefDialect"];
@@ -64,7 +69,10 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
     Option<"maxBuffers", "max-buffers", "unsigned", "48",
            "buffers of a kernel at most: each is a register or a spill">,
     Option<"maxOps", "max-ops", "unsigned", "256",
-           "ops of a kernel at most: compile time grows faster than linearly">];
+           "ops of a kernel at most: compile time grows faster than linearly">,
+    Option<"phaseDistance", "phase-distance", "int64_t", "60",
+           "ops between the forward and the backward from which on no kernel "
+           "of the forward makes more for the backward than is kept anyway">];
   let statistics = [
     Statistic<"numKernels", "kernels", "kernels formed">,
     Statistic<"numMerged", "merged", "kernels merged into another one">];
