@@ -476,7 +476,8 @@ bool Clusters::reaches(Cluster *from, Cluster *to) const {
 }
 
 bool Clusters::tryMerge(Cluster *a, Cluster *b) {
-  if (a == b || !sameSpace(*a, *b) || a->ops.size() + b->ops.size() > limits.maxOps)
+  if (a == b || !sameSpace(*a, *b) ||
+      a->ops.size() + b->ops.size() > limits.maxOps)
     return false;
   // A trial union, to see every value in its new place.
   Cluster both = *a;

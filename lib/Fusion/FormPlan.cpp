@@ -224,12 +224,19 @@ Value PlanWriter::bufferOf(Value value) {
 // Commands
 //===----------------------------------------------------------------------===//
 
+/// A kernel's phase is that of the first op that it stores.
+static void copyPhase(Operation *from, Operation *command) {
+  if (Attribute phase = from->getAttr(kPhaseAttr))
+    command->setAttr(plan::kCommandPhaseAttr, phase);
+}
+
 void PlanWriter::writeGemm(plan::MatmulOp op) {
-  plan::GemmOp::create(b, op.getLoc(), "dot", bufferOf(op.getA()),
-                       bufferOf(op.getB()), bufferOf(op.getC()), op.getM(),
-                       op.getN(), op.getK(), op.getAStrides(), op.getBStrides(),
-                       op.getCStrides(), op.getOffsets(), op.getBatch(),
-                       op.getBatchStrides(), op.getAlpha());
+  auto gemm = plan::GemmOp::create(
+      b, op.getLoc(), "dot", bufferOf(op.getA()), bufferOf(op.getB()),
+      bufferOf(op.getC()), op.getM(), op.getN(), op.getK(), op.getAStrides(),
+      op.getBStrides(), op.getCStrides(), op.getOffsets(), op.getBatch(),
+      op.getBatchStrides(), op.getAlpha());
+  copyPhase(op, gemm);
 }
 
 static std::string nameOf(const Cluster &cluster) {
@@ -341,6 +348,7 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
                                        DenseI64ArrayAttr(), FlatSymbolRefAttr(),
                                        IntegerAttr(), IntegerAttr());
   kernel.getBody().takeBody(body);
+  copyPhase(outputs.front().getDefiningOp(), kernel);
   if (!casts.empty())
     kernel->setAttr("plan.casts", b.getArrayAttr(casts));
 

@@ -306,6 +306,9 @@ FailureOr<CompileResult> Compilation::run() {
       return failure();
   }
   CompileResult result = makeResult();
+  for (auto program : module->getOps<plan::ProgramOp>())
+    if (program.getSymName() == "step")
+      result.memory = plan::measureMemory(program);
   if (!toStableHLO && options.compileTo == Stage::Target) {
     FailureOr<std::string> artefact = emitArtefact(result.report);
     if (failed(artefact))

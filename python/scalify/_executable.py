@@ -224,6 +224,17 @@ class Executable:
         )
 
     @property
+    def memory(self) -> dict[str, Any]:
+        """Where the bytes of a step are, by the plan.
+
+        `parameters` counts elements; the rest are bytes: `arguments` by role, `state` (parameters
+        and moments), `results` beside those in the memory of arguments, `constants`, the `arena`
+        of temporaries, of it at most `kept` from the forward to the backward and `gradients` from
+        there to the update, and `peak`, the sum.
+        """
+        return dict(self.manifest["memory"])
+
+    @property
     def assumptions(self) -> list[dict[str, Any]]:
         """What proofs of the report rest on, per argument, for `scalify.check_assumptions`."""
         return list(self.manifest["assumptions"])

@@ -3,7 +3,6 @@
 // A value that the forward rounds for the backward lies in memory as F16 alone: the wide one is made beside
 // the GEMM that reads it, and not by the kernel of the forward, although that walks the same elements.
 // CHECK: plan.kernel "quantize_exponential" {{.*}} writes({{.*}} : memref<64x64xf32>, memref<64x64xf16>)
-// CHECK: plan.kernel
 // CHECK: plan.gemm
 // CHECK: plan.kernel "dequantize"
 // CHECK-NEXT: ^bb0(%{{.*}}: tensor<64x64xf16>

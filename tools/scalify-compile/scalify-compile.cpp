@@ -108,6 +108,10 @@ static cl::opt<bool>
               cl::desc("keep state that the recipe narrows as narrow data "
                        "between steps"),
               cl::cat(category));
+static cl::opt<bool>
+    memory("memory",
+           cl::desc("print where the bytes of the step are, by the plan"),
+           cl::cat(category));
 static cl::opt<bool> remarks("remarks", cl::desc("print remarks in full"),
                              cl::cat(category));
 
@@ -237,6 +241,12 @@ int main(int argc, char **argv) {
     os << result->report << "\n";
   else if (report == "text")
     os << result->summary;
+  if (memory && !result->memory)
+    return fail(
+        "--memory needs a plan: compile for the CPU, to stage fusion or "
+        "later");
+  if (memory)
+    os << plan::toText(*result->memory);
   for (const std::string &name : why) {
     llvm::Expected<int64_t> row = findRow(result->values, name);
     if (!row)

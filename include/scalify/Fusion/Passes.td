@@ -20,7 +20,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
-    Option<"phaseDistance", "phase-distance", "int64_t", "30",
+    Option<"phaseDistance", "phase-distance", "int64_t", "8",
            "ops between a use and one of another phase of the step that is "
            "to have a dequantized value of its own">];
   let statistics = [
@@ -70,7 +70,7 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
            "buffers of a kernel at most: each is a register or a spill">,
     Option<"maxOps", "max-ops", "unsigned", "256",
            "ops of a kernel at most: compile time grows faster than linearly">,
-    Option<"phaseDistance", "phase-distance", "int64_t", "60",
+    Option<"phaseDistance", "phase-distance", "int64_t", "8",
            "ops between the forward and the backward from which on no kernel "
            "of the forward makes more for the backward than is kept anyway">];
   let statistics = [

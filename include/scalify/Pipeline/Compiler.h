@@ -8,6 +8,7 @@
 #ifndef SCALIFY_PIPELINE_COMPILER_H
 #define SCALIFY_PIPELINE_COMPILER_H
 
+#include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Pipeline/Diagnostics.h"
 #include "scalify/Pipeline/ScaleReport.h"
 #include "scalify/Pipeline/Stages.h"
@@ -99,6 +100,8 @@ struct CompileResult {
   ScaleReport values;
   /// The report in a few lines for a terminal.
   std::string summary;
+  /// Where the bytes of @step are, once there is a plan.
+  std::optional<plan::PlanMemory> memory;
 };
 
 /// Reads options from a JSON object whose keys are the members' names, such as

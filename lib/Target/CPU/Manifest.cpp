@@ -2,6 +2,7 @@
 
 #include "Manifest.h"
 
+#include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Import/Locations.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -285,6 +286,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Default([&](Operation *o) { writeBuffer(*o); });
   }
   manifest["arena_bytes"] = program.getArenaBytes().value_or(0);
+  manifest["memory"] = plan::toJSON(plan::measureMemory(program));
   manifest["buffers"] = std::move(buffers);
   writeArgs(manifest);
   return std::move(commands);

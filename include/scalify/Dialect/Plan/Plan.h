@@ -20,6 +20,9 @@
 
 namespace scalify::plan {
 
+/// The phase of the step that a command belongs to, where that is known.
+inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
+
 /// Bytes of one element in memory: i1 takes a whole byte.
 int64_t elementBytes(mlir::Type type);
 

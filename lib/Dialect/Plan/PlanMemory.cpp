@@ -1,0 +1,130 @@
+//===- PlanMemory.cpp - Where the bytes of a step are ---------------------===//
+//
+// Arguments by their roles, and of the arena what crosses two borders: from the
+// forward to the backward (activations), and from the backward to the update
+// (gradients). The rest of the arena is work space between neighbours.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Dialect/Plan/PlanMemory.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace scalify;
+
+int64_t plan::PlanMemory::state() const {
+  auto bytes = [&](const char *role) {
+    auto found = arguments.find(role);
+    return found == arguments.end() ? 0 : found->second;
+  };
+  return bytes("param") + bytes("moment");
+}
+
+int64_t plan::PlanMemory::peak() const {
+  int64_t sum = results + constants + arena;
+  for (const auto &[role, bytes] : arguments)
+    sum += bytes;
+  return sum;
+}
+
+/// The most bytes that lie in memory at one time of what commands of phase
+/// `from` wrote and commands of no phase of `within` read last.
+static int64_t measureCrossing(plan::ProgramOp program,
+                               const DenseMap<Value, plan::LiveRange> &ranges,
+                               StringRef from, ArrayRef<StringRef> within) {
+  SmallVector<StringRef> phases;
+  for (Operation &op : program.getBody().front()) {
+    auto phase = op.getAttrOfType<StringAttr>(plan::kCommandPhaseAttr);
+    phases.push_back(phase ? phase.getValue() : "");
+  }
+  SmallVector<int64_t> change(phases.size() + 1, 0);
+  for (auto [value, range] : ranges) {
+    if (range.first < 0 || phases[range.first] != from)
+      continue;
+    if (llvm::is_contained(within, phases[range.last]))
+      continue;
+    change[range.first] += plan::bufferBytes(value);
+    change[range.last + 1] -= plan::bufferBytes(value);
+  }
+  int64_t live = 0, most = 0;
+  for (int64_t bytes : change)
+    most = std::max(most, live += bytes);
+  return most;
+}
+
+static void measureArguments(plan::ProgramOp program,
+                             plan::PlanMemory &memory) {
+  auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
+  for (auto argument : program.getBody().getOps<plan::ArgumentOp>()) {
+    // Parts of one argument have an offset into it.
+    if (argument->hasAttr("plan.offset"))
+      continue;
+    std::string role = "input";
+    if (attrs && argument.getIndex() < attrs.size())
+      if (auto given = cast<DictionaryAttr>(attrs[argument.getIndex()])
+                           .getAs<StringAttr>("scalify.role"))
+        role = given.str();
+    if (role == "param")
+      memory.parameters +=
+          cast<MemRefType>(argument.getMemory().getType()).getNumElements();
+    memory.arguments[role] += plan::bufferBytes(argument.getMemory());
+  }
+}
+
+plan::PlanMemory plan::measureMemory(plan::ProgramOp program) {
+  PlanMemory memory;
+  memory.arena = program.getArenaBytes().value_or(0);
+  measureArguments(program, memory);
+  for (auto result : program.getBody().getOps<plan::ResultOp>())
+    if (!result.getAliasArg())
+      memory.results += bufferBytes(result.getMemory());
+  for (auto constant : program.getBody().getOps<plan::ConstantOp>())
+    memory.constants += bufferBytes(constant.getMemory());
+  DenseMap<Value, LiveRange> ranges = computeLiveRanges(program);
+  memory.kept = measureCrossing(program, ranges, "forward", {"forward", ""});
+  memory.gradients =
+      measureCrossing(program, ranges, "backward", {"forward", "backward"});
+  return memory;
+}
+
+llvm::json::Object plan::toJSON(const PlanMemory &memory) {
+  llvm::json::Object arguments;
+  for (const auto &[role, bytes] : memory.arguments)
+    arguments[role] = bytes;
+  return llvm::json::Object{{"parameters", memory.parameters},
+                            {"arguments", std::move(arguments)},
+                            {"state", memory.state()},
+                            {"results", memory.results},
+                            {"constants", memory.constants},
+                            {"arena", memory.arena},
+                            {"kept", memory.kept},
+                            {"gradients", memory.gradients},
+                            {"peak", memory.peak()}};
+}
+
+std::string plan::toText(const PlanMemory &memory) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  double parameters =
+      static_cast<double>(std::max<int64_t>(memory.parameters, 1));
+  auto line = [&](StringRef name, int64_t bytes, StringRef what) {
+    os << llvm::formatv("{0,-22}{1,15:N}", name, bytes);
+    if (memory.parameters)
+      os << llvm::formatv(" {0,10:F2}",
+                          static_cast<double>(bytes) / parameters);
+    os << "  " << what << "\n";
+  };
+  os << llvm::formatv("{0:N} parameters\n{1,-22}{2,15} {3,10}\n",
+                      memory.parameters, "", "bytes",
+                      memory.parameters ? "each" : "");
+  for (const auto &[role, bytes] : memory.arguments)
+    line("argument: " + role, bytes, "");
+  line("results", memory.results, "beside those in the memory of arguments");
+  line("constants", memory.constants, "");
+  line("arena", memory.arena, "");
+  line("  activations", memory.kept, "from the forward to the backward");
+  line("  gradients", memory.gradients, "from the backward to the update");
+  line("peak", memory.peak(), "");
+  return text;
+}
