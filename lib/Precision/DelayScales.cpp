@@ -206,15 +206,7 @@ void Delay::setScales(Value history) {
   builder.setInsertionPointToStart(&main.getBody().front());
   Location loc = main.getLoc();
   Value scales = buildDelayedScales(builder, loc, history, delayed, rows);
-  auto rankZero = RankedTensorType::get({}, builder.getF32Type());
-  SmallVector<Value> entries;
-  for (int64_t row = 0, end = rows.size(); row != end; ++row) {
-    Value entry = stablehlo::SliceOp::create(
-        builder, loc, scales, ArrayRef<int64_t>{row},
-        ArrayRef<int64_t>{row + 1}, ArrayRef<int64_t>{1});
-    entries.push_back(
-        stablehlo::ReshapeOp::create(builder, loc, rankZero, entry));
-  }
+  SmallVector<Value> entries = splitEntries(builder, loc, scales);
   for (auto [op, row] : rowOf) {
     setCastScale(mlir::cast<QuantizeOp>(op), entries[row]);
     // A proof was of the constant.

@@ -87,6 +87,21 @@ Value scalify::buildFiniteAmax(OpBuilder &builder, Location loc, Value value) {
                                      scalar.splat(0.0f));
 }
 
+SmallVector<Value> scalify::splitEntries(OpBuilder &builder, Location loc,
+                                         Value vector) {
+  auto type = mlir::cast<RankedTensorType>(vector.getType());
+  auto rankZero = RankedTensorType::get({}, type.getElementType());
+  SmallVector<Value> entries;
+  for (int64_t i = 0, end = type.getDimSize(0); i != end; ++i) {
+    Value entry = stablehlo::SliceOp::create(
+        builder, loc, vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1},
+        ArrayRef<int64_t>{1});
+    entries.push_back(
+        stablehlo::ReshapeOp::create(builder, loc, rankZero, entry));
+  }
+  return entries;
+}
+
 static Value takeColumns(OpBuilder &builder, Location loc, Value history,
                          int64_t first) {
   auto type = mlir::cast<RankedTensorType>(history.getType());

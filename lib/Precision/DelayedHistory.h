@@ -21,6 +21,10 @@ struct HistoryRow {
 mlir::Value buildFiniteAmax(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::Value value);
 
+/// Builds the entries of a vector as values of rank 0.
+llvm::SmallVector<mlir::Value>
+splitEntries(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value vector);
+
 /// Builds one scale per row of `history`, as a vector.
 mlir::Value buildDelayedScales(mlir::OpBuilder &builder, mlir::Location loc,
                                mlir::Value history, DelayedScaling delayed,

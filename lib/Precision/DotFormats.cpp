@@ -75,8 +75,7 @@ DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
   DotFormats formats = recipe.getFormats(role);
   StringRef part = stringifyDotRole(role);
   if (kind && !isWide(formats)) {
-    DotFormats own =
-        recipe.getRoles()[kFirstKind + static_cast<unsigned>(*kind)];
+    DotFormats own = recipe.getFormats(*kind);
     if (own != DotFormats()) {
       formats = recipe.resolve(own);
       part = stringifyDotKind(*kind);
@@ -94,7 +93,7 @@ bool DotFormatChooser::isFloat8(Operation *dot) const {
 
 /// Exceptions by name are the user's word; all others are judged.
 void DotFormatChooser::judge(FunctionOpInterface func) {
-  DotFormats others = recipe.getRoles()[kUnprofitable];
+  DotFormats others = recipe.getUnprofitable();
   if (others == DotFormats())
     return;
   SmallVector<stablehlo::DotGeneralOp> dots;

@@ -12,7 +12,6 @@
 
 #include "StorageFormats.h"
 
-#include "scalify/Dialect/Scalify/MomentFormats.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
@@ -178,8 +177,8 @@ Type StateCaster::getFormat(unsigned index, Value written) {
     return recipe.getStorage().masters;
   if (role.getValue() != "moment")
     return {};
-  MomentFormats moments = MomentFormats::of(recipe.getStorage().moments);
-  return isSecondMoment(index, written) ? moments.second : moments.first;
+  return isSecondMoment(index, written) ? recipe.getStorage().secondMoments
+                                        : recipe.getStorage().firstMoments;
 }
 
 /// A parameter keeps the scale that it was declared with; a moment takes that
@@ -271,6 +270,7 @@ void StateCaster::run() {
 }
 
 void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster) {
-  if (recipe.getStorage().masters || recipe.getStorage().moments)
+  StorageFormats storage = recipe.getStorage();
+  if (storage.masters || storage.firstMoments || storage.secondMoments)
     StateCaster(func, recipe, caster).run();
 }

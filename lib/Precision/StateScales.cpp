@@ -11,6 +11,7 @@
 
 #include "DelayedHistory.h"
 #include "FreeScales.h"
+#include "KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -46,9 +47,7 @@ public:
   FailureOr<SmallVector<Value>> run();
 
 private:
-  FailureOr<BlockArgument> addArgument(StringRef name);
   SmallVector<HistoryRow> getRows();
-  SmallVector<Value> split(Value vector);
   Value measure(QuantizeOp cast);
   void setScale(QuantizeOp cast, Value scale);
 
@@ -60,22 +59,6 @@ private:
 };
 } // namespace
 
-FailureOr<BlockArgument> StateScales::addArgument(StringRef name) {
-  unsigned index = main.getNumArguments(), result = main.getNumResults();
-  DictionaryAttr attrs = builder.getDictionaryAttr(
-      {builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)),
-       builder.getNamedAttr(kRoleAttr, builder.getStringAttr("state")),
-       builder.getNamedAttr(
-           "tf.aliasing_output",
-           builder.getI32IntegerAttr(static_cast<int32_t>(result)))});
-  DictionaryAttr info = builder.getDictionaryAttr(
-      {builder.getNamedAttr("jax.result_info", builder.getStringAttr(name))});
-  if (failed(main.insertArgument(index, type, attrs, loc)) ||
-      failed(main.insertResult(result, type, info)))
-    return failure();
-  return main.getArgument(index);
-}
-
 SmallVector<HistoryRow> StateScales::getRows() {
   return llvm::map_to_vector(casts, [](QuantizeOp cast) -> HistoryRow {
     auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
@@ -83,19 +66,6 @@ SmallVector<HistoryRow> StateScales::getRows() {
     return {static_cast<float>(getLargestFinite(format)),
             std::ldexp(1.0f, exponent)};
   });
-}
-
-SmallVector<Value> StateScales::split(Value vector) {
-  auto rankZero = RankedTensorType::get({}, builder.getF32Type());
-  SmallVector<Value> entries;
-  for (int64_t i = 0, end = type.getDimSize(0); i != end; ++i) {
-    Value entry = stablehlo::SliceOp::create(
-        builder, loc, vector, ArrayRef<int64_t>{i}, ArrayRef<int64_t>{i + 1},
-        ArrayRef<int64_t>{1});
-    entries.push_back(
-        stablehlo::ReshapeOp::create(builder, loc, rankZero, entry));
-  }
-  return entries;
 }
 
 /// The floor that keeps a root from zero, spread over the tensor; null for
@@ -137,15 +107,17 @@ void StateScales::setScale(QuantizeOp cast, Value scale) {
 }
 
 FailureOr<SmallVector<Value>> StateScales::run() {
-  FailureOr<BlockArgument> scales = addArgument(kStateScalesName);
-  FailureOr<BlockArgument> amaxes = addArgument(kStateAmaxName);
+  FailureOr<BlockArgument> scales =
+      addKeptArgument(main, type, kStateScalesName);
+  FailureOr<BlockArgument> amaxes = addKeptArgument(main, type, kStateAmaxName);
   if (failed(scales) || failed(amaxes))
     return failure();
   SmallVector<HistoryRow> rows = getRows();
   builder.setInsertionPointToStart(&main.getBody().front());
   Value stored = buildStoredScales(builder, loc, *scales, rows);
   Value next = buildNextScales(builder, loc, *amaxes, stored, kRoom, rows);
-  SmallVector<Value> read = split(stored), written = split(next);
+  SmallVector<Value> read = splitEntries(builder, loc, stored);
+  SmallVector<Value> written = splitEntries(builder, loc, next);
   for (auto [cast, scale] : llvm::zip(casts, written))
     setScale(cast, scale);
   SmallVector<Value> measured;

@@ -1,6 +1,5 @@
 //===- Recipe.cpp - Presets and meaning of recipes ------------------------===//
 
-#include "scalify/Dialect/Scalify/MomentFormats.h"
 #include "scalify/Dialect/Scalify/RecipeText.h"
 
 #include "mlir/IR/Builders.h"
@@ -9,6 +8,10 @@
 
 using namespace mlir;
 using namespace scalify;
+
+static_assert(kFirstKind == getMaxEnumValForDotRole() + 1 &&
+                  kNumDotKinds == getMaxEnumValForDotKind() + 1,
+              "a recipe has formats for each role and each kind of dot");
 
 namespace {
 enum class Width { Float8, F16, BF16 };
@@ -68,13 +71,15 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     storage.saved = forward;
     // BF16 keeps 8 bits: updates below 2^-9 of a weight would be lost.
     if (preset.width == Width::F16)
-      storage.masters = storage.moments = f16;
+      storage.masters = storage.firstMoments = storage.secondMoments = f16;
   }
   if (preset.level >= 1)
     storage.masters = f16;
   // A second moment in FP8 diverges, where a first one holds.
-  if (preset.level >= 2)
-    storage.moments = MomentFormats{forward, f16}.join();
+  if (preset.level >= 2) {
+    storage.firstMoments = forward;
+    storage.secondMoments = f16;
+  }
   // Iterations as Newton-Schulz's cancel: what their values are, no rule of
   // scales can say.
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
@@ -96,12 +101,6 @@ RecipeAttr RecipeAttr::of(Operation *module) {
   if (auto recipe = module->getAttrOfType<RecipeAttr>(kRecipeAttr))
     return recipe;
   return getPreset(module->getContext(), "none");
-}
-
-StringRef scalify::stringifyDotKind(DotKind kind) {
-  static constexpr StringLiteral names[] = {"forward_dot", "input_grad",
-                                            "weight_grad"};
-  return names[static_cast<unsigned>(kind)];
 }
 
 /// The part that an entry of the list of formats is.
@@ -227,10 +226,11 @@ LogicalResult RecipeAttr::verify(
                             "regular expression: "
                          << error;
   }
-  MomentFormats moments = MomentFormats::of(storage.moments);
   return success(
       succeeded(checkStorage(emitError, "masters", storage.masters)) &&
-      succeeded(checkStorage(emitError, "first_moment", moments.first)) &&
-      succeeded(checkStorage(emitError, "second_moment", moments.second)) &&
+      succeeded(
+          checkStorage(emitError, "first_moment", storage.firstMoments)) &&
+      succeeded(
+          checkStorage(emitError, "second_moment", storage.secondMoments)) &&
       succeeded(checkStorage(emitError, "saved", storage.saved)));
 }

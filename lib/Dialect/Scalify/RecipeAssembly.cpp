@@ -55,7 +55,7 @@ Attribute RecipeAttr::parse(AsmParser &parser, Type) {
       loc, parser.getContext(), parser.getBuilder().getStringAttr(name),
       fields.scales, fields.forward, fields.gradient,
       ArrayRef<DotFormats>(fields.roles),
-      ArrayRef<FormatOverride>(fields.overrides), fields.getStorage(),
+      ArrayRef<FormatOverride>(fields.overrides), fields.storage,
       fields.exponent, ArrayRef<StringAttr>(fields.rescale), fields.blocks,
       fields.delayed);
 }

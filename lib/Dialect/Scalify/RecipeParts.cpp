@@ -19,7 +19,6 @@ RecipeFields::RecipeFields(RecipeAttr recipe)
     : scales(recipe.getScales()), forward(recipe.getForward()),
       gradient(recipe.getGradient()), roles(recipe.getRoles()),
       overrides(recipe.getOverrides()), storage(recipe.getStorage()),
-      moments(MomentFormats::of(recipe.getStorage().moments)),
       exponent(recipe.getGradientExponent()), rescale(recipe.getRescale()),
       blocks(recipe.getBlocks()), delayed(recipe.getDelayed()) {}
 
@@ -143,9 +142,9 @@ static PartList makeParts() {
   add(parts, "masters", kStorage,
       [](auto &fields) -> auto & { return fields.storage.masters; });
   add(parts, "first_moment", kStorage,
-      [](auto &fields) -> auto & { return fields.moments.first; });
+      [](auto &fields) -> auto & { return fields.storage.firstMoments; });
   add(parts, "second_moment", kStorage,
-      [](auto &fields) -> auto & { return fields.moments.second; });
+      [](auto &fields) -> auto & { return fields.storage.secondMoments; });
   add(parts, "state_rounding",
       listCases(&stringifyRoundingMode,
                 RoundingMode(getMaxEnumValForRoundingMode())),
@@ -182,15 +181,16 @@ static PartList makeShorthands() {
       });
   addShorthand(
       parts, "moments", kStorage,
-      [](auto &fields) -> auto & { return fields.moments.first; },
+      [](auto &fields) -> auto & { return fields.storage.firstMoments; },
       [](RecipeFields &fields) {
-        fields.moments.second = fields.moments.first;
+        fields.storage.secondMoments = fields.storage.firstMoments;
       });
   addShorthand(
       parts, "state", kStorage,
       [](auto &fields) -> auto & { return fields.storage.masters; },
       [](RecipeFields &fields) {
-        fields.moments = {fields.storage.masters, fields.storage.masters};
+        fields.storage.firstMoments = fields.storage.secondMoments =
+            fields.storage.masters;
       });
   return parts;
 }

@@ -4,7 +4,6 @@
 #define SCALIFY_DIALECT_SCALIFY_RECIPEPARTS_H
 
 #include "RecipeValues.h"
-#include "scalify/Dialect/Scalify/MomentFormats.h"
 #include "scalify/Dialect/Scalify/RecipeText.h"
 
 #include <memory>
@@ -21,19 +20,11 @@ struct RecipeFields {
     return roles[static_cast<unsigned>(role)];
   }
 
-  /// With the moments.
-  StorageFormats getStorage() const {
-    StorageFormats whole = storage;
-    whole.moments = moments.join();
-    return whole;
-  }
-
   ScaleSource scales;
   mlir::Type forward, gradient;
   llvm::SmallVector<DotFormats> roles;
   Exceptions overrides;
-  StorageFormats storage; // but for its moments
-  MomentFormats moments;
+  StorageFormats storage;
   int64_t exponent;
   Places rescale;
   BlockSizes blocks;

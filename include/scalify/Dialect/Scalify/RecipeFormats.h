@@ -32,8 +32,13 @@ inline llvm::hash_code hash_value(const DotFormats &formats) {
   return llvm::hash_combine(formats.forward, formats.gradient);
 }
 
-/// One part per role of a dot, in the order of DotRole.
-using RoleFormats = std::array<DotFormats, 9>;
+/// A recipe's list of formats has one entry per role, then one per kind of dot,
+/// then that of dots that FP8 would make slower. Null entries of the latter two
+/// change nothing.
+inline constexpr unsigned kFirstKind = 9;
+inline constexpr unsigned kNumDotKinds = 3;
+inline constexpr unsigned kUnprofitable = kFirstKind + kNumDotKinds;
+inline constexpr unsigned kNumFormats = kUnprofitable + 1;
 
 /// An exception for the dots whose name matches a regular expression.
 struct FormatOverride {
@@ -53,18 +58,20 @@ enum class RoundingMode : uint32_t;
 
 /// Formats of what outlives a step or a phase; null: as the program has it.
 struct StorageFormats {
-  mlir::Type masters, moments, saved;
+  mlir::Type masters, firstMoments, secondMoments, saved;
   /// Of masters and moments; the first case, to nearest, if not said.
   RoundingMode rounding = {};
 
   bool operator==(const StorageFormats &other) const {
-    return masters == other.masters && moments == other.moments &&
-           saved == other.saved && rounding == other.rounding;
+    return masters == other.masters && firstMoments == other.firstMoments &&
+           secondMoments == other.secondMoments && saved == other.saved &&
+           rounding == other.rounding;
   }
 };
 
 inline llvm::hash_code hash_value(const StorageFormats &formats) {
-  return llvm::hash_combine(formats.masters, formats.moments, formats.saved,
+  return llvm::hash_combine(formats.masters, formats.firstMoments,
+                            formats.secondMoments, formats.saved,
                             static_cast<uint32_t>(formats.rounding));
 }
 

@@ -19,19 +19,6 @@ getRecipePartNames(bool withShorthands = true);
 /// [pattern, formats].
 llvm::json::Object toJSON(RecipeAttr recipe);
 
-/// What a dot computes: a layer's output, the gradient of its input, or that
-/// of its weight.
-enum class DotKind { Forward, InputGrad, WeightGrad };
-inline constexpr unsigned kNumDotKinds = 3;
-llvm::StringRef stringifyDotKind(DotKind kind);
-
-/// A recipe's list of formats has one entry per role, then one per kind of dot,
-/// then that of dots that FP8 would make slower. Null entries of the latter two
-/// change nothing.
-inline constexpr unsigned kFirstKind = std::tuple_size_v<RoleFormats>;
-inline constexpr unsigned kUnprofitable = kFirstKind + kNumDotKinds;
-inline constexpr unsigned kNumFormats = kUnprofitable + 1;
-
 /// The kind of dot that an exception's pattern starts with, as in
 /// `weight_grad:layer0/`, and the regular expression.
 std::pair<std::optional<DotKind>, llvm::StringRef>

@@ -62,6 +62,15 @@ def Scalify_DotRole : I32EnumAttr<"DotRole",
   let cppNamespace = "::scalify";
 }
 
+def Scalify_DotKind : I32EnumAttr<"DotKind",
+    "what a dot computes of its layer: the output, the gradient of its input, "
+    "or that of its weight", [
+      I32EnumAttrCase<"Forward", 0, "forward_dot">,
+      I32EnumAttrCase<"InputGrad", 1, "input_grad">,
+      I32EnumAttrCase<"WeightGrad", 2, "weight_grad">]> {
+  let cppNamespace = "::scalify";
+}
+
 def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
   let mnemonic = "recipe";
   let summary = "what is cast to which format, and where its scale comes from";
@@ -101,15 +110,22 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       the scores), `attention` (all three), `head` (the last linear layer
       before the loss), `router` (a linear layer that chooses experts),
       `embedding` (a one-hot times a table), `convolution`, `optimizer` (dots
-      of the update, as in Muon or Shampoo): the formats of these. `true`: the recipe's own; `false` or `wide`: not cast; a type: for
-      all operands; `[a, b]`: forward and gradient. An f32 operand keeps its
-      dots wide.
+      of the update, as in Muon or Shampoo): the formats of these. `true`: the
+      recipe's own; `false` or `wide`: not cast; a type: for all operands;
+      `[a, b]`: forward and gradient. An f32 operand keeps its dots wide.
+    - `forward_dot`, `input_grad`, `weight_grad`: the formats of dots that
+      compute a layer's output, the gradient of its input or that of its weight,
+      in place of their role's where that is cast; `true`: the role's.
+    - `unprofitable`: the formats of dots that a model of an H100 finds slower
+      in FP8 than in BF16; `true`: as of all others.
     - `where`: exceptions, the first match counts. A key is a regular
       expression that is searched in the name of the dot's weight and in the
-      dot's location.
-    - `masters`, `moments` (`state`: both): parameters and the optimizer's
-      moments are stored in this format, with their scale; `given`: as the
-      program has them.
+      dot's location; after `forward_dot:`, `input_grad:` or `weight_grad:` it
+      is for dots of that kind.
+    - `masters`, `first_moment`, `second_moment` (`moments`: these two; `state`:
+      all three): parameters and the optimizer's moments are stored in this
+      format, with their scale; `given`: as the program has them. A second
+      moment is what the optimizer takes the root of; its root is stored.
     - `state_rounding`: `nearest`, or `stochastic`: up or down by chance, with the
       probability that keeps the mean.
     - `saved`: the format of what the backward keeps of the forward beside the
@@ -151,6 +167,13 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     DotFormats getFormats(DotRole role) const {
       return resolve(getRoles()[static_cast<unsigned>(role)]);
     }
+    /// The formats of a kind of dot; null for those of the role.
+    DotFormats getFormats(DotKind kind) const {
+      return getRoles()[kFirstKind + static_cast<unsigned>(kind)];
+    }
+    /// The formats of dots that FP8 would make slower; null for those of all
+    /// others.
+    DotFormats getUnprofitable() const { return getRoles()[kUnprofitable]; }
     DotFormats resolve(DotFormats formats) const {
       return {formats.forward ? formats.forward : getForward(),
               formats.gradient ? formats.gradient : getGradient()};
