@@ -17,9 +17,16 @@ __all__ = ["make_optimizer", "make_step"]
 Step = Callable[[Any, Any, jax.Array], tuple[Any, Any, jax.Array]]
 
 
-def make_optimizer(train: TrainConfig) -> optax.GradientTransformation:
-    """Returns clipping by global norm, then AdamW; only matrices decay."""
-    schedule = optax.warmup_cosine_decay_schedule(
+def make_optimizer(
+    train: TrainConfig, schedule: optax.Schedule | None = None
+) -> optax.GradientTransformation:
+    """Returns clipping by global norm, then AdamW; only matrices decay.
+
+    Args:
+        train: the coefficients, and without a schedule that of the learning rate.
+        schedule: the learning rate by the step.
+    """
+    schedule = schedule or optax.warmup_cosine_decay_schedule(
         init_value=0.0,
         peak_value=train.learning_rate,
         warmup_steps=train.warmup,

@@ -197,6 +197,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.probeCasts = options.probeCasts;
   stageOptions.collectStatistics = options.collectStatistics;
   stageOptions.packState = options.packState && !toStableHLO;
+  stageOptions.keepsState = !toStableHLO;
   stageOptions.explain = isFull();
   PassManager manager(&context);
   if (isFull())

@@ -57,6 +57,7 @@ static void buildPrecision(const StageOptions &options,
   precision.remarks = options.remarks;
   precision.rangeUse = options.rangeUse;
   precision.packState = options.packState;
+  precision.keepsState = options.keepsState;
   buildPrecisionPipeline(manager, precision);
 }
 

@@ -27,13 +27,15 @@ Value Caster::makeConstant(float value) {
       mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
 }
 
-/// What becomes state is read by the next step, at the scale that it was given.
-static bool isOfState(ScaleHint hint) {
-  return hint.rule && hint.rule.getValue().starts_with("state: ");
+/// What becomes state is read by the next step, at the scale that it was given;
+/// all ranks agree on the scale of a weight's gradient.
+static bool hasOwnScale(ScaleHint hint) {
+  return hint.rule && (hint.rule.getValue().starts_with("state: ") ||
+                       hint.rule.getValue().starts_with("gradient: "));
 }
 
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
-  if (isOfState(hint))
+  if (hasOwnScale(hint))
     return hint.scale;
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:

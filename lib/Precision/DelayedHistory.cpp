@@ -70,21 +70,41 @@ static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
                                                   dims);
 }
 
-Value scalify::buildFiniteAmax(OpBuilder &builder, Location loc, Value value) {
+/// The largest magnitudes over `dims`; 0 where they are not finite.
+static Value buildAmaxOver(OpBuilder &builder, Location loc, Value value,
+                           ArrayRef<int64_t> dims) {
   Type f32 = builder.getF32Type();
   Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
   if (getElementTypeOrSelf(value.getType()) != f32)
     magnitude = stablehlo::ConvertOp::create(builder, loc, magnitude, f32);
-  int64_t rank = mlir::cast<ShapedType>(value.getType()).getRank();
-  Value amax = buildMaximum(builder, loc, magnitude,
-                            llvm::to_vector(llvm::seq<int64_t>(0, rank)));
-  RowBuilder scalar(builder, loc, {});
+  Value amax = buildMaximum(builder, loc, magnitude, dims);
+  RowBuilder rows(builder, loc,
+                  mlir::cast<ShapedType>(amax.getType()).getShape());
   // Compared this way round, a NaN is not finite.
   Value isFinite = stablehlo::CompareOp::create(
-      builder, loc, amax, scalar.splat(std::numeric_limits<float>::infinity()),
+      builder, loc, amax, rows.splat(std::numeric_limits<float>::infinity()),
       ComparisonDirection::LT);
   return stablehlo::SelectOp::create(builder, loc, isFinite, amax,
-                                     scalar.splat(0.0f));
+                                     rows.splat(0.0f));
+}
+
+static SmallVector<int64_t> getDims(Value value, int64_t first) {
+  int64_t rank = mlir::cast<ShapedType>(value.getType()).getRank();
+  return llvm::to_vector(llvm::seq<int64_t>(first, rank));
+}
+
+Value scalify::buildFiniteAmax(OpBuilder &builder, Location loc, Value value) {
+  return buildAmaxOver(builder, loc, value, getDims(value, 0));
+}
+
+Value scalify::buildFiniteAmaxes(OpBuilder &builder, Location loc, Value value,
+                                 bool whole) {
+  Value amax =
+      buildAmaxOver(builder, loc, value, getDims(value, whole ? 0 : 1));
+  if (!whole)
+    return amax;
+  auto one = RankedTensorType::get({1}, builder.getF32Type());
+  return stablehlo::ReshapeOp::create(builder, loc, one, amax);
 }
 
 SmallVector<Value> scalify::splitEntries(OpBuilder &builder, Location loc,
@@ -128,6 +148,14 @@ static Value buildFittingScales(OpBuilder &builder, Location loc, Value amaxes,
   scale = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
                                      scale, vectors.splat(0x1p100f));
   return vectors.whereAbove(amaxes, 0.0f, scale, otherwise);
+}
+
+Value scalify::buildScalesOfAmaxes(OpBuilder &builder, Location loc,
+                                   Value amaxes, float largest) {
+  ArrayRef<int64_t> shape = mlir::cast<ShapedType>(amaxes.getType()).getShape();
+  SmallVector<HistoryRow> rows(shape.front(), HistoryRow{largest, 1.0f});
+  Value zeros = RowBuilder(builder, loc, shape).splat(0.0f);
+  return buildFittingScales(builder, loc, amaxes, /*room=*/0, zeros, rows);
 }
 
 static Value buildPredictedScales(OpBuilder &builder, Location loc,

@@ -21,6 +21,16 @@ struct HistoryRow {
 mlir::Value buildFiniteAmax(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::Value value);
 
+/// Builds the amaxes of the slices along dimension 0, or with `whole` that of
+/// all elements, as a vector; 0 where they are not finite.
+mlir::Value buildFiniteAmaxes(mlir::OpBuilder &builder, mlir::Location loc,
+                              mlir::Value value, bool whole);
+
+/// Builds the smallest powers of two by which amaxes fit a format whose largest
+/// value is `largest`; 0 where the amax is 0.
+mlir::Value buildScalesOfAmaxes(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::Value amaxes, float largest);
+
 /// Builds the entries of a vector as values of rank 0.
 llvm::SmallVector<mlir::Value>
 splitEntries(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value vector);

@@ -91,6 +91,11 @@ bool DotFormatChooser::isFloat8(Operation *dot) const {
   });
 }
 
+bool DotFormatChooser::makesCastGradient(Operation *dot) const {
+  return layers.getKind(dot) == DotKind::WeightGrad &&
+         !isWide(recipe.getFormats(roles.lookup(dot)));
+}
+
 /// Exceptions by name are the user's word; all others are judged.
 void DotFormatChooser::judge(FunctionOpInterface func) {
   DotFormats others = recipe.getUnprofitable();

@@ -22,6 +22,9 @@ public:
     return choices.find(dot)->second.cost;
   }
   const DotLayers &getLayers() const { return layers; }
+  /// Whether the dot makes the gradient of a weight in a role that the recipe
+  /// casts.
+  bool makesCastGradient(mlir::Operation *dot) const;
 
 private:
   struct Choice {

@@ -4,7 +4,7 @@
 
 #include "MeasuredScaleOps.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -53,6 +53,25 @@ static void expandRounded(RoundScaleOp op) {
   replace(op, buildRoundedScale(builder, op.getLoc(), op.getScale()));
 }
 
+/// On one device the ranks are those whose entries are there.
+static void expandShared(SharedScaleOp op) {
+  OpBuilder builder(op);
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  auto constant = [&](float value) -> Value {
+    return stablehlo::ConstantOp::create(
+        builder, op.getLoc(),
+        cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+  };
+  Value zero = constant(0.0f);
+  Value largest = stablehlo::buildReduce<stablehlo::MaxOp>(
+      builder, op.getLoc(), op.getScales(), zero, {0});
+  Value isSaid = stablehlo::CompareOp::create(
+      builder, op.getLoc(), largest, zero, stablehlo::ComparisonDirection::GT);
+  replace(op, stablehlo::SelectOp::create(builder, op.getLoc(), isSaid, largest,
+                                          constant(1.0f))
+                  ->getResults());
+}
+
 static void dropDataScale(DataScaleOp op) {
   OpBuilder builder(op);
   auto type = RankedTensorType::get({}, builder.getF32Type());
@@ -73,6 +92,7 @@ struct ExpandMeasuredScalesPass
           .Case(expandMeasured)
           .Case(expandMeasuredRows)
           .Case(expandRounded)
+          .Case(expandShared)
           .Case(dropDataScale)
           .Case<SetScalingOp, RescalePointOp>(
               [](Operation *hint) { replace(hint, hint->getOperand(0)); });

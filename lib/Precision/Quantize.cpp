@@ -130,6 +130,9 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     eraseDeadOps(func.getBody().front());
     numNarrowStacks += narrowStacks(func, recipe, caster);
     eraseDeadOps(func.getBody().front());
+    failedStrict |=
+        failed(castGradients(func, recipe, formats, caster, strict));
+    eraseDeadOps(func.getBody().front());
     func.walk([&](QuantizeOp) { ++numCasts; });
     return failure(failedStrict);
   }

@@ -4,6 +4,7 @@
 #define SCALIFY_LIB_PRECISION_STORAGEFORMATS_H
 
 #include "Caster.h"
+#include "DotFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -16,6 +17,12 @@ void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
 
 /// New parameters and moments leave the step through the recipe's formats.
 void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster);
+
+/// What the optimizer reads of the backward goes through the recipe's formats
+/// for gradients. Fails, under `strict`, where a sum cannot have its format.
+mlir::LogicalResult castGradients(mlir::func::FuncOp func, RecipeAttr recipe,
+                                  const DotFormatChooser &formats,
+                                  Caster &caster, bool strict);
 
 /// Stacks that loops write and that only casts of one format and scale read
 /// hold the narrow data; under a recipe with a `saved` format ops of the

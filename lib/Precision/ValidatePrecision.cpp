@@ -127,7 +127,8 @@ struct ValidatePrecisionPass
     DenseMap<std::pair<std::pair<Value, Type>, Attribute>, QuantizeOp> casted;
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
       if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp, MeasuredScaleOp,
-              RoundScaleOp, SetScalingOp, RescalePointOp, DataScaleOp>(op))
+              RoundScaleOp, SharedScaleOp, SetScalingOp, RescalePointOp,
+              DataScaleOp>(op))
         return op->emitOpError("is left after quantisation");
       if (isContraction(op) &&
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
@@ -168,6 +169,9 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
   pm.addPass(createDelayScales());
+  ScaleGradientsOptions gradients;
+  gradients.keepsState = options.keepsState;
+  pm.addPass(createScaleGradients(gradients));
   if (options.packState)
     pm.addPass(createStoreState());
   pm.addPass(createCountSteps());

@@ -17,6 +17,7 @@ from scalify import _runtime
 __all__ = [
     "AMAX_HISTORY",
     "CAST_SCALES",
+    "GRADIENT_MU",
     "STATE_SCALES",
     "KeptState",
     "check_history",
@@ -28,6 +29,9 @@ _PREFIX = "scalify."
 CAST_SCALES = "scalify.scales"
 # Of the pass scalify-delay-scales: the amaxes of earlier steps.
 AMAX_HISTORY = "scalify.amax_history"
+# Of the pass scalify-scale-gradients: the factors of gradients that are stored narrow; zeros stand
+# for the first step's.
+GRADIENT_MU = "scalify.gradient_mu"
 # Of the pass scalify-store-state: scales of narrow data that the last step wrote, and the amaxes
 # of their values; zeros mean that none was written.
 STATE_SCALES = "scalify.state_scales"
@@ -140,6 +144,11 @@ def _check_state_scales(scales: NDArray[Any]) -> None:
     _check_powers_of_two(scales[scales != 0])
 
 
+def _check_factors(factors: NDArray[Any]) -> None:
+    if not (np.isfinite(factors) & (factors >= 0)).all():
+        raise ValueError("a factor of a gradient is negative or not finite")
+
+
 def _check_powers_of_two(scales: NDArray[Any]) -> None:
     mantissas, _ = np.frexp(scales)
     if not np.array_equal(mantissas, np.full_like(scales, 0.5)):
@@ -149,6 +158,7 @@ def _check_powers_of_two(scales: NDArray[Any]) -> None:
 _CHECKS: Mapping[str, Callable[[NDArray[Any]], None]] = {
     AMAX_HISTORY: _check_amaxes,
     CAST_SCALES: _check_powers_of_two,
+    GRADIENT_MU: _check_factors,
     STATE_SCALES: _check_state_scales,
     _STATE_AMAX: _check_amaxes,
 }

@@ -64,6 +64,13 @@ class Recipe:
         first_moment: format in which the optimizer's moments are stored, but for second ones.
         second_moment: of what the optimizer takes the root of; stored is the root.
         state_rounding: "nearest", or "stochastic": up or down by chance, with the mean kept.
+        stored_gradient: format in which gradients of weights are kept between the backward and the
+            optimizer, with their scale; "given": as they are.
+        gradient_scaling: what multiplies them before: "mu", a factor that follows saturation;
+            "minimum", nothing beside the scale that ranks share; "inverse_sqrt" of the ranks.
+        gradient_sum: format of sums of gradients that a loop over micro-batches carries.
+        simulated_ranks: gradients with a leading dimension of this size are reduced as those of
+            as many ranks; 1: none are.
         saved: format of what the backward keeps of the forward, beside operands of dots.
         gradient_exponent: added to the log2 of every gradient's scale.
         block: sizes of blocks of activations and gradients along the free and the contracting
@@ -102,6 +109,10 @@ class Recipe:
     first_moment: Storage = "given"
     second_moment: Storage = "given"
     state_rounding: Literal["nearest", "stochastic"] = "nearest"
+    stored_gradient: Storage = "given"
+    gradient_scaling: Literal["mu", "minimum", "inverse_sqrt"] = "mu"
+    gradient_sum: Storage = "given"
+    simulated_ranks: int = 1
     saved: Storage = "given"
     gradient_exponent: int = -3
     block: tuple[int, int] = (1, 128)

@@ -40,6 +40,8 @@ struct StageOptions {
   bool collectStatistics = false;
   /// State that the recipe narrows is narrow data also between steps.
   bool packState = false;
+  /// Whoever runs main keeps arguments that are added to it.
+  bool keepsState = true;
   /// Keep in the module which facts each scale came from.
   bool explain = false;
 };

@@ -26,9 +26,12 @@ struct PrecisionOptions {
   std::string rangeUse = "report";
   /// State that the recipe narrows is narrow data also between steps.
   bool packState = false;
+  /// Whoever runs main keeps arguments that are added to it.
+  bool keepsState = true;
 };
 
-/// quantize, expand measured scales, delay scales, store state, validate.
+/// quantize, expand measured scales, delay scales, scale gradients, store
+/// state, validate.
 void buildPrecisionPipeline(mlir::OpPassManager &pm,
                             const PrecisionOptions &options);
 

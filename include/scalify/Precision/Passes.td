@@ -61,7 +61,7 @@ def ExpandMeasuredScales
   let summary = "write measured scales as arithmetic";
   let description = [{
     Before: `scalify.measured_scale` and `scalify.round_scale` as operands of
-    casts, and `scalify.measured_row_scales`. After: the reductions and the rank-0 arithmetic that compute them.
+    casts, `scalify.shared_scale`, and `scalify.measured_row_scales`. After: the reductions and the rank-0 arithmetic that compute them.
     What the user said of scales (`scalify.set_scaling`,
     `scalify.rescale_point`, `scalify.data_scale`) goes away where nothing is
     cast and so nothing was propagated: the identity, and a scale of 1.
@@ -236,6 +236,46 @@ def StoreState : Pass<"scalify-store-state", "::mlir::ModuleOp"> {
   }];
   let statistics = [
     Statistic<"numStored", "stored", "arguments that are stored narrow">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
+def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
+  let summary = "multiply gradients before they are stored narrow";
+  let description = [{
+    Before: casts of weights' gradients, which `scalify.gradient` numbers. After:
+    the value that is cast is multiplied by a number of rank 0, and what reads
+    its data by the inverse. Under `gradient_scaling = inverse_sqrt` the number
+    is one over the root of `simulated_ranks`, under `minimum` there is none.
+
+    Under `mu` main has one more argument, last, `tensor<Nxf32>` named
+    `scalify.gradient_mu`, and one more result, last, to which it is donated.
+    Entry i is the number of gradient i; 0 stands for 1, that of a first step.
+    The next one is a half of it if more than 1e-5 of the data are at the
+    format's largest value, else 2^(1/1000) times it, within [2^-10, 2].
+
+    ```mlir
+    %q = scalify.quantize %g, %s {scalify.gradient = 2 : i64} : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    %y = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
+    // becomes
+    %0 = stablehlo.slice %mu [2:3] : (tensor<7xf32>) -> tensor<1xf32>
+    %1 = stablehlo.reshape %0 : (tensor<1xf32>) -> tensor<f32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<4x8xf32>
+    %3 = stablehlo.multiply %g, %2 : tensor<4x8xf32>
+    %q = scalify.quantize %3, %s {scalify.gradient = 2 : i64} : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+    %4 = scalify.dequantize %q, %s : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
+    %5 = stablehlo.divide %one, %1 : tensor<f32>
+    %6 = stablehlo.broadcast_in_dim %5, dims = [] : (tensor<f32>) -> tensor<4x8xf32>
+    %y = stablehlo.multiply %4, %6 : tensor<4x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"keepsState", "keeps-state", "bool", "true",
+           "main's caller keeps arguments between steps; else mu stays 1">
+  ];
+  let statistics = [
+    Statistic<"numScaled", "scaled", "gradients that are multiplied">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];

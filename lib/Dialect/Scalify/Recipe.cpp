@@ -21,7 +21,8 @@ struct Preset {
   ScaleSource scales;
   Width width;
   int64_t gradientExponent;
-  /// Of FP8-LM: 1 stores masters narrow, 2 and 3 moments as well.
+  /// Of FP8-LM: 1 stores masters and gradients narrow, 2 and 3 moments as
+  /// well.
   int level = 0;
 };
 } // namespace
@@ -73,8 +74,11 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     if (preset.width == Width::F16)
       storage.masters = storage.firstMoments = storage.secondMoments = f16;
   }
-  if (preset.level >= 1)
+  GradientFormats gradients;
+  if (preset.level >= 1) {
     storage.masters = f16;
+    gradients.stored = forward;
+  }
   // A second moment in FP8 diverges, where a first one holds.
   if (preset.level >= 2) {
     storage.firstMoments = forward;
@@ -85,7 +89,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
                          preset.scales, forward, gradient, roles,
-                         ArrayRef<FormatOverride>(), storage,
+                         ArrayRef<FormatOverride>(), storage, gradients,
                          preset.gradientExponent, ArrayRef<StringAttr>(),
                          BlockSizes(), DelayedScaling());
 }
@@ -178,8 +182,9 @@ checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
 LogicalResult RecipeAttr::verify(
     llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, ScaleSource,
     Type forward, Type gradient, ArrayRef<DotFormats> roles,
-    ArrayRef<FormatOverride> overrides, StorageFormats storage, int64_t,
-    ArrayRef<StringAttr> rescale, BlockSizes blocks, DelayedScaling delayed) {
+    ArrayRef<FormatOverride> overrides, StorageFormats storage,
+    GradientFormats gradients, int64_t, ArrayRef<StringAttr> rescale,
+    BlockSizes blocks, DelayedScaling delayed) {
   if (roles.size() != kNumFormats)
     return emitError() << "a recipe has " << kNumFormats
                        << " formats of dots, got " << roles.size();
@@ -216,6 +221,9 @@ LogicalResult RecipeAttr::verify(
   if (delayed.margin < -64 || delayed.margin > 64)
     return emitError() << "part 'margin' of a recipe is " << delayed.margin
                        << ": expected -64 to 64 binades";
+  if (gradients.ranks < 1 || gradients.ranks > 1024)
+    return emitError() << "part 'simulated_ranks' of a recipe is "
+                       << gradients.ranks << ": expected 1 to 1024 ranks";
   for (StringAttr place : rescale) {
     StringRef pattern = place.getValue();
     pattern.consume_front("grad:");
@@ -232,5 +240,7 @@ LogicalResult RecipeAttr::verify(
           checkStorage(emitError, "first_moment", storage.firstMoments)) &&
       succeeded(
           checkStorage(emitError, "second_moment", storage.secondMoments)) &&
+      succeeded(checkStorage(emitError, "stored_gradient", gradients.stored)) &&
+      succeeded(checkStorage(emitError, "gradient_sum", gradients.sum)) &&
       succeeded(checkStorage(emitError, "saved", storage.saved)));
 }

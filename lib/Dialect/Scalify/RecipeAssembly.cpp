@@ -56,8 +56,8 @@ Attribute RecipeAttr::parse(AsmParser &parser, Type) {
       fields.scales, fields.forward, fields.gradient,
       ArrayRef<DotFormats>(fields.roles),
       ArrayRef<FormatOverride>(fields.overrides), fields.storage,
-      fields.exponent, ArrayRef<StringAttr>(fields.rescale), fields.blocks,
-      fields.delayed);
+      fields.gradients, fields.exponent, ArrayRef<StringAttr>(fields.rescale),
+      fields.blocks, fields.delayed);
 }
 
 static std::string toText(const RecipePart &part, const RecipeFields &fields) {

@@ -19,8 +19,9 @@ RecipeFields::RecipeFields(RecipeAttr recipe)
     : scales(recipe.getScales()), forward(recipe.getForward()),
       gradient(recipe.getGradient()), roles(recipe.getRoles()),
       overrides(recipe.getOverrides()), storage(recipe.getStorage()),
-      exponent(recipe.getGradientExponent()), rescale(recipe.getRescale()),
-      blocks(recipe.getBlocks()), delayed(recipe.getDelayed()) {}
+      gradients(recipe.getGradients()), exponent(recipe.getGradientExponent()),
+      rescale(recipe.getRescale()), blocks(recipe.getBlocks()),
+      delayed(recipe.getDelayed()) {}
 
 namespace {
 /// `GetFn` finds the value in the fields; `SetFn` says what follows from it.
@@ -149,6 +150,16 @@ static PartList makeParts() {
       listCases(&stringifyRoundingMode,
                 RoundingMode(getMaxEnumValForRoundingMode())),
       [](auto &fields) -> auto & { return fields.storage.rounding; });
+  add(parts, "stored_gradient", kStorage,
+      [](auto &fields) -> auto & { return fields.gradients.stored; });
+  add(parts, "gradient_scaling",
+      listCases(&stringifyGradientScaling,
+                GradientScaling(getMaxEnumValForGradientScaling())),
+      [](auto &fields) -> auto & { return fields.gradients.scaling; });
+  add(parts, "gradient_sum", kStorage,
+      [](auto &fields) -> auto & { return fields.gradients.sum; });
+  add(parts, "simulated_ranks", "an integer",
+      [](auto &fields) -> auto & { return fields.gradients.ranks; });
   add(parts, "saved", kStorage,
       [](auto &fields) -> auto & { return fields.storage.saved; });
   add(parts, "gradient_exponent", "an integer",

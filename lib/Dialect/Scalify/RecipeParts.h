@@ -25,6 +25,7 @@ struct RecipeFields {
   llvm::SmallVector<DotFormats> roles;
   Exceptions overrides;
   StorageFormats storage;
+  GradientFormats gradients;
   int64_t exponent;
   Places rescale;
   BlockSizes blocks;

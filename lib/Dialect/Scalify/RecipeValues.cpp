@@ -141,6 +141,10 @@ ParseResult scalify::parseValue(AsmParser &parser, RoundingMode &rounding) {
   return parseWord(parser, rounding, &symbolizeRoundingMode);
 }
 
+ParseResult scalify::parseValue(AsmParser &parser, GradientScaling &scaling) {
+  return parseWord(parser, scaling, &symbolizeGradientScaling);
+}
+
 StringRef scalify::takeValue(const char *text) {
   unsigned depth = 0;
   bool isQuoted = false;
@@ -219,6 +223,10 @@ void scalify::printValue(llvm::raw_ostream &os, RoundingMode rounding) {
   os << stringifyRoundingMode(rounding);
 }
 
+void scalify::printValue(llvm::raw_ostream &os, GradientScaling scaling) {
+  os << stringifyGradientScaling(scaling);
+}
+
 //===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
@@ -269,6 +277,10 @@ llvm::json::Value scalify::toJSON(HistoryUse use) { return asWord(use); }
 
 llvm::json::Value scalify::toJSON(RoundingMode rounding) {
   return asWord(rounding);
+}
+
+llvm::json::Value scalify::toJSON(GradientScaling scaling) {
+  return asWord(scaling);
 }
 
 static void writeQuoted(llvm::raw_ostream &os, StringRef text) {

@@ -29,6 +29,7 @@ mlir::ParseResult parseValue(mlir::AsmParser &parser, int64_t &number);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, ScaleSource &source);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, HistoryUse &use);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, RoundingMode &rounding);
+mlir::ParseResult parseValue(mlir::AsmParser &parser, GradientScaling &scaling);
 
 void printValue(llvm::raw_ostream &os, mlir::Type format);
 void printValue(llvm::raw_ostream &os, DotFormats formats);
@@ -39,6 +40,7 @@ void printValue(llvm::raw_ostream &os, int64_t number);
 void printValue(llvm::raw_ostream &os, ScaleSource source);
 void printValue(llvm::raw_ostream &os, HistoryUse use);
 void printValue(llvm::raw_ostream &os, RoundingMode rounding);
+void printValue(llvm::raw_ostream &os, GradientScaling scaling);
 
 llvm::json::Value toJSON(mlir::Type format);
 llvm::json::Value toJSON(DotFormats formats);
@@ -50,6 +52,7 @@ llvm::json::Value toJSON(int64_t number);
 llvm::json::Value toJSON(ScaleSource source);
 llvm::json::Value toJSON(HistoryUse use);
 llvm::json::Value toJSON(RoundingMode rounding);
+llvm::json::Value toJSON(GradientScaling scaling);
 
 /// The text of a value from JSON, whatever it is: the parser judges it. Words
 /// stay bare unless `quotes`.

@@ -75,6 +75,32 @@ inline llvm::hash_code hash_value(const StorageFormats &formats) {
                             static_cast<uint32_t>(formats.rounding));
 }
 
+enum class GradientScaling : uint32_t;
+
+/// How the gradients of weights are kept between the backward and the
+/// optimizer.
+struct GradientFormats {
+  /// Of the gradients, and of the sums over micro-batches that loops carry;
+  /// null: as the program has them.
+  mlir::Type stored, sum;
+  /// What multiplies a gradient before its cast; the first case, mu, if not
+  /// said.
+  GradientScaling scaling = {};
+  /// How many ranks a leading dimension of a gradient plays.
+  int64_t ranks = 1;
+
+  bool operator==(const GradientFormats &other) const {
+    return stored == other.stored && sum == other.sum &&
+           scaling == other.scaling && ranks == other.ranks;
+  }
+};
+
+inline llvm::hash_code hash_value(const GradientFormats &formats) {
+  return llvm::hash_combine(formats.stored, formats.sum,
+                            static_cast<uint32_t>(formats.scaling),
+                            formats.ranks);
+}
+
 /// Sizes of the blocks that have scales of their own, along the minor-most free
 /// and the minor-most contracting dimension of a dot's operand; 0 spans all
 /// dimensions of its kind.

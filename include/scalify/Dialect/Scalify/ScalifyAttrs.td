@@ -23,6 +23,14 @@ def Scalify_HistoryUse : I32EnumAttr<"HistoryUse",
   let cppNamespace = "::scalify";
 }
 
+def Scalify_GradientScaling : I32EnumAttr<"GradientScaling",
+    "what multiplies the gradient of a weight before it is stored narrow", [
+      I32EnumAttrCase<"Mu", 0, "mu">,
+      I32EnumAttrCase<"Minimum", 1, "minimum">,
+      I32EnumAttrCase<"InverseSqrt", 2, "inverse_sqrt">]> {
+  let cppNamespace = "::scalify";
+}
+
 def Scalify_Rounding : I32EnumAttr<"RoundingMode",
     "which of its two neighbours in a narrow format a value becomes", [
       I32EnumAttrCase<"Nearest", 0, "nearest">,
@@ -128,6 +136,19 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       moment is what the optimizer takes the root of; its root is stored.
     - `state_rounding`: `nearest`, or `stochastic`: up or down by chance, with the
       probability that keeps the mean.
+    - `stored_gradient`: the format in which gradients of weights are kept
+      between the backward and the optimizer, with a scale on which all ranks
+      agree; `given`: as the program has them. Meant are the weights whose dots
+      the recipe casts.
+    - `gradient_scaling`: what multiplies them before that cast: `mu`, a number
+      per weight that halves where more than 0.001 % of the data are at the
+      format's largest value and else doubles over 1,000 steps; `minimum`,
+      nothing beside the shared scale; `inverse_sqrt`, one over the root of the
+      number of ranks.
+    - `gradient_sum`: the format of sums of gradients that a loop over
+      micro-batches carries; `given`: as the program has them.
+    - `simulated_ranks`: gradients with a leading dimension of this size, over
+      which the step sums, are reduced as those of as many ranks (1: none).
     - `saved`: the format of what the backward keeps of the forward beside the
       operands of dots; `given`: as computed.
     - `gradient_exponent`: added to the log2 of the scale of every gradient
@@ -146,6 +167,7 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     ArrayRefParameter<"::scalify::DotFormats">:$roles,
     ArrayRefParameter<"::scalify::FormatOverride">:$overrides,
     "::scalify::StorageFormats":$storage,
+    "::scalify::GradientFormats":$gradients,
     "int64_t":$gradientExponent,
     OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale,
     "::scalify::BlockSizes":$blocks,

@@ -104,6 +104,24 @@ def MeasuredRowScalesOp : Scalify_Op<"measured_row_scales"> {
   let hasVerifier = 1;
 }
 
+def SharedScaleOp : Scalify_Op<"shared_scale"> {
+  let summary = "the scale on which all ranks agree for one tensor";
+  let description = [{
+    Each entry is the scale by which the tensor of one rank fits its format, 0
+    for a rank that has no say: its tensor is all zero, or not finite. The result
+    is the largest of them over all ranks, and 1 if there is none. It is
+    FP8-LM's minimum s_g = min_i s'_i, whose scaling factors are the inverses.
+    On one device with one entry it is that entry, or 1.
+
+    ```mlir
+    %s = scalify.shared_scale %scales : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins 1DTensorOf<[F32]>:$scales);
+  let results = (outs Scalify_ScalarScale:$result);
+  let assemblyFormat = "$scales attr-dict `:` type($scales)";
+}
+
 def RoundScaleOp : Scalify_Op<"round_scale"> {
   let summary = "a run-time scale rounded down to a power of two";
   let description = [{

@@ -1,0 +1,266 @@
+"""Which of the optimizer's variables may be narrow? FP8-LM's decoupling of precision, measured.
+
+F32 trains the example to a state. From there each variant takes the same batches at a small
+constant learning rate, with one variable of the optimizer in another format, and is compared with
+F32: the loss, as F32 reads the weights, and the way that the weights went.
+
+Every finished run is a file under --store and is not run again: stop and go on at will.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import math
+import multiprocessing
+import pathlib
+import statistics
+import sys
+import time
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "llama"))
+
+import gradients
+import numpy as np
+
+import cli
+from config import ModelConfig, TrainConfig
+
+__all__ = ["VARIANTS", "Plan", "main"]
+
+F32 = "F32"
+# Dots and gradients of FP8-LM, the optimizer's variables in F32.
+WIDE = '#scalify.recipe<"fp8-lm-o1", masters = given{}>'
+VARIANTS = {
+    F32: "none",
+    "dots and gradients FP8": WIDE.format(""),
+    "+ master F16": WIDE.format(", masters = f16"),
+    "+ master F16, stochastic": WIDE.format(", masters = f16, state_rounding = stochastic"),
+    "+ master BF16": WIDE.format(", masters = bf16"),
+    "+ master BF16, stochastic": WIDE.format(", masters = bf16, state_rounding = stochastic"),
+    "+ master E4M3": WIDE.format(", masters = f8E4M3FN"),
+    "+ first moment E4M3": WIDE.format(", first_moment = f8E4M3FN"),
+    "+ second moment F16": WIDE.format(", second_moment = f16"),
+    "+ second moment E4M3": WIDE.format(", second_moment = f8E4M3FN"),
+    "+ second moment E5M2": WIDE.format(", second_moment = f8E5M2"),
+    "fp8-lm-o2": "fp8-lm-o2",
+    "fp8-lm-o2, stochastic": '#scalify.recipe<"fp8-lm-o2", state_rounding = stochastic>',
+}
+# Losses of single batches vary by a tenth: the mean over so many is compared.
+LAST = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is run.
+
+    Attributes:
+        model: the model's sizes.
+        train: how F32 comes to the state from which all start.
+        steps: how many steps each variant takes from there.
+        rate: their learning rate.
+    """
+
+    model: ModelConfig
+    train: TrainConfig
+    steps: int
+    rate: float
+
+    def path(self, store: pathlib.Path, name: str, suffix: str = ".json") -> pathlib.Path:
+        """Returns the file of one run, named by everything that it depends on."""
+        key = json.dumps([dataclasses.asdict(self), VARIANTS.get(name)], sort_keys=True)
+        word = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
+        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+        return store / f"{word}.{digest}{suffix}"
+
+
+def trained(plan: Plan, path: pathlib.Path) -> None:
+    """Trains by F32 and writes the leaves of (parameters, optimizer's state)."""
+    import jax
+
+    import data
+    import model
+    import optimizer
+    import train
+
+    text = data.load()
+    params = model.init(jax.random.key(plan.train.seed), plan.model)
+    adamw = optimizer.make_optimizer(plan.train)
+    state = (params, adamw.init(params))
+    step = train.compiled(optimizer.make_step(plan.model, adamw), "scalify", "none", (0, 1))
+    count = plan.train.steps
+    for batch in data.train_batches(text, count, plan.train.batch, plan.model.seq, plan.train.seed):
+        *state, _ = step(*state, batch)
+    leaves: dict[str, Any] = {
+        str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tuple(state)))
+    }
+    part = path.with_suffix(".part.npz")
+    np.savez(part, **leaves)
+    part.rename(path)
+
+
+def run(name: str, plan: Plan, start: pathlib.Path) -> dict[str, Any]:
+    """Goes on from the trained state, in a process of its own; returns what the table needs."""
+    import jax
+    import optax
+
+    import data
+    import model
+    import optimizer
+    import train
+
+    text = data.load()
+    adamw = optimizer.make_optimizer(plan.train, optax.constant_schedule(plan.rate))
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), plan.model))
+    tree = jax.tree.structure((shapes, jax.eval_shape(adamw.init, shapes)))
+    with np.load(start) as file:
+        state: Any = jax.tree.unflatten(tree, [file[str(i)] for i in range(len(file))])
+    windows = data.validation_batches(text, plan.train.batch, plan.model.seq)
+    wide = train.compiled(lambda p, batch: model.loss(p, batch, plan.model), "scalify", "none")
+
+    def validation(params: Any) -> float:
+        return statistics.fmean(float(np.asarray(wide(params, batch))) for batch in windows)
+
+    before = validation(state[0])
+    recipe = VARIANTS[name]
+    step = train.compiled(optimizer.make_step(plan.model, adamw), "scalify", recipe, (0, 1))
+    # Other batches than those of the training before. One step more: state is rounded as it comes
+    # in, and the way of the weights is counted from the first step's end on.
+    batches = data.train_batches(
+        text, plan.steps + 1, plan.train.batch, plan.model.seq, plan.train.seed + 1000
+    )
+    losses: list[float] = []
+    first: list[np.ndarray] = []
+    started = time.perf_counter()
+    for batch in batches:
+        *state, loss = step(*state, batch)
+        losses.append(float(np.asarray(loss)))
+        if not first:
+            first = [np.array(leaf) for leaf in jax.tree.leaves(state[0])]
+    params = jax.tree.map(np.asarray, state[0])
+    way = [b - a for a, b in zip(first, jax.tree.leaves(params), strict=True)]
+    return {
+        "name": name,
+        "before": before,
+        "validation": validation(params),
+        "train": statistics.fmean(losses[-LAST:]),
+        "seconds": time.perf_counter() - started,
+        "way": [leaf.astype(np.float32) for leaf in way],
+    }
+
+
+def finish(plan: Plan, store: pathlib.Path, names: list[str], limit: float) -> None:
+    """Runs what has no file yet, and writes each as it ends; starts none after `limit` seconds."""
+    end = time.monotonic() + limit
+    start = plan.path(store, "trained", ".npz")
+    # A process per run: a run leaves threads and compiled steps behind, and a forked JAX hangs.
+    context = multiprocessing.get_context("spawn")
+    if not start.exists():
+        with context.Pool(1) as pool:
+            pool.apply(trained, (plan, start))
+    for name in names:
+        path = plan.path(store, name)
+        if path.exists():
+            continue
+        if time.monotonic() > end:
+            print("stopped at the time limit: run again to go on")
+            return
+        with context.Pool(1) as pool:
+            row = pool.apply(run, (name, plan, start))
+        way = row.pop("way")
+        np.savez(path.with_suffix(".npz"), **{str(i): leaf for i, leaf in enumerate(way)})
+        path.with_suffix(".part").write_text(json.dumps(row))
+        path.with_suffix(".part").rename(path)
+        print(f"{name}: {row['before']:.4f} -> {row['validation']:.4f}", flush=True)
+
+
+def read_way(plan: Plan, store: pathlib.Path, name: str) -> np.ndarray:
+    """Returns the change of all weights as one vector."""
+    with np.load(plan.path(store, name, ".npz")) as file:
+        leaves = [file[str(i)].ravel() for i in range(len(file))]
+    return np.concatenate(leaves).astype(np.float64)
+
+
+def table(plan: Plan, store: pathlib.Path, names: list[str]) -> str:
+    """Returns the table of the runs that are finished, in Markdown."""
+    header = [
+        "variables",
+        "validation loss before",
+        "after",
+        "fall",
+        f"train loss, last {LAST} steps",
+        "length of the way, F32's = 1",
+        "its cosine to F32's",
+    ]
+    found = [name for name in names if plan.path(store, name).exists()]
+    if F32 not in found:
+        return "F32 has not run yet"
+    base = read_way(plan, store, F32)
+    rows = []
+    for name in found:
+        row = json.loads(plan.path(store, name).read_text())
+        way = read_way(plan, store, name)
+        length = float(np.linalg.norm(way) / np.linalg.norm(base))
+        cosine = float(way @ base / max(np.linalg.norm(way) * np.linalg.norm(base), 1e-300))
+        rows.append(
+            [
+                name,
+                f"{row['before']:.4f}",
+                f"{row['validation']:.4f}",
+                f"{row['before'] - row['validation']:+.4f}",
+                f"{row['train']:.4f}",
+                f"{length:.3f}",
+                f"{cosine:.4f}",
+            ]
+        )
+    return gradients.table(header, rows)
+
+
+def described(plan: Plan) -> str:
+    """Returns what was run, and how the table is to be read."""
+    return (
+        f"The example LLaMA ({plan.model.layers} layers, width {plan.model.dim}), trained by F32 "
+        f"for {plan.train.steps} steps; from that state {plan.steps} steps of AdamW at a learning "
+        f"rate of {plan.rate:g}, beta2 {plan.train.beta2}, the same batches for all. A line names "
+        "what is narrow beside the dots and the gradients of weights, which are FP8-LM's in all "
+        "but the first. State is stored with scales, second moments as their roots, rounded to "
+        "nearest unless it says stochastic. Validation is by F32's forward. The way is the change "
+        "of all weights from the end of the first step on: a variable that loses updates makes it "
+        "shorter, one that adds noise turns it."
+    )
+
+
+def main() -> int:
+    """Runs the command; returns 0."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--rate", type=float, default=1e-5, help="learning rate (1e-5)")
+    parser.add_argument("--further", type=int, default=500, help="steps of each variant (500)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
+    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "out" / "decoupling")
+    parser.add_argument("--write", action="store_true", help="to docs/numerics-decoupling.md")
+    cli.add_fields(parser, ModelConfig, TrainConfig)
+    parser.set_defaults(steps=1000)
+    options = parser.parse_args()
+    model, train = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
+    plan = Plan(model, train, options.further, options.rate)
+    options.store.mkdir(parents=True, exist_ok=True)
+    names = [F32, *(name for name in options.variants if name != F32)]
+    finish(plan, options.store, names, 60 * options.minutes)
+    found = table(plan, options.store, names)
+    print(found)
+    if options.write:
+        text = f"{described(plan)}\n\n{found}"
+        page = "docs/numerics-decoupling.md"
+        gradients.write(
+            page, "Which of the optimizer's variables may be narrow", text, "make decoupling"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

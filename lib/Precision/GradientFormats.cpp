@@ -1,0 +1,245 @@
+//===- GradientFormats.cpp - Gradients of weights in a narrow format ------===//
+//
+// What the optimizer reads of the backward goes through the recipe's format, so
+// that a gradient is narrow data from where it is made to where it is used, and
+// on the wire between ranks. Micro-batches are added up before.
+//
+// A gradient whose leading dimension plays N ranks, which the step adds up, is
+// cast rank by rank on the scale that all share; the sum is exact in F32, and
+// cast once more on the same scale: FP8-LM's all-reduce, of which the average
+// is folded into the scale.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DelayedHistory.h"
+#include "GradientSums.h"
+#include "StorageFormats.h"
+
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/StoredGradients.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+static StringRef getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : StringRef();
+}
+
+/// Moves and sums: what reads gradients and makes one.
+static bool passesOn(Operation *op) {
+  return isa<stablehlo::AddOp, stablehlo::ConcatenateOp, stablehlo::ConvertOp,
+             stablehlo::ReshapeOp, stablehlo::TransposeOp,
+             stablehlo::BroadcastInDimOp>(op);
+}
+
+namespace {
+class GradientCaster {
+public:
+  GradientCaster(func::FuncOp func, RecipeAttr recipe,
+                 const DotFormatChooser &formats, Caster &caster)
+      : body(func.getBody().front()), recipe(recipe), formats(formats),
+        caster(caster), builder(func.getContext()) {}
+
+  void storeAll();
+  LogicalResult narrowAllSums(bool strict);
+
+private:
+  bool isGradient(Value value, unsigned depth = 16) const;
+  SmallVector<OpOperand *> getReads(Value gradient) const;
+  std::optional<ScaleHint> makeHint(Value root, bool playsRanks);
+  void store(Value gradient, ArrayRef<OpOperand *> reads);
+  void storeRanks(Value gradient, ArrayRef<OpOperand *> reads);
+  void cast(Value value, ArrayRef<OpOperand *> reads, ScaleHint hint,
+            int64_t index, StringRef part);
+  bool playsRanks(Value gradient) const;
+
+  Block &body;
+  RecipeAttr recipe;
+  const DotFormatChooser &formats;
+  Caster &caster;
+  OpBuilder builder;
+  int64_t numStored = 0;
+  /// The scales of values that are cast, and which gradient each is.
+  llvm::DenseMap<Value, std::pair<ScaleHint, int64_t>> stored;
+};
+} // namespace
+
+/// Made by a dot that gives the gradient of a weight, or the sum of such.
+bool GradientCaster::isGradient(Value value, unsigned depth) const {
+  value = getOrigin(value);
+  Operation *op = value.getDefiningOp();
+  if (!op || depth == 0)
+    return false;
+  if (isContraction(op))
+    return formats.makesCastGradient(op);
+  if (isa<stablehlo::AddOp, stablehlo::ConcatenateOp>(op))
+    return llvm::all_of(op->getOperands(), [&](Value operand) {
+      return isGradient(operand, depth - 1);
+    });
+  auto loop = dyn_cast<stablehlo::WhileOp>(op);
+  Value term =
+      loop ? getAddedTerm(loop, mlir::cast<OpResult>(value).getResultNumber())
+           : Value();
+  return term && isGradient(term, depth - 1);
+}
+
+/// The uses outside of the backward, but for those that pass a gradient on.
+SmallVector<OpOperand *> GradientCaster::getReads(Value gradient) const {
+  SmallVector<OpOperand *> reads;
+  for (OpOperand &use : gradient.getUses()) {
+    Operation *user = body.findAncestorOpInBlock(*use.getOwner());
+    bool isRead = user->hasTrait<OpTrait::IsTerminator>() ||
+                  getPhase(user) == "optimizer";
+    if (isRead && !(passesOn(user) && isGradient(user->getResult(0))))
+      reads.push_back(&use);
+  }
+  return reads;
+}
+
+bool GradientCaster::playsRanks(Value gradient) const {
+  int64_t ranks = recipe.getGradients().ranks;
+  auto type = mlir::cast<RankedTensorType>(gradient.getType());
+  return ranks > 1 && type.getRank() > 1 && type.getDimSize(0) == ranks;
+}
+
+/// The scale of a gradient; none where the rules gave none.
+std::optional<ScaleHint> GradientCaster::makeHint(Value root, bool playsRanks) {
+  auto format = mlir::cast<FloatType>(recipe.getGradients().stored);
+  ScaleSource source = recipe.getScales();
+  if (source == ScaleSource::Current || source == ScaleSource::Block) {
+    builder.setInsertionPointAfterValue(root);
+    Location loc = root.getLoc();
+    Value amaxes = buildFiniteAmaxes(builder, loc, root, !playsRanks);
+    auto largest = static_cast<float>(getLargestFinite(format));
+    Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest);
+    return ScaleHint{
+        SharedScaleOp::create(builder, loc, scales),
+        builder.getStringAttr("gradient: of a weight, shared by ranks")};
+  }
+  Operation *def = root.getDefiningOp();
+  auto known = def ? def->getAttrOfType<IntegerAttr>(kScaleAttr) : nullptr;
+  if (source != ScaleSource::Unit && !known)
+    return std::nullopt;
+  int64_t exponent = source == ScaleSource::Unit ? recipe.getGradientExponent()
+                                                 : known.getInt();
+  return ScaleHint{
+      caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
+      builder.getStringAttr("gradient: of a weight")};
+}
+
+void GradientCaster::cast(Value value, ArrayRef<OpOperand *> reads,
+                          ScaleHint hint, int64_t index, StringRef part) {
+  Type format = recipe.getGradients().stored;
+  Value data;
+  for (OpOperand *read : reads) {
+    Value wide = caster.cast(value, hint, format, read->getOwner()->getBlock());
+    data = wide.getDefiningOp<DequantizeOp>().getData();
+    read->set(wide);
+  }
+  Operation *stored = getDotOperandRoot(data).getDefiningOp();
+  stored->setAttr(kGradientAttr, builder.getI64IntegerAttr(index));
+  stored->setAttr(kGradientPartAttr, builder.getStringAttr(part));
+}
+
+void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
+  Value root = getDotOperandRoot(gradient);
+  if (auto known = stored.find(root); known != stored.end()) {
+    auto [hint, index] = known->second;
+    return cast(gradient, reads, hint, index, kGradientWhole);
+  }
+  std::optional<ScaleHint> hint = makeHint(root, /*playsRanks=*/false);
+  std::string reason =
+      hint ? caster.getReasonToStayWide(gradient, recipe.getGradients().stored)
+           : "its scale is not known";
+  if (!reason.empty()) {
+    gradient.getDefiningOp()->emitRemark("gradient stays wide: ") << reason;
+    return;
+  }
+  stored[root] = {*hint, numStored};
+  cast(gradient, reads, *hint, numStored++, kGradientWhole);
+}
+
+/// The sum over dimension 0 that reads a value; null for other readers.
+static stablehlo::ReduceOp getRankSum(OpOperand *read) {
+  auto sum = dyn_cast<stablehlo::ReduceOp>(read->getOwner());
+  bool adds = sum && sum.getDimensions() == ArrayRef<int64_t>{0} &&
+              sum->getNumResults() == 1 &&
+              isa<stablehlo::AddOp>(sum.getBody().front().front());
+  return adds ? sum : stablehlo::ReduceOp();
+}
+
+void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
+  stablehlo::ReduceOp sum =
+      reads.size() == 1 ? getRankSum(reads.front()) : stablehlo::ReduceOp();
+  std::optional<ScaleHint> hint;
+  if (sum)
+    hint = makeHint(gradient, /*playsRanks=*/true);
+  if (!hint) {
+    gradient.getDefiningOp()->emitRemark("gradient stays wide: ")
+        << (sum ? "its scale is not known"
+                : "more than a sum over ranks reads it");
+    return;
+  }
+  cast(gradient, reads, *hint, numStored, kGradientRanks);
+  Value total = sum->getResult(0);
+  SmallVector<OpOperand *> later;
+  for (OpOperand &use : total.getUses())
+    later.push_back(&use);
+  cast(total, later, *hint, numStored++, kGradientSum);
+}
+
+void GradientCaster::storeAll() {
+  SmallVector<Value> gradients;
+  for (Operation &op : body.without_terminator())
+    for (Value result : op.getResults()) {
+      auto type = dyn_cast<RankedTensorType>(result.getType());
+      bool isMade = passesOn(&op) || getPhase(&op) == "backward";
+      if (type && isMade && type.getRank() > 0 &&
+          isa<FloatType>(type.getElementType()) && isGradient(result))
+        gradients.push_back(result);
+    }
+  for (Value gradient : gradients) {
+    SmallVector<OpOperand *> reads = getReads(gradient);
+    if (reads.empty())
+      continue;
+    if (playsRanks(gradient))
+      storeRanks(gradient, reads);
+    else
+      store(gradient, reads);
+  }
+}
+
+LogicalResult GradientCaster::narrowAllSums(bool strict) {
+  auto format = mlir::cast<FloatType>(recipe.getGradients().sum);
+  SmallVector<stablehlo::WhileOp> loops(body.getOps<stablehlo::WhileOp>());
+  for (stablehlo::WhileOp loop : loops) {
+    SmallVector<unsigned> sums;
+    for (unsigned i = 0; i < loop->getNumResults(); ++i) {
+      Value term = getAddedTerm(loop, i);
+      if (term && isGradient(term) &&
+          getElementTypeOrSelf(loop.getResult(i).getType()) != format)
+        sums.push_back(i);
+    }
+    if (!sums.empty() && failed(narrowSums(loop, sums, format, caster, strict)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
+                                     const DotFormatChooser &formats,
+                                     Caster &caster, bool strict) {
+  GradientCaster gradients(func, recipe, formats, caster);
+  if (recipe.getGradients().stored)
+    gradients.storeAll();
+  // Last, since loops are made anew: the caster knows values by their ops.
+  return recipe.getGradients().sum ? gradients.narrowAllSums(strict)
+                                   : success();
+}

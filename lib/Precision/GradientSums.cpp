@@ -1,0 +1,151 @@
+//===- GradientSums.cpp - Sums of gradients that loops carry --------------===//
+//
+// A loop over micro-batches adds their gradients up. In F32 they are cast once,
+// behind the loop; here the sum is narrow in each iteration, as MS-AMP adds to
+// gradients in FP8: read, added to in F32, and stored by the scale of its amax.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GradientSums.h"
+
+#include "scalify/Precision/MeasuredScale.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::WhileOp;
+
+/// Beyond, equal terms are rounded off: the 17th is less than half of a step of
+/// E4M3 of the sum.
+static constexpr int64_t kMostTerms = 16;
+
+static Value skipCasts(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<QuantizeOp, DequantizeOp, stablehlo::ConvertOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+Value scalify::getAddedTerm(WhileOp loop, unsigned index) {
+  Block &body = loop.getBody().front();
+  BlockArgument carry = body.getArgument(index);
+  Value next = skipCasts(body.getTerminator()->getOperand(index));
+  auto sum = next.getDefiningOp<stablehlo::AddOp>();
+  if (!sum || !carry.hasOneUse() ||
+      !loop.getCond().getArgument(index).use_empty())
+    return {};
+  if (skipCasts(sum.getLhs()) == carry)
+    return sum.getRhs();
+  return skipCasts(sum.getRhs()) == carry ? sum.getLhs() : Value();
+}
+
+static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,
+                       float value) {
+  APFloat number(value);
+  bool losesInfo = false;
+  number.convert(cast<FloatType>(type.getElementType()).getFloatSemantics(),
+                 APFloat::rmNearestTiesToEven, &losesInfo);
+  return stablehlo::ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, number)));
+}
+
+/// Few terms, where the sum is FP8.
+static LogicalResult checkTerms(WhileOp loop, FloatType format, bool strict) {
+  std::optional<int64_t> count = stablehlo::getTripCount(loop);
+  if (format.getIntOrFloatBitWidth() > 8 || (count && *count <= kMostTerms))
+    return success();
+  std::string terms = count ? std::to_string(*count) : "an unknown number of";
+  if (strict)
+    return loop.emitOpError("adds up ")
+           << terms << " gradients in FP8, which holds " << kMostTerms
+           << ": give the recipe another gradient_sum";
+  loop.emitRemark("adds up ")
+      << terms << " gradients in FP8, which holds " << kMostTerms;
+  return success();
+}
+
+/// The start of a sum, in the narrow format; null unless it is zero.
+static Value makeStart(WhileOp loop, unsigned index, RankedTensorType narrow) {
+  Value start = loop->getOperand(index);
+  while (auto spread = start.getDefiningOp<stablehlo::BroadcastInDimOp>())
+    start = spread.getOperand();
+  if (!matchPattern(start, m_AnyZeroFloat()))
+    return {};
+  OpBuilder builder(loop);
+  return makeSplat(builder, loop.getLoc(), narrow, 0.0f);
+}
+
+/// In the body: reads the carry by the scale that goes with it, and returns the
+/// sum by a new one.
+static void narrowBody(WhileOp loop, unsigned index, FloatType format,
+                       Caster &caster) {
+  Block &body = loop.getBody().front();
+  BlockArgument carry = body.getArgument(index);
+  Type wideType = carry.getType();
+  Location loc = loop.getLoc();
+  OpBuilder builder = OpBuilder::atBlockBegin(&body);
+  auto scaleType = RankedTensorType::get({}, builder.getF32Type());
+  Value scale = body.addArgument(scaleType, loc);
+  carry.setType(cast<RankedTensorType>(wideType).clone(format));
+  auto wide = DequantizeOp::create(builder, loc, wideType, carry, scale);
+  carry.replaceAllUsesExcept(wide, wide);
+  Operation *end = body.getTerminator();
+  Value sum = end->getOperand(index);
+  builder.setInsertionPointAfterValue(sum);
+  ScaleHint hint{buildAmaxScale(builder, loc, sum, format),
+                 builder.getStringAttr("gradient: a sum over micro-batches")};
+  auto stored =
+      caster.cast(sum, hint, format, &body).getDefiningOp<DequantizeOp>();
+  end->setOperand(index, stored.getData());
+  end->insertOperands(end->getNumOperands(), stored.getScale());
+}
+
+/// Behind the loop, the true value of its result.
+static void widenResult(Value data, Value scale, Type wideType) {
+  OpBuilder builder(data.getContext());
+  builder.setInsertionPointAfterValue(data);
+  auto wide =
+      DequantizeOp::create(builder, data.getLoc(), wideType, data, scale);
+  wide->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  data.replaceAllUsesExcept(wide, wide);
+}
+
+LogicalResult scalify::narrowSums(WhileOp loop, ArrayRef<unsigned> indices,
+                                  FloatType format, Caster &caster,
+                                  bool strict) {
+  if (failed(checkTerms(loop, format, strict)))
+    return failure();
+  OpBuilder builder(loop);
+  Location loc = loop.getLoc();
+  auto scaleType = RankedTensorType::get({}, builder.getF32Type());
+  SmallVector<std::pair<unsigned, Type>> narrowed;
+  for (unsigned index : indices) {
+    auto wideType = cast<RankedTensorType>(loop.getResult(index).getType());
+    RankedTensorType narrow = wideType.clone(format);
+    Value start = makeStart(loop, index, narrow);
+    if (!start) {
+      loop.emitRemark("a sum of gradients does not start from zero and stays ")
+          << wideType.getElementType();
+      continue;
+    }
+    narrowBody(loop, index, format, caster);
+    loop->setOperand(index, start);
+    loop.getCond().getArgument(index).setType(narrow);
+    loop.getCond().addArgument(scaleType, loc);
+    loop.getResult(index).setType(narrow);
+    narrowed.push_back({index, wideType});
+  }
+  builder.setInsertionPoint(loop);
+  SmallVector<Value> ones(narrowed.size(),
+                          makeSplat(builder, loc, scaleType, 1.0f));
+  unsigned first = loop->getNumResults();
+  Operation *wider = stablehlo::extendControlFlow(
+      loop, ones, SmallVector<Type>(narrowed.size(), scaleType));
+  for (auto [i, entry] : llvm::enumerate(narrowed))
+    widenResult(wider->getResult(entry.first), wider->getResult(first + i),
+                entry.second);
+  return success();
+}

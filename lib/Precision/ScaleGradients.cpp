@@ -1,0 +1,246 @@
+//===- ScaleGradients.cpp - Factors of gradients that are stored narrow ---===//
+//
+// A factor, mu, keeps a sum over ranks within the format: what is cast is
+// multiplied by it, and what reads the data by its inverse. It stands beside
+// the scale: a scale by the amax of mu * g would take mu out again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DelayedHistory.h"
+#include "FreeScales.h"
+#include "KeptArgument.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Precision/StoredGradients.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_SCALEGRADIENTS
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// FP8-LM, section 2.1: the share of data at the largest value that is too
+/// many, and in how many steps mu doubles.
+static constexpr double kMostAtLargest = 1e-5;
+static constexpr double kStepsToDouble = 1000;
+/// FP8-LM lets mu grow to 2. The least one is for 1,024 ranks that agree.
+static constexpr float kLeastMu = 0x1p-10f, kMostMu = 2.0f;
+
+namespace {
+using Casts = SmallVector<QuantizeOp, 2>;
+
+class GradientScaler {
+public:
+  explicit GradientScaler(func::FuncOp main)
+      : main(main), builder(main.getContext()), loc(main.getLoc()) {}
+
+  unsigned collect();
+  void scaleBy(float factor);
+  LogicalResult scaleByMu();
+
+private:
+  void scale(const Casts &casts, Value factor, Value inverse);
+  Value multiply(Value value, Value factor);
+  Value countAtLargest(QuantizeOp cast);
+  Value getFill(const Casts &casts);
+  Value splat(float value, ArrayRef<int64_t> shape);
+  Value buildNext(Value mu, Value fill);
+
+  func::FuncOp main;
+  OpBuilder builder;
+  Location loc;
+  llvm::MapVector<int64_t, Casts> gradients;
+};
+} // namespace
+
+static StringRef getPart(QuantizeOp cast) {
+  return cast->getAttrOfType<StringAttr>(kGradientPartAttr).getValue();
+}
+
+unsigned GradientScaler::collect() {
+  main.walk([&](QuantizeOp cast) {
+    if (auto index = cast->getAttrOfType<IntegerAttr>(kGradientAttr))
+      gradients[index.getInt()].push_back(cast);
+  });
+  return gradients.size();
+}
+
+Value GradientScaler::splat(float value, ArrayRef<int64_t> shape) {
+  auto type = RankedTensorType::get(shape, builder.getF32Type());
+  return stablehlo::ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
+}
+
+/// In F32, at the builder's place.
+Value GradientScaler::multiply(Value value, Value factor) {
+  auto type = cast<RankedTensorType>(value.getType());
+  type = type.clone(builder.getF32Type());
+  if (value.getType() != type)
+    value = stablehlo::ConvertOp::create(builder, loc, type, value);
+  Value spread = stablehlo::BroadcastInDimOp::create(builder, loc, type, factor,
+                                                     ArrayRef<int64_t>{});
+  return stablehlo::MulOp::create(builder, loc, value, spread);
+}
+
+/// What comes from ranks has the factor until it is read as their sum.
+void GradientScaler::scale(const Casts &casts, Value factor, Value inverse) {
+  for (QuantizeOp quantize : casts) {
+    if (getPart(quantize) != kGradientSum) {
+      builder.setInsertionPoint(quantize);
+      Value scaled = multiply(quantize.getValue(), factor);
+      if (Attribute phase = quantize->getAttr(kPhaseAttr))
+        scaled.getDefiningOp()->setAttr(kPhaseAttr, phase);
+      quantize.getValueMutable().assign(scaled);
+    }
+    if (getPart(quantize) == kGradientRanks)
+      continue;
+    for (Operation *reader : getCastReaders(quantize)) {
+      auto wide = dyn_cast<DequantizeOp>(reader);
+      if (!wide)
+        continue;
+      builder.setInsertionPointAfter(wide);
+      Type type = wide.getType();
+      wide.getResult().setType(
+          cast<RankedTensorType>(type).clone(builder.getF32Type()));
+      Value value = multiply(wide, inverse);
+      Operation *spared = value.getDefiningOp();
+      if (type != value.getType())
+        value = stablehlo::ConvertOp::create(builder, loc, type, value);
+      wide.getResult().replaceAllUsesExcept(value, spared);
+    }
+  }
+}
+
+void GradientScaler::scaleBy(float factor) {
+  builder.setInsertionPointToStart(&main.getBody().front());
+  Value value = splat(factor, {}), inverse = splat(1.0f / factor, {});
+  for (auto &[index, casts] : gradients)
+    if (getPart(casts.front()) != kGradientWhole)
+      scale(casts, value, inverse);
+}
+
+/// How many of the data are at the format's largest value, as I32. The data
+/// are converted, not dequantized: no pass may give this reader a scale.
+Value GradientScaler::countAtLargest(QuantizeOp quantize) {
+  builder.setInsertionPointAfter(quantize);
+  auto narrow = cast<RankedTensorType>(quantize.getType());
+  auto format = cast<FloatType>(narrow.getElementType());
+  Value data = stablehlo::ConvertOp::create(builder, loc, quantize.getResult(),
+                                            builder.getF32Type());
+  data = stablehlo::AbsOp::create(builder, loc, data);
+  auto largest = static_cast<float>(getLargestFinite(format));
+  Value bound = stablehlo::BroadcastInDimOp::create(
+      builder, loc, data.getType(), splat(largest, {}), ArrayRef<int64_t>{});
+  Value isAt = stablehlo::CompareOp::create(builder, loc, data, bound,
+                                            stablehlo::ComparisonDirection::GE);
+  Type i32 = builder.getI32Type();
+  Value ones = stablehlo::ConvertOp::create(builder, loc, isAt, i32);
+  Value zero = stablehlo::ConstantOp::create(
+      builder, loc,
+      cast<ElementsAttr>(
+          DenseElementsAttr::get(RankedTensorType::get({}, i32), int32_t(0))));
+  return stablehlo::buildReduce<stablehlo::AddOp>(
+      builder, loc, ones, zero,
+      llvm::to_vector(llvm::seq<int64_t>(0, narrow.getRank())));
+}
+
+/// How many of the data are at the largest value beside how many may be, the
+/// larger of two parts.
+Value GradientScaler::getFill(const Casts &casts) {
+  Value fill;
+  for (QuantizeOp quantize : casts) {
+    Value count = countAtLargest(quantize);
+    count =
+        stablehlo::ConvertOp::create(builder, loc, count, builder.getF32Type());
+    int64_t elements =
+        cast<RankedTensorType>(quantize.getType()).getNumElements();
+    Value most = splat(
+        static_cast<float>(kMostAtLargest * static_cast<double>(elements)), {});
+    Value part = stablehlo::DivOp::create(builder, loc, count, most);
+    fill = fill ? stablehlo::MaxOp::create(builder, loc, fill, part).getResult()
+                : part;
+  }
+  return fill;
+}
+
+Value GradientScaler::buildNext(Value mu, Value fill) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(mu.getType()).getShape();
+  auto growth = static_cast<float>(std::exp2(1.0 / kStepsToDouble));
+  Value half = stablehlo::MulOp::create(builder, loc, mu, splat(0.5f, shape));
+  Value more = stablehlo::MulOp::create(builder, loc, mu, splat(growth, shape));
+  Value isOver =
+      stablehlo::CompareOp::create(builder, loc, fill, splat(1.0f, shape),
+                                   stablehlo::ComparisonDirection::GT);
+  Value next = stablehlo::SelectOp::create(builder, loc, isOver, half, more);
+  return stablehlo::ClampOp::create(builder, loc, splat(kLeastMu, shape), next,
+                                    splat(kMostMu, shape));
+}
+
+LogicalResult GradientScaler::scaleByMu() {
+  auto count = static_cast<int64_t>(gradients.size());
+  auto type = RankedTensorType::get({count}, builder.getF32Type());
+  FailureOr<BlockArgument> kept = addKeptArgument(main, type, kGradientMuName);
+  if (failed(kept))
+    return failure();
+  builder.setInsertionPointToStart(&main.getBody().front());
+  Value one = splat(1.0f, {count});
+  Value isKept =
+      stablehlo::CompareOp::create(builder, loc, *kept, splat(0.0f, {count}),
+                                   stablehlo::ComparisonDirection::GT);
+  Value mu = stablehlo::SelectOp::create(builder, loc, isKept, *kept, one);
+  Value inverse = stablehlo::DivOp::create(builder, loc, one, mu);
+  SmallVector<Value> factors = splitEntries(builder, loc, mu);
+  SmallVector<Value> inverses = splitEntries(builder, loc, inverse);
+  SmallVector<Value> fills;
+  auto entry = RankedTensorType::get({1}, builder.getF32Type());
+  for (auto [i, gradient] : llvm::enumerate(gradients)) {
+    scale(gradient.second, factors[i], inverses[i]);
+    Value fill = getFill(gradient.second);
+    fills.push_back(stablehlo::ReshapeOp::create(builder, loc, entry, fill));
+  }
+  Operation *end = main.getBody().front().getTerminator();
+  builder.setInsertionPoint(end);
+  Value fill =
+      stablehlo::ConcatenateOp::create(builder, loc, fills, /*dimension=*/0);
+  end->insertOperands(end->getNumOperands(), buildNext(mu, fill));
+  return success();
+}
+
+namespace {
+struct ScaleGradientsPass
+    : scalify::impl::ScaleGradientsBase<ScaleGradientsPass> {
+  using ScaleGradientsBase::ScaleGradientsBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal())
+      return;
+    GradientFormats formats = RecipeAttr::of(getOperation()).getGradients();
+    GradientScaler scaler(main);
+    unsigned count = scaler.collect();
+    if (count == 0 || formats.scaling == GradientScaling::Minimum)
+      return;
+    if (formats.scaling == GradientScaling::InverseSqrt) {
+      if (formats.ranks > 1)
+        scaler.scaleBy(1.0f / std::sqrt(static_cast<float>(formats.ranks)));
+    } else if (!keepsState) {
+      main.emitRemark("mu of gradients stays 1: whoever runs the step keeps "
+                      "nothing for it between steps");
+      return;
+    } else if (failed(scaler.scaleByMu())) {
+      return signalPassFailure();
+    }
+    numScaled += count;
+  }
+};
+} // namespace

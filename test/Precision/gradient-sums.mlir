@@ -1,0 +1,45 @@
+// RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-expand-measured-scales --scalify-scale-gradients --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: not scalify-opt %s --scalify-quantize="remarks=0 strict=1" -split-input-file 2>&1 | FileCheck %s --check-prefix=STRICT
+
+// The loop carries FP8 data and their scale; each iteration reads the sum, adds
+// in F32 and measures the scale of the new one.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[ONE:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f32>
+// CHECK: %[[R:.*]]:3 = stablehlo.while({{.*}}, %[[C:.*]] = %{{.*}}, %[[S:.*]] = %{{.*}}) : tensor<i32>, tensor<8x4xf8E4M3FN>, tensor<f32>
+// CHECK: %[[SUM:.*]] = scalify.dequantize %[[C]], %[[S]] : tensor<8x4xf8E4M3FN> -> tensor<8x4xf32>
+// CHECK: %[[DW:.*]] = stablehlo.dot_general {{.*}} -> tensor<8x4xf32>
+// CHECK: %[[NEXT:.*]] = stablehlo.add %[[SUM]], %[[DW]]
+// CHECK: %[[T:.*]] = stablehlo.select {{.*}} : tensor<i1>, tensor<f32>
+// CHECK: %[[Q:.*]] = scalify.quantize %[[NEXT]], %[[T]] {{.*}} -> tensor<8x4xf8E4M3FN>
+// CHECK: stablehlo.return %{{.*}}, %[[Q]], %[[T]] :
+// CHECK: %[[G:.*]] = scalify.dequantize %[[R]]#1, %[[R]]#2
+// CHECK: stablehlo.subtract %{{.*}}, %[[G]]
+
+// STRICT: error: 'stablehlo.while' op adds up 17 gradients in FP8, which holds 16: give the recipe another gradient_sum
+module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, gradient_sum = f8E4M3FN>} {
+  func.func @main(%w: tensor<8x4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
+                  %x: tensor<16x8xf32> {scalify.role = "batch"}, %t: tensor<16x4xf32> {scalify.role = "batch"}) -> tensor<8x4xf32> {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<17> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<8x4xf32>
+    %r:2 = stablehlo.while(%i = %zero, %c = %start) : tensor<i32>, tensor<8x4xf32> attributes {scalify.phase = "backward"}
+    cond {
+      %0 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %0 : tensor<i1>
+    } do {
+      %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
+      %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
+      %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+      %dy = stablehlo.subtract %y, %t {scalify.phase = "backward"} : tensor<16x4xf32>
+      %dys = scalify.set_scale %dy, %s : tensor<16x4xf32>
+      %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+      %sum = stablehlo.add %c, %dw {scalify.phase = "backward"} : tensor<8x4xf32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %sum : tensor<i32>, tensor<8x4xf32>
+    }
+    %new = stablehlo.subtract %w, %r#1 {scalify.phase = "optimizer"} : tensor<8x4xf32>
+    return %new : tensor<8x4xf32>
+  }
+}
