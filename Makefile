@@ -44,7 +44,7 @@ decoupling: build ## table of formats of the optimizer's variables, from a train
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)
 
 zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.md (ARGS= for options)
-	@$(PY) test/zoo/bars.py --keep build/zoo.jsonl --page docs/numerics.md $(ARGS)
+	@$(PY) test/zoo/bars.py --recipe fp8,fp16 --keep benchmarks/results/zoo.jsonl --page docs/numerics.md $(ARGS)
 
 adversaries: build ## table of cases where one loss scale cannot win, 12 layers (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/adversaries.py $(ARGS)

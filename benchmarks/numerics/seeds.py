@@ -4,13 +4,16 @@ Runs of one seed share initial weights, data order and steps, so the gap is pair
 recipes runs F32 against itself: the same step from weights that differ by 2^-20 of their value,
 far below what any format rounds. Its gap is what chaos alone makes of a difference.
 
-Every finished run is a file under --store and is not run again: stop and go on at will.
+Every finished run is a line of --store and is not run again: stop and go on at will. The store is
+committed, so that seeds can be added on another day. Several processes may share it: each takes
+one --part of the list.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import hashlib
 import json
 import math
@@ -32,10 +35,12 @@ from config import ModelConfig, TrainConfig
 
 __all__ = ["Gap", "main"]
 
+STORE = ROOT / "benchmarks" / "results" / "seeds.jsonl"
 BASE = "none"
 NUDGED = "none, nudged"  # F32 from weights that differ by 2^-20
 
-# Two-sided 95 % quantiles of Student's t by degrees of freedom (any table of the distribution).
+# Two-sided 95 % quantiles of Student's t by degrees of freedom (any table of the distribution),
+# and one-sided ones: the upper bound alone.
 STUDENT = {
     1: 12.706,
     2: 4.303,
@@ -46,6 +51,25 @@ STUDENT = {
     7: 2.365,
     8: 2.306,
     9: 2.262,
+    11: 2.201,
+    15: 2.131,
+    23: 2.069,
+    31: 2.040,
+}
+ONE_SIDED = {
+    1: 6.314,
+    2: 2.920,
+    3: 2.353,
+    4: 2.132,
+    5: 2.015,
+    6: 1.943,
+    7: 1.895,
+    8: 1.860,
+    9: 1.833,
+    11: 1.796,
+    15: 1.753,
+    23: 1.714,
+    31: 1.696,
 }
 
 
@@ -61,21 +85,32 @@ class Gap:
         """The mean over seeds."""
         return statistics.fmean(self.gaps)
 
-    @property
-    def half_width(self) -> float:
-        """Half of the two-sided 95 % interval of the mean; infinite below two seeds."""
+    def half_width(self, quantiles: dict[int, float]) -> float:
+        """Half of the 95 % interval of the mean by a table; infinite below two seeds."""
         count = len(self.gaps)
         if count < 2:
             return math.inf
-        quantile = STUDENT.get(count - 1, 2.262)
-        return quantile * statistics.stdev(self.gaps) / math.sqrt(count)
+        # Between two entries the one of fewer degrees of freedom is the wider.
+        known = max(degrees for degrees in quantiles if degrees < count)
+        return quantiles[known] * statistics.stdev(self.gaps) / math.sqrt(count)
+
+    @property
+    def high(self) -> float:
+        """The upper 95 % bound of the mean: one-sided."""
+        return self.mean + self.half_width(ONE_SIDED)
 
 
-def path_of(store: pathlib.Path, recipe: str, cfg: ModelConfig, plan: TrainConfig) -> pathlib.Path:
-    """Returns the file of one run: named by everything that the run depends on."""
+def key_of(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> str:
+    """Returns the name of one run: by everything that the run depends on."""
     key = json.dumps([dataclasses.asdict(cfg), dataclasses.asdict(plan)], sort_keys=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-    return store / f"{recipe.replace(', ', '-')}.{plan.seed}.{digest}.json"
+    return f"{recipe.replace(', ', '-')}.{plan.seed}.{digest}"
+
+
+def kept(store: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """Returns the runs of a store by their names."""
+    lines = store.read_text(encoding="utf-8").splitlines() if store.exists() else []
+    return {row["run"]: row for row in map(json.loads, lines)}
 
 
 def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
@@ -116,7 +151,7 @@ def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
 def finish(
     store: pathlib.Path, todo: list[tuple[str, ModelConfig, TrainConfig]], limit: float
 ) -> None:
-    """Runs what has no file yet, and writes each as it ends; starts none after `limit` seconds."""
+    """Runs a list, and adds each run as it ends; starts none after `limit` seconds."""
     end = time.monotonic() + limit
     # A process per run: a run leaves threads and compiled steps behind, and a forked JAX hangs.
     context = multiprocessing.get_context("spawn")
@@ -126,44 +161,50 @@ def finish(
             return
         with context.Pool(1) as pool:
             row = pool.apply(run, (recipe, cfg, plan))
-        path = path_of(store, recipe, cfg, plan)
-        path.with_suffix(".part").write_text(json.dumps(row))
-        path.with_suffix(".part").rename(path)
+        row = {"run": key_of(recipe, cfg, plan), "date": f"{datetime.date.today()}", **row}
+        # One short write at the end of the file: other processes add to it as well.
+        with store.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(row)}\n")
         print(f"{recipe}, seed {plan.seed}: {row['validation']:.4f}", flush=True)
 
 
 def gaps(rows: list[dict[str, Any]], recipe: str, key: str = "validation") -> Gap:
-    """Returns the gaps of the seeds for which both the recipe and F32 have run."""
-    base = {row["seed"]: row["validation"] for row in rows if row["recipe"] == BASE}
-    found = sorted(
-        (row["seed"], 100 * (row[key] / base[row["seed"]] - 1))
-        for row in rows
-        if row["recipe"] == recipe and row["seed"] in base
-    )
-    return Gap(recipe, tuple(gap for _, gap in found))
+    """Returns the gaps of the seeds for which both the recipe and F32 have run.
+
+    A run of which the store holds no losses holds its gaps to F32.
+    """
+    base = {row["seed"]: row for row in rows if row["recipe"] == BASE}
+    found = {}
+    for row in rows:
+        if row["recipe"] != recipe:
+            continue
+        if f"gap of {key}" in row:
+            found[row["seed"]] = row[f"gap of {key}"]
+        elif key in row and "validation" in base.get(row["seed"], {}):
+            found[row["seed"]] = 100 * (row[key] / base[row["seed"]]["validation"] - 1)
+    return Gap(recipe, tuple(found[seed] for seed in sorted(found)))
 
 
 def table(rows: list[dict[str, Any]], recipes: list[str]) -> str:
     """Returns the table in Markdown: one line per recipe."""
     lines = [
-        "| recipe | seeds | validation loss, mean | gap to F32, mean | 95 % interval | each seed "
+        "| recipe | seeds | gap to F32, mean | upper 95 % bound | 95 % interval | each seed "
         "| gap, weights read by F32 |",
         "|---|---|---|---|---|---|---|",
     ]
     for recipe in recipes:
-        losses = [row["validation"] for row in rows if row["recipe"] == recipe]
         gap = gaps(rows, recipe)
-        if not losses:
+        if recipe == BASE or not gap.gaps:
             continue
-        name = "f32" if recipe == BASE else "f32 against itself" if recipe == NUDGED else recipe
-        cells = "| | | |"
-        if recipe != BASE and gap.gaps:
-            low, high = gap.mean - gap.half_width, gap.mean + gap.half_width
-            each = " ".join(f"{value:+.2f}" for value in gap.gaps)
-            interval = f"{low:+.2f} .. {high:+.2f} %" if len(gap.gaps) > 1 else "-"
-            cells = f"{gap.mean:+.2f} % | {interval} | {each} |"
-            cells += f" {gaps(rows, recipe, 'validation_f32').mean:+.2f} % |"
-        lines.append(f"| {name} | {len(losses)} | {statistics.fmean(losses):.4f} | {cells}")
+        name = "f32 against itself" if recipe == NUDGED else recipe
+        half = gap.half_width(STUDENT)
+        interval = f"{gap.mean - half:+.2f} .. {gap.mean + half:+.2f} %"
+        cells = [name, str(len(gap.gaps)), f"{gap.mean:+.2f} %"]
+        cells += [f"{gap.high:+.2f} %", interval] if len(gap.gaps) > 1 else ["-", "-"]
+        cells.append(" ".join(f"{value:+.2f}" for value in gap.gaps))
+        read = gaps(rows, recipe, "validation_f32").gaps
+        cells.append(f"{statistics.fmean(read):+.2f} % ({len(read)})" if read else "-")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -175,7 +216,8 @@ def described(cfg: ModelConfig, plan: TrainConfig, seeds: int) -> str:
         f"warm-up {plan.warmup}, seeds {plan.seed} to {plan.seed + seeds - 1}, in our own "
         "executable on the CPU, without a loss scale. Losses are those of the full validation "
         "text, in nats, by the recipe's own forward. Runs of one seed share initial weights and "
-        "the order of the data, so gaps are paired; the interval is Student's. F32 against itself "
+        "the order of the data, so gaps are paired; the bound (one-sided) and the interval "
+        "(two-sided) are Student's. F32 against itself "
         "starts from weights that differ by 2^-20 of their value: its gap is what chaos makes of "
         "a difference. The last column is the gap of the same weights where F32 reads them: what "
         "training lost, without what the forward of the validation rounds."
@@ -187,30 +229,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=["fp16", "fp8"])
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--part", default="0/1", help="I/N: of every N runs left, the I-th")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
     parser.add_argument("--bar", type=float, help="exit with 1 above this upper bound, in %%")
-    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "out" / "seeds")
+    parser.add_argument("--store", type=pathlib.Path, default=STORE)
     parser.add_argument("--write", action="store_true", help="to docs/numerics-seeds.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
     cfg, first = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
-    options.store.mkdir(parents=True, exist_ok=True)
+    options.store.parent.mkdir(parents=True, exist_ok=True)
     recipes = [BASE, NUDGED, *options.recipes]
     plans = [dataclasses.replace(first, seed=first.seed + i) for i in range(options.seeds)]
     # Seed by seed, so that a run that is stopped leaves whole pairs.
     work = [(recipe, cfg, plan) for plan in plans for recipe in recipes]
-    todo = [item for item in work if not path_of(options.store, *item).exists()]
+    part, parts = map(int, options.part.split("/"))
+    done = kept(options.store)
+    todo = [item for item in work[part::parts] if key_of(*item) not in done]
     finish(options.store, todo, 60 * options.minutes)
-    paths = [path_of(options.store, *item) for item in work]
-    rows = [json.loads(path.read_text()) for path in paths if path.exists()]
+    done = kept(options.store)
+    rows = [done[name] for item in work if (name := key_of(*item)) in done]
     found_table = table(rows, recipes)
     print(found_table)
     if options.write:
         text = f"{described(cfg, first, options.seeds)}\n\n{found_table}"
         gradients.write("docs/numerics-seeds.md", "Training with many seeds", text, "make seeds")
     found = [gap for gap in (gaps(rows, recipe) for recipe in options.recipes) if gap.gaps]
-    highs = [gap.mean + gap.half_width for gap in found]
+    highs = [gap.high for gap in found]
     return 1 if options.bar is not None and max(highs, default=math.inf) > options.bar else 0
 
 

@@ -70,7 +70,7 @@ def test_step_goes_through_strictly(name: str) -> None:
 
 @pytest.mark.parametrize("name", BARS)
 def test_bars_hold_at_initial_weights(name: str) -> None:
-    result = judge(REGISTRY[name], "fp8", steps=0, depth=BARS[name])
+    (result,) = judge(REGISTRY[name], ["fp8"], steps=0, depth=BARS[name])
     assert not result.faults()
 
 

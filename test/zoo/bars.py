@@ -30,7 +30,7 @@ import jax
 import numpy as np
 from casts import Probe
 from program import REGISTRY, Entry, Program, make
-from strict import propagate
+from strict import lower, propagate
 
 import scalify
 from scalify.numerics import Operand, cosine, operand
@@ -95,6 +95,7 @@ class Result:
     """One program's outcome under one recipe."""
 
     name: str
+    recipe: str
     depth: int
     strict: list[str]
     casts: int
@@ -112,47 +113,52 @@ class Result:
 class Judge:
     """One program compiled for every recipe that the bars compare, once."""
 
-    def __init__(self, program: Program, recipe: str) -> None:
+    def __init__(self, program: Program, recipes: list[str]) -> None:
         self.program = program
         args = (program.params, program.batch(0))
-        self.scales = scalify.measure(args)
+        scales = scalify.measure(args)
         self.names = [
             jax.tree_util.keystr(path)
             for path, _ in jax.tree_util.tree_leaves_with_path(program.params)
         ]
-        self.probe = Probe(program.grads, recipe, args, self.scales)
+        self.probes = {name: Probe(program.grads, name, args, scales) for name in recipes}
         self.plain = jax.jit(program.grads)
-        self.ours, self.amax = (
-            jax.jit(scalify.transform(program.grads, recipe=name, scales=self.scales))
-            for name in (recipe, AMAX_RECIPE)
-        )
+        self.steps = {
+            name: jax.jit(scalify.transform(program.grads, recipe=name, scales=scales))
+            for name in {*recipes, AMAX_RECIPE}
+        }
 
-    def look(self, params: Any, steps: int) -> Look:
-        """Returns what both bars see at these weights."""
+    def look(self, params: Any, steps: int) -> dict[str, Look]:
+        """Returns what both bars see at these weights, for each recipe."""
         args = (params, self.program.batch(steps))
-        judged = [found for row in self.probe(*args) if (found := operand(row)) is not None]
         loss, reference = self.plain(*args)
-        truth, ours, amax = (
-            [np.asarray(leaf).astype(np.float64) for leaf in jax.tree.leaves(tree)]
-            for tree in (reference, self.ours(*args)[1], self.amax(*args)[1])
-        )
+        truth = _wide(reference)
+        found = {name: _wide(step(*args)[1]) for name, step in self.steps.items()}
+        amax = found[AMAX_RECIPE]
         largest = max(float(np.sqrt(np.mean(leaf**2))) for leaf in truth)
-        each = [
-            (cosine([a], [b]), name, cosine([c], [b]))
-            for a, b, name, c in zip(ours, truth, self.names, amax, strict=True)
-            if float(np.sqrt(np.mean(b**2))) > NOISE * largest
-        ]
-        worst, where, _ = min(each, default=(0.0, "no gradient", 0.0))
-        return Look(
-            steps=steps,
-            loss=float(loss),
-            operands=judged,
-            whole=cosine(ours, truth),
-            amax=cosine(amax, truth),
-            worst=worst,
-            worst_name=where,
-            amax_worst=min((other for _, _, other in each), default=0.0),
-        )
+        looks = {}
+        for recipe, probe in self.probes.items():
+            each = [
+                (cosine([a], [b]), name, cosine([c], [b]))
+                for a, b, name, c in zip(found[recipe], truth, self.names, amax, strict=True)
+                if float(np.sqrt(np.mean(b**2))) > NOISE * largest
+            ]
+            worst, where, _ = min(each, default=(0.0, "no gradient", 0.0))
+            looks[recipe] = Look(
+                steps=steps,
+                loss=float(loss),
+                operands=[seen for row in probe(*args) if (seen := operand(row)) is not None],
+                whole=cosine(found[recipe], truth),
+                amax=cosine(amax, truth),
+                worst=worst,
+                worst_name=where,
+                amax_worst=min((other for _, _, other in each), default=0.0),
+            )
+        return looks
+
+
+def _wide(tree: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf).astype(np.float64) for leaf in jax.tree.leaves(tree)]
 
 
 def train(program: Program, steps: int) -> Any:
@@ -164,21 +170,37 @@ def train(program: Program, steps: int) -> Any:
     return params
 
 
-def judge(entry: Entry, recipe: str, steps: int, depth: int | None = None) -> Result:
-    """Puts one program to the bars; `steps` of 0 looks at initial weights only."""
+def judge(entry: Entry, recipes: list[str], steps: int, depth: int | None = None) -> list[Result]:
+    """Puts one program to the bars; `steps` of 0 looks at initial weights only.
+
+    The recipes share the training in F32 and the reference, which take most of the time.
+    """
     started = time.monotonic()
     chosen = entry.depth if depth is None else depth
     program = make(entry.name, chosen)
-    outcome = propagate(program, recipe)
-    looks = []
-    casts = sum(row["op"] == "quantize" for row in outcome.rows)
-    if program.devices == 1 and program.platform == "cpu" and outcome.text:
-        judging = Judge(program, recipe)
+    text = lower(program)
+    outcomes = {recipe: propagate(program, recipe, text) for recipe in recipes}
+    looks: list[dict[str, Look]] = []
+    runnable = [name for name, outcome in outcomes.items() if outcome.text]
+    if program.devices == 1 and program.platform == "cpu" and runnable:
+        judging = Judge(program, runnable)
         looks.append(judging.look(program.params, 0))
         if steps:
             looks.append(judging.look(train(program, steps), steps))
     jax.clear_caches()
-    return Result(entry.name, chosen, outcome.faults, casts, looks, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return [
+        Result(
+            name=entry.name,
+            recipe=recipe,
+            depth=chosen,
+            strict=outcome.faults,
+            casts=sum(row["op"] == "quantize" for row in outcome.rows),
+            looks=[look[recipe] for look in looks if recipe in look],
+            seconds=seconds,
+        )
+        for recipe, outcome in outcomes.items()
+    ]
 
 
 HEADER = (
@@ -325,7 +347,7 @@ def main() -> int:
     """Runs the command; returns 0 where every bar holds."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="programs or groups (all)")
-    parser.add_argument("--recipe", default="fp8")
+    parser.add_argument("--recipe", default="fp8", help="one, or some, parted by commas (fp8)")
     parser.add_argument("--steps", type=int, default=100, help="F32 steps between the looks (100)")
     parser.add_argument("--depth", type=int, help="layers, instead of each program's own")
     parser.add_argument("--worst", type=int, default=0, help="worst operands to print, each look")
@@ -340,17 +362,19 @@ def main() -> int:
             print(f"{entry.name:<28}{entry.group}, depth {entry.depth}")
         return 0
     rows, failed = [], []
+    recipes = options.recipe.split(",")
     for entry in select(options.names):
         steps = min(options.steps, 20) if entry.group == "llama sizes" else options.steps
-        result = judge(entry, options.recipe, steps, options.depth)
-        rows += rows_of(result)
-        if options.keep:
-            keep(pathlib.Path(options.keep), options.recipe, rows_of(result))
-        print(table(rows_of(result)).split("\n", 1)[1], f" {result.seconds:.0f} s", flush=True)
-        _print_worst(result, options.worst)
-        if faults := result.faults():
-            failed.append(result.name)
-            print("\n".join(f"    {fault}" for fault in faults), flush=True)
+        for result in judge(entry, recipes, steps, options.depth):
+            rows += rows_of(result)
+            if options.keep:
+                keep(pathlib.Path(options.keep), result.recipe, rows_of(result))
+            outcome = table(rows_of(result)).split("\n", 1)[1]
+            print(f"{outcome}  {result.recipe} {result.seconds:.0f} s", flush=True)
+            _print_worst(result, options.worst)
+            if faults := result.faults():
+                failed.append(f"{result.name} ({result.recipe})")
+                print("\n".join(f"    {fault}" for fault in faults), flush=True)
     print(f"\n{table(rows)}")
     if options.page:
         target = pathlib.Path(options.page)
