@@ -25,7 +25,7 @@ import sys
 import time
 from typing import Any
 
-import catalogue  # noqa: F401  (first: it sets the number of devices)
+import catalogue  # first: it sets the number of devices
 import jax
 import numpy as np
 from casts import Probe
@@ -354,7 +354,12 @@ def main() -> int:
     parser.add_argument("--keep", help="a file of outcomes, one JSON line a look, to add to")
     parser.add_argument("--page", help="a file for a page of Markdown with all that is kept")
     parser.add_argument("--list", action="store_true", help="print the programs and their groups")
+    parser.add_argument(
+        "--unseen", action="store_true", help="know the programs of unseen/ as well"
+    )
     options = parser.parse_args()
+    if options.unseen:
+        catalogue.load_unseen()
     if options.page and not options.keep:
         parser.error("--page writes what --keep holds: give both")
     if options.list:

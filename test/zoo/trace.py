@@ -20,7 +20,7 @@ import subprocess
 import sys
 from typing import Any
 
-import catalogue  # noqa: F401  (first: it sets the number of devices)
+import catalogue  # first: it sets the number of devices
 import instrument
 import jax
 import numpy as np
@@ -239,7 +239,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=0, help="F32 steps before the look (0)")
     parser.add_argument("--binades", type=float, default=3.0)
     parser.add_argument("--all", action="store_true", help="every value, not only the roots")
+    parser.add_argument(
+        "--unseen", action="store_true", help="know the programs of unseen/ as well"
+    )
     options = parser.parse_args()
+    if options.unseen:
+        catalogue.load_unseen()
     program = make(options.name, options.depth)
     points = trace(program, train(program, options.steps), options.steps)
     drifts = [point.drift for point in points]
