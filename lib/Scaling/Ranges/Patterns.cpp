@@ -184,9 +184,14 @@ static RowValue skipMaximum(RowValue row) {
 
 /// Whether a compiler may fuse the product behind `x` with what is subtracted
 /// from it, so that x is not rounded there but in its maximum it is. A product
-/// with a power of two has nothing to round.
+/// with a power of two has nothing to round. A mask between the two is no
+/// hindrance where vectors have masks of their own (AVX-512).
 static bool isUnroundedProduct(Value x) {
-  auto product = skipConverts(x).getDefiningOp<hlo::MulOp>();
+  x = skipConverts(x);
+  if (auto select = x.getDefiningOp<hlo::SelectOp>())
+    return isUnroundedProduct(select.getOnTrue()) ||
+           isUnroundedProduct(select.getOnFalse());
+  auto product = x.getDefiningOp<hlo::MulOp>();
   if (!product)
     return false;
   int exponent;
