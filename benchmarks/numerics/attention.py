@@ -29,6 +29,7 @@ import numpy as np
 import optax
 from gradients import compiled, leaves, names
 from numerics import cosine
+from store import RESULTS, Store
 
 import data
 import model
@@ -163,12 +164,12 @@ def recipe_of(dots: tuple[str, ...], name: str) -> str:
 class Bench:
     """One kind of attention: its weights at init and after F32 training, its data."""
 
-    def __init__(self, cfg: Config, store: pathlib.Path, kept_only: bool) -> None:
+    def __init__(self, cfg: Config, store: Store, kept_only: bool) -> None:
         self.cfg = cfg
         self.kept_only = kept_only
         digest = hashlib.sha256(json.dumps(dataclasses.asdict(cfg)).encode()).hexdigest()[:12]
-        self.path = store / f"attention-{cfg.kind}-{digest}.json"
-        self.found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.store = store
+        self.run = f"{cfg.kind}.{digest}"
         text = data.load()
         span = cfg.seq * (2 if cfg.cross else 1)
         self.batches = data.train_batches(text, cfg.steps + 1, cfg.batch, span, 0)
@@ -182,11 +183,12 @@ class Bench:
 
     def once(self, key: str, measure: Callable[[], Any]) -> Any:
         """Returns a figure, measured if it is not kept; None if it may not be measured."""
-        if key not in self.found and not self.kept_only:
-            self.found[key] = measure()
-            self.path.write_text(json.dumps(self.found, indent=1))
-            print(f"  {self.cfg.kind} {key}: {self.found[key]}", flush=True)
-        return self.found.get(key)
+        found = self.store.get(f"{self.run}.{key}")
+        if found is None and not self.kept_only:
+            found = {"figure": measure()}
+            self.store.add(f"{self.run}.{key}", found)
+            print(f"  {self.cfg.kind} {key}: {found['figure']}", flush=True)
+        return found and found["figure"]
 
     def grads(self, params: Any, batch: Any) -> Any:
         """The gradients of the loss."""
@@ -279,13 +281,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--steps", type=int, default=150, help="training steps (150)")
     parser.add_argument("--kind", action="append", choices=[cfg.kind for cfg in KINDS])
-    parser.add_argument("--store", type=pathlib.Path, default=common.ROOT / "build" / "numerics")
+    parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "attention.jsonl")
     parser.add_argument("--kept", action="store_true", help="print what is kept, measure nothing")
     parser.add_argument("--write", action="store_true", help="to docs/numerics-attention.md")
     options = parser.parse_args()
-    options.store.mkdir(parents=True, exist_ok=True)
+    store = Store(options.store)
     benches = [
-        Bench(dataclasses.replace(cfg, steps=options.steps), options.store, options.kept)
+        Bench(dataclasses.replace(cfg, steps=options.steps), store, options.kept)
         for cfg in KINDS
         if not options.kind or cfg.kind in options.kind
     ]

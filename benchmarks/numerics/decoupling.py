@@ -4,7 +4,8 @@ F32 trains the example to a state. From there each variant takes the same batche
 constant learning rate, with one variable of the optimizer in another format, and is compared with
 F32: the loss, as F32 reads the weights, and the way that the weights went.
 
-Every finished run is a file under --store and is not run again: stop and go on at will.
+Every finished run is a line of --store and is not run again: stop and go on at will. The state and
+the way that F32 took are arrays under --arrays; where they are gone, these two are run again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ sys.path.insert(0, str(ROOT / "examples" / "llama"))
 
 import gradients
 import numpy as np
+from numerics import cosine
+from store import RESULTS, Store
 
 import cli
 from config import ModelConfig, TrainConfig
@@ -70,12 +73,11 @@ class Plan:
     steps: int
     rate: float
 
-    def path(self, store: pathlib.Path, name: str, suffix: str = ".json") -> pathlib.Path:
-        """Returns the file of one run, named by everything that it depends on."""
-        key = json.dumps([dataclasses.asdict(self), VARIANTS.get(name)], sort_keys=True)
+    def key(self, name: str) -> str:
+        """Returns the key of one run: by everything that it depends on."""
+        text = json.dumps([dataclasses.asdict(self), VARIANTS.get(name)], sort_keys=True)
         word = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
-        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-        return store / f"{word}.{digest}{suffix}"
+        return f"{word}.{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def trained(plan: Plan, path: pathlib.Path) -> None:
@@ -153,39 +155,53 @@ def run(name: str, plan: Plan, start: pathlib.Path) -> dict[str, Any]:
     }
 
 
-def finish(plan: Plan, store: pathlib.Path, names: list[str], limit: float) -> None:
-    """Runs what has no file yet, and writes each as it ends; starts none after `limit` seconds."""
+def finish(plan: Plan, store: Store, arrays: pathlib.Path, names: list[str], limit: float) -> None:
+    """Runs what the store lacks, and adds each run as it ends; starts none after `limit` seconds.
+
+    The first name is F32's: the others are compared with its way.
+    """
     end = time.monotonic() + limit
-    start = plan.path(store, "trained", ".npz")
+    start, base = (arrays / f"{plan.key(name)}.npz" for name in ("trained", F32))
     # A process per run: a run leaves threads and compiled steps behind, and a forked JAX hangs.
     context = multiprocessing.get_context("spawn")
-    if not start.exists():
+    todo = [name for name in names if store.get(plan.key(name)) is None]
+    if todo and not base.exists():
+        todo = [F32, *(name for name in todo if name != F32)]
+    if todo and not start.exists():
         with context.Pool(1) as pool:
             pool.apply(trained, (plan, start))
-    for name in names:
-        path = plan.path(store, name)
-        if path.exists():
-            continue
+    for name in todo:
         if time.monotonic() > end:
             print("stopped at the time limit: run again to go on")
             return
         with context.Pool(1) as pool:
             row = pool.apply(run, (name, plan, start))
         way = row.pop("way")
-        np.savez(path.with_suffix(".npz"), **{str(i): leaf for i, leaf in enumerate(way)})
-        path.with_suffix(".part").write_text(json.dumps(row))
-        path.with_suffix(".part").rename(path)
+        if name == F32:
+            np.savez(base, **{str(i): leaf for i, leaf in enumerate(way)})
+        store.add(plan.key(name), {**row, **compared(way, read_way(base))})
         print(f"{name}: {row['before']:.4f} -> {row['validation']:.4f}", flush=True)
 
 
-def read_way(plan: Plan, store: pathlib.Path, name: str) -> np.ndarray:
-    """Returns the change of all weights as one vector."""
-    with np.load(plan.path(store, name, ".npz")) as file:
-        leaves = [file[str(i)].ravel() for i in range(len(file))]
-    return np.concatenate(leaves).astype(np.float64)
+def read_way(path: pathlib.Path) -> list[np.ndarray]:
+    """Returns the changes of all weights that a file holds."""
+    with np.load(path) as file:
+        return [file[str(i)] for i in range(len(file))]
 
 
-def table(plan: Plan, store: pathlib.Path, names: list[str]) -> str:
+def compared(way: list[np.ndarray], base: list[np.ndarray]) -> dict[str, float]:
+    """Returns the length of a way beside F32's, and its cosine to that."""
+    ours, f32 = (
+        np.concatenate([leaf.ravel() for leaf in leaves]).astype(np.float64)
+        for leaves in (way, base)
+    )
+    return {
+        "length": float(np.linalg.norm(ours) / np.linalg.norm(f32)),
+        "cosine": cosine([ours], [f32]),
+    }
+
+
+def table(plan: Plan, store: Store, names: list[str]) -> str:
     """Returns the table of the runs that are finished, in Markdown."""
     header = [
         "variables",
@@ -196,27 +212,19 @@ def table(plan: Plan, store: pathlib.Path, names: list[str]) -> str:
         "length of the way, F32's = 1",
         "its cosine to F32's",
     ]
-    found = [name for name in names if plan.path(store, name).exists()]
-    if F32 not in found:
-        return "F32 has not run yet"
-    base = read_way(plan, store, F32)
-    rows = []
-    for name in found:
-        row = json.loads(plan.path(store, name).read_text())
-        way = read_way(plan, store, name)
-        length = float(np.linalg.norm(way) / np.linalg.norm(base))
-        cosine = float(way @ base / max(np.linalg.norm(way) * np.linalg.norm(base), 1e-300))
-        rows.append(
-            [
-                name,
-                f"{row['before']:.4f}",
-                f"{row['validation']:.4f}",
-                f"{row['before'] - row['validation']:+.4f}",
-                f"{row['train']:.4f}",
-                f"{length:.3f}",
-                f"{cosine:.4f}",
-            ]
-        )
+    found = [row for name in names if (row := store.get(plan.key(name)))]
+    rows = [
+        [
+            row["name"],
+            f"{row['before']:.4f}",
+            f"{row['validation']:.4f}",
+            f"{row['before'] - row['validation']:+.4f}",
+            f"{row['train']:.4f}",
+            f"{row['length']:.3f}",
+            f"{row['cosine']:.4f}",
+        ]
+        for row in found
+    ]
     return gradients.table(header, rows)
 
 
@@ -241,17 +249,19 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1e-5, help="learning rate (1e-5)")
     parser.add_argument("--further", type=int, default=500, help="steps of each variant (500)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
-    parser.add_argument("--store", type=pathlib.Path, default=ROOT / "out" / "decoupling")
+    parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "decoupling.jsonl")
+    parser.add_argument("--arrays", type=pathlib.Path, default=ROOT / "out" / "decoupling")
     parser.add_argument("--write", action="store_true", help="to docs/numerics-decoupling.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
     model, train = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
     plan = Plan(model, train, options.further, options.rate)
-    options.store.mkdir(parents=True, exist_ok=True)
+    options.arrays.mkdir(parents=True, exist_ok=True)
+    store = Store(options.store)
     names = [F32, *(name for name in options.variants if name != F32)]
-    finish(plan, options.store, names, 60 * options.minutes)
-    found = table(plan, options.store, names)
+    finish(plan, store, options.arrays, names, 60 * options.minutes)
+    found = table(plan, store, names)
     print(found)
     if options.write:
         text = f"{described(plan)}\n\n{found}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import hashlib
 import json
 import math
@@ -29,13 +28,13 @@ sys.path.insert(0, str(ROOT / "examples" / "llama"))
 
 import gradients
 import numpy as np
+from store import RESULTS, Store
 
 import cli
 from config import ModelConfig, TrainConfig
 
 __all__ = ["Gap", "main"]
 
-STORE = ROOT / "benchmarks" / "results" / "seeds.jsonl"
 BASE = "none"
 NUDGED = "none, nudged"  # F32 from weights that differ by 2^-20
 
@@ -107,12 +106,6 @@ def key_of(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> str:
     return f"{recipe.replace(', ', '-')}.{plan.seed}.{digest}"
 
 
-def kept(store: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Returns the runs of a store by their names."""
-    lines = store.read_text(encoding="utf-8").splitlines() if store.exists() else []
-    return {row["run"]: row for row in map(json.loads, lines)}
-
-
 def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
     """Trains once, in a process of its own, and returns what the table needs."""
     import jax
@@ -148,9 +141,7 @@ def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
     }
 
 
-def finish(
-    store: pathlib.Path, todo: list[tuple[str, ModelConfig, TrainConfig]], limit: float
-) -> None:
+def finish(store: Store, todo: list[tuple[str, ModelConfig, TrainConfig]], limit: float) -> None:
     """Runs a list, and adds each run as it ends; starts none after `limit` seconds."""
     end = time.monotonic() + limit
     # A process per run: a run leaves threads and compiled steps behind, and a forked JAX hangs.
@@ -161,10 +152,7 @@ def finish(
             return
         with context.Pool(1) as pool:
             row = pool.apply(run, (recipe, cfg, plan))
-        row = {"run": key_of(recipe, cfg, plan), "date": f"{datetime.date.today()}", **row}
-        # One short write at the end of the file: other processes add to it as well.
-        with store.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(row)}\n")
+        store.add(key_of(recipe, cfg, plan), row)
         print(f"{recipe}, seed {plan.seed}: {row['validation']:.4f}", flush=True)
 
 
@@ -232,22 +220,22 @@ def main() -> int:
     parser.add_argument("--part", default="0/1", help="I/N: of every N runs left, the I-th")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
     parser.add_argument("--bar", type=float, help="exit with 1 above this upper bound, in %%")
-    parser.add_argument("--store", type=pathlib.Path, default=STORE)
+    parser.add_argument("--store", type=pathlib.Path, default=RESULTS / "seeds.jsonl")
     parser.add_argument("--write", action="store_true", help="to docs/numerics-seeds.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
     cfg, first = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
-    options.store.parent.mkdir(parents=True, exist_ok=True)
+    store = Store(options.store)
     recipes = [BASE, NUDGED, *options.recipes]
     plans = [dataclasses.replace(first, seed=first.seed + i) for i in range(options.seeds)]
     # Seed by seed, so that a run that is stopped leaves whole pairs.
     work = [(recipe, cfg, plan) for plan in plans for recipe in recipes]
     part, parts = map(int, options.part.split("/"))
-    done = kept(options.store)
+    done = store.rows()
     todo = [item for item in work[part::parts] if key_of(*item) not in done]
-    finish(options.store, todo, 60 * options.minutes)
-    done = kept(options.store)
+    finish(store, todo, 60 * options.minutes)
+    done = store.rows()
     rows = [done[name] for item in work if (name := key_of(*item)) in done]
     found_table = table(rows, recipes)
     print(found_table)

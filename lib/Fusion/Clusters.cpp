@@ -1,25 +1,18 @@
 //===- Clusters.cpp - Which ops share a kernel ----------------------------===//
 
 #include "Clusters.h"
+#include "OpCosts.h"
 
 #include "scalify/Fusion/OpKinds.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <queue>
 
 using namespace mlir;
 using namespace scalify;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
-
-static int64_t bytesOf(Value value) {
-  return countOf(value) * plan::elementBytes(typeOf(value).getElementType());
-}
+/// Ops of a step without phases over which a value is kept for long: about two
+/// layers of a transformer.
+static constexpr int64_t kFarApart = 300;
 
 bool scalify::isSource(Value value) {
   Operation *op = value.getDefiningOp();
@@ -34,53 +27,6 @@ Value scalify::stripReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<stablehlo::ReshapeOp>())
     value = reshape.getOperand();
   return value;
-}
-
-//===----------------------------------------------------------------------===//
-// Cost
-//===----------------------------------------------------------------------===//
-
-// Instructions for one element, roughly.
-static double costOf(Operation *op) {
-  using namespace stablehlo;
-  if (isa<ExpOp, Expm1Op, LogOp, Log1pOp, TanhOp, LogisticOp, PowOp, SineOp,
-          CosineOp, TanOp, Atan2Op, CbrtOp, RemOp>(op))
-    return 20;
-  if (isa<RandomBitsOp>(op))
-    return 100;
-  if (isa<DivOp, SqrtOp, RsqrtOp, QuantizeOp>(op))
-    return 8;
-  if (isa<DequantizeOp, ReducePrecisionOp, GatherOp>(op))
-    return 4;
-  if (isa<stablehlo::ConstantOp, BroadcastInDimOp, ReshapeOp, TransposeOp,
-          SliceOp, IotaOp, ReverseOp>(op))
-    return 0;
-  return 1;
-}
-
-// Ops that only say where an element comes from: no memory is worth them.
-static bool isView(Operation *op) {
-  using namespace stablehlo;
-  if (op->hasAttr("plan.materialise"))
-    return false;
-  return isa<BroadcastInDimOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
-             IotaOp, stablehlo::ConstantOp>(op);
-}
-
-// Operands that are read as whole tensors of memory.
-static unsigned largeOperands(Operation *op) {
-  llvm::SmallPtrSet<Value, 4> seen;
-  for (Value operand : op->getOperands()) {
-    Operation *def = operand.getDefiningOp();
-    if (def && isView(def) && def->getNumOperands() == 1 &&
-        countOf(def->getOperand(0)) * 8 <= countOf(operand))
-      continue;
-    if (def && def->getNumOperands() == 0 && !isSource(operand))
-      continue;
-    if (countOf(operand) > 1)
-      seen.insert(operand);
-  }
-  return seen.size();
 }
 
 //===----------------------------------------------------------------------===//
@@ -332,27 +278,7 @@ bool Clusters::isFar(Operation *from, Operation *to) const {
   auto target = to->getAttrOfType<StringAttr>(kPhaseAttr);
   if (source && target && source != target)
     return source == "forward" && distance > limits.phaseDistance;
-  return distance > 300 && (!source || source == "forward");
-}
-
-// Whether `consumer` should wait: merged with a kernel long before it, what it
-// makes lies in memory from there on, in place of what it reads.
-bool Clusters::holdsMore(Cluster *producer, Cluster *consumer) const {
-  if (!isFar(producer->ops.front(), consumer->ops.front()))
-    return false;
-  int64_t freed = 0, held = 0;
-  for (Value input : inputs(*consumer))
-    if (Operation *def = input.getDefiningOp();
-        def && of(def) == producer &&
-        llvm::all_of(input.getUsers(), [&](Operation *user) {
-          return of(user) == producer || of(user) == consumer;
-        }))
-      freed += bytesOf(input);
-  // A result of the step has memory of its own.
-  for (Value output : outputs(*consumer))
-    if (!llvm::all_of(output.getUsers(), llvm::IsaPred<func::ReturnOp>))
-      held += bytesOf(output);
-  return held > freed;
+  return distance > kFarApart && (!source || source == "forward");
 }
 
 // True if no use is left outside of other kernels.
@@ -439,125 +365,6 @@ void Clusters::pull() {
     else if (op->use_empty())
       op->erase();
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Merging
-//===----------------------------------------------------------------------===//
-
-bool Clusters::sameSpace(const Cluster &a, const Cluster &b) const {
-  return a.isKernel && b.isKernel && !a.isScatter && !b.isScatter &&
-         a.full == b.full && a.full != 0 &&
-         (a.columns == b.columns || a.columns == 0 || b.columns == 0);
-}
-
-// A path from one cluster to the other through a third.
-bool Clusters::reaches(Cluster *from, Cluster *to) const {
-  llvm::SmallPtrSet<Cluster *, 32> seen;
-  SmallVector<Cluster *> stack;
-  auto visit = [&](Cluster *cluster, bool isFirst) {
-    for (Operation *op : cluster->ops)
-      for (Operation *user : op->getUsers()) {
-        Cluster *next = of(user);
-        if (!next || next == cluster || (isFirst && next == to))
-          continue;
-        if (seen.insert(next).second)
-          stack.push_back(next);
-      }
-  };
-  visit(from, true);
-  while (!stack.empty()) {
-    Cluster *cluster = stack.pop_back_val();
-    if (cluster == to)
-      return true;
-    visit(cluster, false);
-  }
-  return false;
-}
-
-bool Clusters::tryMerge(Cluster *a, Cluster *b) {
-  if (a == b || !sameSpace(*a, *b) ||
-      a->ops.size() + b->ops.size() > limits.maxOps)
-    return false;
-  // A trial union, to see every value in its new place.
-  Cluster both = *a;
-  both.columns = std::max(a->columns, b->columns);
-  for (Operation *op : b->ops)
-    both.ops.insert(op);
-  if (inputs(both).size() + outputs(both).size() > limits.maxBuffers)
-    return false;
-  Uses uses;
-  if (!analyse(both, uses))
-    return false;
-  if (llvm::any_of(both.ops, llvm::IsaPred<stablehlo::ReduceOp>) &&
-      !walksRows(both))
-    return false;
-  for (Operation *op : both.ops) {
-    auto it = uses.find(op->getResult(0));
-    if (it == uses.end() || isView(op))
-      continue;
-    Use use = it->second;
-    if (use.relation == Relation::Free &&
-        (isa<stablehlo::ReduceOp>(op) || costOf(op) * (use.times - 1) > 4))
-      return false;
-    if (isa<stablehlo::ReduceOp>(op) && use.relation == Relation::Scalar &&
-        both.full > 1024)
-      return false;
-  }
-  // Values stored in one and read in the other keep their order.
-  for (auto [x, y] : {std::pair(a, b), std::pair(b, a)})
-    for (Value output : outputs(*x))
-      for (Operation *user : output.getUsers())
-        if (of(user) == y && uses.lookup(output).relation != Relation::Full &&
-            uses.lookup(output).relation != Relation::Row)
-          return false;
-  if (reaches(a, b) || reaches(b, a))
-    return false;
-  for (Operation *op : b->ops)
-    add(a, op);
-  a->columns = both.columns;
-  b->ops.clear();
-  return true;
-}
-
-unsigned Clusters::merge() {
-  unsigned merged = 0;
-  // Producers with their consumers, nearest first.
-  SmallVector<Operation *> order;
-  for (Operation &op : block)
-    if (of(&op) && of(&op)->isKernel)
-      order.push_back(&op);
-  for (Operation *op : llvm::reverse(order)) {
-    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
-      if (Cluster *consumer = of(user);
-          consumer && !holdsMore(of(op), consumer))
-        merged += tryMerge(of(op), consumer);
-  }
-  // Readers of the same value.
-  SmallVector<Value> values(block.getArguments());
-  for (Operation &op : block)
-    values.append(op.result_begin(), op.result_end());
-  for (Value value : values) {
-    if (countOf(value) < 64)
-      continue;
-    SmallVector<Cluster *> readers;
-    for (Operation *user : value.getUsers()) {
-      Cluster *cluster = of(user);
-      if (cluster && cluster->isKernel && !llvm::is_contained(readers, cluster))
-        readers.push_back(cluster);
-    }
-    llvm::sort(readers, [&](Cluster *a, Cluster *b) { return a->id > b->id; });
-    for (size_t i = 0; i + 1 < readers.size(); ++i) {
-      // Far apart in the program one of them would hold its inputs for long.
-      int64_t distance = position.lookup(readers[i + 1]->ops.front()) -
-                         position.lookup(readers[i]->ops.front());
-      if (readers[i]->ops.empty() || std::abs(distance) > 64)
-        continue;
-      if (tryMerge(readers[i + 1], readers[i]))
-        ++merged;
-    }
-  }
-  return merged;
 }
 
 //===----------------------------------------------------------------------===//

@@ -71,6 +71,8 @@ private:
   bool isFar(mlir::Operation *from, mlir::Operation *to) const;
   bool holdsMore(Cluster *producer, Cluster *consumer) const;
   bool mayJoin(mlir::Operation *op, Cluster &cluster);
+  unsigned mergeWithConsumers();
+  unsigned mergeReaders(mlir::Value value);
   bool tryMerge(Cluster *a, Cluster *b);
   bool walksRows(const Cluster &cluster) const;
   bool sameSpace(const Cluster &a, const Cluster &b) const;

@@ -38,9 +38,11 @@ private:
   Value widened(Value value, stablehlo::DotGeneralOp dot);
   void expandDot(stablehlo::DotGeneralOp op);
   void splitReduce(stablehlo::ReduceOp op);
+  void numberOps();
   void remakeNearUses(Operation *op);
 
   llvm::MapVector<Value, Value> wideOf; // of operands of dots
+  llvm::DenseMap<Operation *, int64_t> position;
 };
 } // namespace
 
@@ -273,20 +275,22 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
 // Lifetimes
 //===----------------------------------------------------------------------===//
 
+// Once: what is remade later takes the place of its use.
+void PreparePlanPass::numberOps() {
+  position.clear();
+  for (Operation &op : getOperation().getBody().front())
+    position[&op] = static_cast<int64_t>(position.size());
+}
+
 // Uses far from the op, or in another phase of the step, get a copy of it next
 // to them: until then only the narrow value is kept.
 void PreparePlanPass::remakeNearUses(Operation *op) {
   SmallVector<std::pair<int64_t, OpOperand *>> uses;
-  llvm::DenseMap<Operation *, int64_t> position;
-  Operation *end = op->getBlock()->getTerminator()->getNextNode();
-  int64_t at = 0;
-  for (Operation *it = op; it != end; it = it->getNextNode())
-    position[it] = at++;
   for (OpOperand &use : op->getResult(0).getUses())
     uses.push_back({position.lookup(use.getOwner()), &use});
   llvm::sort(uses, llvm::less_first());
   Operation *current = op;
-  int64_t previous = 0;
+  int64_t previous = position.lookup(op);
   for (auto [here, use] : uses) {
     Attribute phase = use->getOwner()->getAttr(kPhaseAttr);
     bool isOther = phase && phase != current->getAttr(kPhaseAttr);
@@ -294,6 +298,7 @@ void PreparePlanPass::remakeNearUses(Operation *op) {
       current = OpBuilder(use->getOwner()).clone(*op);
       if (phase)
         current->setAttr(kPhaseAttr, phase);
+      position[current] = here;
       ++numRemade;
     }
     use->set(current->getResult(0));
@@ -332,10 +337,12 @@ void PreparePlanPass::runOnOperation() {
   for (auto reduce :
        llvm::make_early_inc_range(block.getOps<stablehlo::ReduceOp>()))
     splitReduce(reduce);
+  numberOps();
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isa<DequantizeOp>(op))
       remakeNearUses(&op);
   for (auto [value, wide] : wideOf)
     remakeNearUses(wide.getDefiningOp());
   wideOf.clear();
+  position.clear();
 }

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
-import json
 import pathlib
 import sys
 import time
@@ -34,6 +32,10 @@ from strict import lower, propagate
 
 import scalify
 from scalify.numerics import Operand, cosine, operand
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "benchmarks" / "numerics"))
+
+from store import Store
 
 __all__ = ["Look", "Result", "judge", "main", "table"]
 
@@ -267,15 +269,9 @@ def table(rows: list[tuple[str, ...]], markdown: bool = False) -> str:
     )
 
 
-def keep(path: pathlib.Path, recipe: str, rows: list[tuple[str, ...]]) -> None:
-    """Adds a program's rows to a file of outcomes; its earlier ones under the recipe go."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    known = [json.loads(line) for line in lines]
-    new = [{"recipe": recipe, "date": f"{datetime.date.today()}", "row": row} for row in rows]
-    replaced = (rows[0][0], rows[0][1], recipe)
-    kept = [item for item in known if (*item["row"][:2], item["recipe"]) != replaced]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(item)}\n" for item in kept + new), encoding="utf-8")
+def key_of(name: str, depth: int | None, recipe: str) -> str:
+    """Returns the name under which a program's outcome is kept."""
+    return f"{name}.{REGISTRY[name].depth if depth is None else depth}.{recipe}"
 
 
 PAGE = """# Numerics of the zoo
@@ -304,17 +300,23 @@ def notes(path: pathlib.Path) -> str:
     return text[text.index(NOTES) :] if NOTES in text else ""
 
 
-def page(path: pathlib.Path) -> str:
-    """Returns a page of Markdown with all outcomes of a file."""
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def page(store: Store) -> str:
+    """Returns a page of Markdown with all outcomes of a store."""
     order = list(REGISTRY)
-    found.sort(key=lambda item: (item["recipe"], order.index(item["row"][0])))
+    found = [item for item in store.rows().values() if item["name"] in REGISTRY]
+    found.sort(key=lambda item: order.index(item["name"]))
     date = max(item["date"] for item in found)
     parts = [PAGE.format(date=date, jax=jax.__version__)]
-    for recipe in dict.fromkeys(item["recipe"] for item in found):
-        rows = [tuple(item["row"]) for item in found if item["recipe"] == recipe]
+    for recipe in sorted({item["recipe"] for item in found}):
+        rows = [tuple(row) for item in found if item["recipe"] == recipe for row in item["rows"]]
         parts.append(f"## Recipe `{recipe}`\n\n{table(rows, markdown=True)}\n")
     return "\n".join(parts)
+
+
+def is_fresh(store: Store | None, keys: list[str], since: str) -> bool:
+    """Returns whether a store holds all these outcomes, each of that date or a later one."""
+    rows = store.rows() if store and since else {}
+    return bool(since) and all(key in rows and rows[key]["date"] >= since for key in keys)
 
 
 def _print_worst(result: Result, count: int) -> None:
@@ -325,6 +327,19 @@ def _print_worst(result: Result, count: int) -> None:
                 f"    {look.steps:>4} {item.drift:+6.2f} {item.sqnr:6.1f} dB, amax "
                 f"{item.amax_sqnr:5.1f}  {item.phase:<9}{item.format:<15}{item.name}"
             )
+
+
+def _report(result: Result, store: Store | None, worst: int) -> None:
+    """Keeps and prints one outcome."""
+    rows = rows_of(result)
+    if store:
+        key = key_of(result.name, result.depth, result.recipe)
+        store.add(key, {"name": result.name, "recipe": result.recipe, "rows": rows})
+    outcome = table(rows).split("\n", 1)[1]
+    print(f"{outcome}  {result.recipe} {result.seconds:.0f} s", flush=True)
+    _print_worst(result, worst)
+    for fault in result.faults():
+        print(f"    {fault}", flush=True)
 
 
 def select(names: list[str]) -> list[Entry]:
@@ -351,8 +366,9 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100, help="F32 steps between the looks (100)")
     parser.add_argument("--depth", type=int, help="layers, instead of each program's own")
     parser.add_argument("--worst", type=int, default=0, help="worst operands to print, each look")
-    parser.add_argument("--keep", help="a file of outcomes, one JSON line a look, to add to")
+    parser.add_argument("--keep", help="a file of outcomes, one JSON line a program, to add to")
     parser.add_argument("--page", help="a file for a page of Markdown with all that is kept")
+    parser.add_argument("--since", default="", help="leave out what --keep has since this day")
     parser.add_argument("--list", action="store_true", help="print the programs and their groups")
     parser.add_argument(
         "--unseen", action="store_true", help="know the programs of unseen/ as well"
@@ -366,24 +382,24 @@ def main() -> int:
         for entry in REGISTRY.values():
             print(f"{entry.name:<28}{entry.group}, depth {entry.depth}")
         return 0
+    store = Store(pathlib.Path(options.keep)) if options.keep else None
     rows, failed = [], []
     recipes = options.recipe.split(",")
     for entry in select(options.names):
+        if is_fresh(
+            store, [key_of(entry.name, options.depth, name) for name in recipes], options.since
+        ):
+            continue
         steps = min(options.steps, 20) if entry.group == "llama sizes" else options.steps
         for result in judge(entry, recipes, steps, options.depth):
             rows += rows_of(result)
-            if options.keep:
-                keep(pathlib.Path(options.keep), result.recipe, rows_of(result))
-            outcome = table(rows_of(result)).split("\n", 1)[1]
-            print(f"{outcome}  {result.recipe} {result.seconds:.0f} s", flush=True)
-            _print_worst(result, options.worst)
-            if faults := result.faults():
+            _report(result, store, options.worst)
+            if result.faults():
                 failed.append(f"{result.name} ({result.recipe})")
-                print("\n".join(f"    {fault}" for fault in faults), flush=True)
     print(f"\n{table(rows)}")
-    if options.page:
+    if store and options.page:
         target = pathlib.Path(options.page)
-        text = page(pathlib.Path(options.keep)) + notes(target)
+        text = page(store) + notes(target)
         target.write_text(text, encoding="utf-8")
     print(f"\nzoo: {len(failed)} programs fail a bar: {', '.join(failed) or 'none'}")
     return 1 if failed else 0

@@ -35,18 +35,23 @@ static double sizeOf(Value value, ArrayRef<int64_t> dims) {
   return size;
 }
 
+/// What the value is a part or another view of, outside of loops.
+static Value skipViews(Value value) {
+  while (true) {
+    Value source = stablehlo::skipLoopInvariants(peelToSource(value));
+    Operation *op = source.getDefiningOp();
+    if (isa_and_nonnull<stablehlo::DynamicSliceOp, stablehlo::SliceOp,
+                        stablehlo::TransposeOp>(op))
+      source = op->getOperand(0);
+    if (source == value)
+      return value;
+    value = source;
+  }
+}
+
 /// Whether an argument that is declared to start at zero is behind the value.
 static bool startsAtZero(Value value) {
-  while (true) {
-    value = stablehlo::skipLoopInvariants(peelToSource(value));
-    Operation *op = value.getDefiningOp();
-    if (!isa_and_nonnull<stablehlo::BroadcastInDimOp, stablehlo::ConvertOp,
-                         stablehlo::DynamicSliceOp, stablehlo::ReshapeOp,
-                         stablehlo::SliceOp, stablehlo::TransposeOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  auto argument = dyn_cast<BlockArgument>(value);
+  auto argument = dyn_cast<BlockArgument>(skipViews(value));
   auto function =
       argument
           ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())

@@ -1,4 +1,4 @@
-"""Gates that start at zero: ReZero's scalars, Flamingo's tanh, adaLN-zero, a zero convolution, Fixup's scalars."""
+"""Gates that start at zero: ReZero's scalars, adaLN-zero, a zero convolution, Fixup's scalars."""
 
 import batches
 import jax
@@ -18,7 +18,6 @@ def init(key, depth, kind):
     n = lambda i, o: jax.random.normal(next(ks), (i, o)) * i**-0.5
     gate = {
         "rezero": lambda: jnp.zeros(()),
-        "tanh": lambda: jnp.zeros((1,)),
         "layerscale": lambda: jnp.zeros(D),
     }[kind]
     return dict(
@@ -36,7 +35,6 @@ def apply(p, tokens, kind):
     B, T = tokens.shape
     x = p["embed"][tokens] + p["pos"]
     mask = jnp.tril(jnp.ones((T, T), bool))
-    f = jnp.tanh if kind == "tanh" else lambda g: g
     pre = (lambda x: x) if kind == "rezero" else norm
     for l in p["layers"]:
         q, k, v = jnp.split(pre(x) @ l["qkv"], 3, -1)
@@ -44,13 +42,12 @@ def apply(p, tokens, kind):
         s = heads(q) @ heads(k).swapaxes(-1, -2) * (D // H) ** -0.5
         a = jax.nn.softmax(jnp.where(mask, s, -jnp.inf))
         o = (a @ heads(v)).transpose(0, 2, 1, 3).reshape(B, T, D) @ l["o"]
-        x = x + f(l["a"]) * o
-        x = x + f(l["b"]) * (jax.nn.relu(pre(x) @ l["up"]) @ l["down"])
+        x = x + l["a"] * o
+        x = x + l["b"] * (jax.nn.relu(pre(x) @ l["up"]) @ l["down"])
     return norm(x) @ p["head"]
 
 
 @program("gate_rezero", "gates", depth=3, kind="rezero")
-@program("u_gate_tanh", "gates", depth=3, kind="tanh")
 @program("gate_zero_scale", "gates", depth=3, kind="layerscale")
 def gates(depth, kind):
     def loss(params, t):

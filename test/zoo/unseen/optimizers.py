@@ -40,11 +40,6 @@ def newton_root(a, p, steps=10):
     return x
 
 
-def eigh_root(a, p):
-    w, v = jnp.linalg.eigh(a + 1e-6 * jnp.eye(a.shape[0]))
-    return (v * jnp.maximum(w, 1e-8) ** (-1 / p)) @ v.T
-
-
 def shampoo(rate, root):
     def init(params):
         return jax.tree.map(
@@ -82,7 +77,6 @@ OPT = dict(
     adan=lambda: optax.adan(1e-3),
     ademamix=lambda: optax.contrib.ademamix(1e-3),
     shampoo_newton=lambda: shampoo(0.05, newton_root),
-    shampoo_eigh=lambda: shampoo(0.05, eigh_root),
     cocob=lambda: optax.contrib.cocob(),
     lookahead=None,
     sm3=lambda: optax.sm3(0.01),
