@@ -14,37 +14,8 @@
 using namespace mlir;
 using namespace scalify;
 
-static StringAttr getArgumentRole(BlockArgument arg) {
-  auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-  return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
-}
-
-Value scalify::getWeight(Value value) {
-  auto arg = dyn_cast_or_null<BlockArgument>(getStepArgument(value));
-  if (!arg)
-    return {};
-  StringAttr role = getArgumentRole(arg);
-  return role && role.getValue() == "batch" ? Value() : arg;
-}
-
 static int64_t countElements(Value value) {
   return cast<ShapedType>(value.getType()).getNumElements();
-}
-
-/// Whether nothing but weights and constants is behind a value: as behind a
-/// normalised weight. Without roles, a batch is not known. `budget` ops are
-/// looked at.
-static bool isMadeOfWeights(Value value, unsigned &budget) {
-  value = getOrigin(value);
-  if (Value weight = getWeight(value))
-    return getArgumentRole(cast<BlockArgument>(weight)) != nullptr;
-  Operation *op = value.getDefiningOp();
-  if (!op || stablehlo::isControlFlow(op) || budget == 0)
-    return false;
-  --budget;
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return isMadeOfWeights(operand, budget);
-  });
 }
 
 static std::optional<DotKind> decideKind(Operation *dot, DotRole role) {
@@ -58,10 +29,9 @@ static std::optional<DotKind> decideKind(Operation *dot, DotRole role) {
   bool isAttention = role == DotRole::AttentionQK ||
                      role == DotRole::AttentionPV ||
                      role == DotRole::AttentionDS;
-  unsigned budget = 64;
   Value other = isLeft ? rhs : lhs;
   return isAttention || isLeft == isRight || getWeight(other) ||
-                 isMadeOfWeights(other, budget)
+                 isMadeOfWeights(other)
              ? DotKind::InputGrad
              : DotKind::WeightGrad;
 }

@@ -2,9 +2,11 @@
 //
 // A linear layer multiplies by an argument of the step; attention multiplies
 // two activations under batch dimensions. The head is the linear layer from
-// whose result the loss is reached without another dot, or, without a backward,
-// a result: what is served computes as what was trained. A router is one whose
-// result is sorted, or searched for its largest, on the way to other dots.
+// whose result the loss is reached without another one, or, without a backward,
+// a result: what is served computes as what was trained. A product of two
+// activations behind it, as a contrastive loss has, belongs to it. A router is
+// a layer whose result is sorted, or searched for its largest, on the way to
+// other dots.
 // Their gradients are the dots on their weight, and those that meet their input
 // with the same gradient. Among attention's dots, the scores come first; what
 // follows them without a dot between mixes the values; and the gradient of the
@@ -63,8 +65,9 @@ static bool isIndexOf(Value result, Value operand) {
 }
 
 /// Whether forward ops lead from `value` to a use that is looked for, without
-/// another dot or an index between.
-static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound) {
+/// a dot that ends the way, or an index, between.
+static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
+                    function_ref<bool(Operation *)> isEnd) {
   SmallVector<Value> worklist{value};
   DenseSet<Value> seen;
   while (!worklist.empty()) {
@@ -77,7 +80,7 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound) {
         continue;
       if (isFound(use))
         return true;
-      if (isContraction(user))
+      if (isEnd(user))
         continue;
       for (Value follower : getFollowers(use))
         if (!isIndexOf(follower, next))
@@ -85,10 +88,6 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound) {
     }
   }
   return false;
-}
-
-static bool isDotOperand(OpOperand &use) {
-  return isContraction(use.getOwner());
 }
 
 /// Whether the op orders by the used value, or looks for its largest: a key of
@@ -105,6 +104,26 @@ static bool isChosenBy(OpOperand &use) {
          isa<IntegerType>(
              getElementTypeOrSelf(reduce.getInputs()[1 - index].getType()));
 }
+
+/// Two activations under batch dimensions.
+static bool isAttention(DotGeneralOp dot) {
+  return !isWeight(dot.getLhs()) && !isWeight(dot.getRhs()) &&
+         !dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty();
+}
+
+/// Whether the op multiplies by a weight, or by what is made of weights alone.
+static bool isLayer(Operation *op) {
+  auto dot = dyn_cast<DotGeneralOp>(op);
+  if (!dot)
+    return isContraction(op);
+  if (isAttention(dot))
+    return false;
+  return llvm::any_of(dot->getOperands(), [](Value operand) {
+    return isWeight(operand) || isMadeOfWeights(operand);
+  });
+}
+
+static bool feedsLayer(OpOperand &use) { return isLayer(use.getOwner()); }
 
 void DotRoles::Layers::add(DotGeneralOp dot) {
   Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
@@ -142,12 +161,14 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     if (!dot || !isForward(dot))
       return;
     bool isLeft = isWeight(dot.getLhs()), isRight = isWeight(dot.getRhs());
-    if (isLeft == isRight)
+    if ((isLeft && isRight) || isAttention(dot))
       return;
-    if (!reaches(dot.getResult(), isDotOperand)) {
+    if (!reaches(dot.getResult(), feedsLayer, isLayer)) {
       candidates.push_back(dot);
       return;
     }
+    if (!isLeft && !isRight)
+      return;
     inner.push_back(dot);
     innerWeights.insert(getOrigin(isLeft ? dot.getLhs() : dot.getRhs()));
   });
@@ -160,7 +181,7 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
   }
   for (DotGeneralOp dot : inner)
     if (hasChoices && !roles.contains(dot) &&
-        reaches(dot.getResult(), isChosenBy)) {
+        reaches(dot.getResult(), isChosenBy, isContraction)) {
       routers.add(dot);
       roles[dot] = DotRole::Router;
     }
@@ -257,16 +278,12 @@ DotRoles::DotRoles(FunctionOpInterface func) : backward(findBackward(func)) {
     }
     if (roles.contains(dot))
       return;
-    bool hasWeight = isWeight(dot.getLhs()) || isWeight(dot.getRhs());
-    bool isBatched =
-        !dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty();
     if (!isForward(dot) && heads.hasGradientDot(dot))
       roles[dot] = DotRole::Head;
     else if (routers.hasGradientDot(dot)) // Or made again by a checkpoint.
       roles[dot] = DotRole::Router;
     else
-      roles[dot] =
-          isBatched && !hasWeight ? DotRole::AttentionQK : DotRole::Linear;
+      roles[dot] = isAttention(dot) ? DotRole::AttentionQK : DotRole::Linear;
   });
   findAttention(func);
 }

@@ -39,6 +39,10 @@ static Value getReturned(Region &region, unsigned index) {
 Value scalify::getOrigin(Value value) {
   while (true) {
     Value next = stablehlo::skipInvariantCarries(value);
+    if (auto arg = dyn_cast<BlockArgument>(next))
+      if (auto manual =
+              dyn_cast<sdy::ManualComputationOp>(arg.getOwner()->getParentOp()))
+        next = manual->getOperand(arg.getArgNumber());
     if (auto result = dyn_cast<OpResult>(next)) {
       unsigned index = result.getResultNumber();
       if (Value moved = getMoved(result))
@@ -56,9 +60,13 @@ Value scalify::getOrigin(Value value) {
   }
 }
 
-static bool isParameter(BlockArgument arg) {
+static StringAttr getArgumentRole(BlockArgument arg) {
   auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-  auto role = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
+  return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
+}
+
+static bool isParameter(BlockArgument arg) {
+  StringAttr role = getArgumentRole(arg);
   return role && (role.getValue() == "param" || role.getValue() == "master");
 }
 
@@ -73,6 +81,33 @@ Value scalify::getStepArgument(Value value) {
     return {};
   Value start = getStepArgument(loop->getOperand(arg.getArgNumber()));
   return start && isParameter(cast<BlockArgument>(start)) ? start : Value();
+}
+
+Value scalify::getWeight(Value value) {
+  auto arg = dyn_cast_or_null<BlockArgument>(getStepArgument(value));
+  if (!arg)
+    return {};
+  StringAttr role = getArgumentRole(arg);
+  return role && role.getValue() == "batch" ? Value() : arg;
+}
+
+/// `budget` ops are looked at.
+static bool isMadeOfWeights(Value value, unsigned &budget) {
+  value = getOrigin(value);
+  if (Value weight = getWeight(value))
+    return getArgumentRole(cast<BlockArgument>(weight)) != nullptr;
+  Operation *op = value.getDefiningOp();
+  if (!op || stablehlo::isControlFlow(op) || budget == 0)
+    return false;
+  --budget;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return isMadeOfWeights(operand, budget);
+  });
+}
+
+bool scalify::isMadeOfWeights(Value value) {
+  unsigned budget = 64;
+  return ::isMadeOfWeights(value, budget);
 }
 
 static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {

@@ -96,3 +96,44 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     return %0 : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// A contrastive loss: the product of two projections is all that stands between
+// them and the loss, so that they and it are the head, with their gradients.
+// CHECK-LABEL: func.func @similarity
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @similarity(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: tensor<8x8xf32> {scalify.name = "params['a']"}, %b: tensor<8x8xf32> {scalify.name = "params['b']"}, %c: tensor<8x8xf32> {scalify.name = "params['c']"}, %g: tensor<4x4xf32>)
+      -> (tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
+    %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
+    %cs = scalify.set_scale %c, %s : tensor<8x8xf32>
+    // CHECK-COUNT-2: scalify.quantize
+    // CHECK-NOT: scalify.quantize
+    %x0 = stablehlo.tanh %x : tensor<4x8xf32>
+    %x1 = scalify.set_scale %x0, %s : tensor<4x8xf32>
+    %h = stablehlo.dot_general %x1, %as, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %h0 = stablehlo.tanh %h : tensor<4x8xf32>
+    %h1 = scalify.set_scale %h0, %s : tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %p = stablehlo.dot_general %h1, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %y0 = stablehlo.sine %y : tensor<4x8xf32>
+    %y1 = scalify.set_scale %y0, %s : tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %q = stablehlo.dot_general %y1, %cs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %logits = stablehlo.dot_general %p, %q, contracting_dims = [1] x [1] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
+    %d = stablehlo.negate %g {scalify.phase = "backward"} : tensor<4x4xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %dp = stablehlo.dot_general %d, %q, contracting_dims = [1] x [0] {scalify.phase = "backward"} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %dq = stablehlo.dot_general %d, %p, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %dq1 = scalify.set_scale %dq, %s : tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %dy = stablehlo.dot_general %dq1, %cs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    %dc = stablehlo.dot_general %y1, %dq1, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    return %logits, %dp, %dy, %dc : tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>
+  }
+}

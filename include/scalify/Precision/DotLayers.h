@@ -13,10 +13,6 @@ namespace scalify {
 /// On a dot in 16 bits that FP8 would make slower: the model's figures.
 inline constexpr llvm::StringLiteral kCostAttr = "scalify.cost";
 
-/// The argument of the step behind a value, unless it is of the step's batch;
-/// null if there is none. Without roles, every argument counts.
-mlir::Value getWeight(mlir::Value value);
-
 /// What each dot computes of its layer, and by which weight the layer is known.
 class DotLayers {
 public:

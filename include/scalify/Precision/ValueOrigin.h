@@ -24,6 +24,14 @@ mlir::Value getOrigin(mlir::Value value);
 /// from.
 mlir::Value getStepArgument(mlir::Value value);
 
+/// The argument of the step behind a value, unless it is of the step's batch;
+/// null if there is none. Without roles, every argument counts.
+mlir::Value getWeight(mlir::Value value);
+
+/// Whether nothing but weights and constants is behind a value: as behind a
+/// normalised weight. Without roles, a batch is not known: then nothing is.
+bool isMadeOfWeights(mlir::Value value);
+
 /// Whether the value was made in the backward phase. What only moves data has
 /// no say: a slice in the backward of what the forward stacked is forward.
 bool isGradient(mlir::Value value);
