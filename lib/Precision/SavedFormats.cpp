@@ -46,6 +46,14 @@ private:
 };
 } // namespace
 
+/// What is kept of a broadcast is what it repeats.
+static bool repeats(Operation *op) {
+  auto broadcast = dyn_cast<stablehlo::BroadcastInDimOp>(op);
+  return broadcast &&
+         broadcast.getOperand().getType().getNumElements() <
+             cast<ShapedType>(broadcast.getType()).getNumElements();
+}
+
 /// Also what has no floating-point operand: tables, masks, one-hots.
 bool SavedValues::isStatistic(Operation &op) const {
   if (isa<stablehlo::ReduceOp>(op))
@@ -59,7 +67,7 @@ bool SavedValues::isStatistic(Operation &op) const {
 bool SavedValues::mayCast(Value value) const {
   Operation *root = getDotOperandRoot(value).getDefiningOp();
   if (!root || !root->hasAttr(kScaleAttr) || statistics.contains(value) ||
-      isa<DequantizeOp>(root) || root->getNumResults() != 1 ||
+      isa<DequantizeOp>(root) || repeats(root) || root->getNumResults() != 1 ||
       getPhase(root) != "forward" ||
       !getElementTypeOrSelf(value.getType()).isF32())
     return false;

@@ -1,10 +1,12 @@
 // RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
 
-// What the backward reads of the forward is cast once; statistics and what is
-// compared are not.
+// What the backward reads of the forward is cast once; statistics, what is
+// compared, and what only repeats a smaller value are not.
 // CHECK-LABEL: func.func @saved
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
-  func.func @saved(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>) {
+  func.func @saved(%x: tensor<4x8xf32>, %gain: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>) {
+    // CHECK: %[[GAINS:.*]] = stablehlo.broadcast_in_dim %arg1
+    %gains = stablehlo.broadcast_in_dim %gain, dims = [1] {scalify.phase = "forward", scalify.scale = 0 : i32} : (tensor<8xf32>) -> tensor<4x8xf32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     // CHECK: %[[Y:.*]] = stablehlo.tanh
     // CHECK: %[[Q:.*]] = scalify.quantize %[[Y]], {{.*}} -> tensor<4x8xf16>
@@ -22,7 +24,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     %g = stablehlo.multiply %y, %wide {scalify.phase = "backward"} : tensor<4x8xf32>
     // CHECK: stablehlo.multiply %{{.*}}, %[[C]]
     %h = stablehlo.multiply %g, %c {scalify.phase = "backward"} : tensor<4x8xf32>
-    return %h, %mask : tensor<4x8xf32>, tensor<4x8xi1>
+    // CHECK: stablehlo.multiply %{{.*}}, %[[GAINS]]
+    %k = stablehlo.multiply %h, %gains {scalify.phase = "backward"} : tensor<4x8xf32>
+    return %k, %mask : tensor<4x8xf32>, tensor<4x8xi1>
   }
 }
 

@@ -15,11 +15,11 @@ func.func @gate(%x: tensor<8x64xf32> {scalify.scale = 1 : i32},
 
 // A weight that starts at zero grows as one of 0.02 does, which lacks 2.5
 // binades to a gain of one at this width: to 2^-4. What it holds is updates, so
-// that its product grows by K.
+// that its product grows by K^(3/4), 2^4.5, to 2^0.5, which is rounded up.
 // CHECK-LABEL: func.func @weight
 func.func @weight(%x: tensor<8x64xf32> {scalify.scale = 0 : i32},
                   %w: tensor<64x256xf32> {scalify.scale = -127 : i32, scalify.role = "param"}) -> tensor<8x256xf32> {
-  // CHECK: stablehlo.dot_general {{.*}}scalify.scale = 2 : i32
+  // CHECK: stablehlo.dot_general {{.*}}scalify.scale = 1 : i32
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x256xf32>) -> tensor<8x256xf32>
   return %y : tensor<8x256xf32>
 }

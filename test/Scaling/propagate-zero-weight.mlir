@@ -1,15 +1,26 @@
 // RUN: scalify-opt %s --scalify-propagate="remarks=0" -split-input-file | FileCheck %s
 
-// A weight that starts at zero holds updates, which are made of its inputs: the
-// product grows by 64, and not by 8. A gradient is none of them.
+// A weight that starts at zero holds updates, which are made of its inputs: where
+// these share a mean, the product grows by 64, and not by 8. A gradient is none
+// of them.
 // CHECK-LABEL: func.func @gate
-func.func @gate(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %w: tensor<64x64xf32> {scalify.scale = -127 : i32},
+func.func @gate(%x: tensor<4x64xf32> {scalify.scale = 0 : i32, scalify.moments = array<f64: 0.6, 0.8>}, %w: tensor<64x64xf32> {scalify.scale = -127 : i32},
                 %g: tensor<4x64xf32> {scalify.scale = 0 : i32}) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot with a weight of updates: K = 64", scalify.scale = 0 : i32
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 64)", scalify.scale = -3 : i32
   %d = stablehlo.dot_general %g, %w, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   return %y, %d : tensor<4x64xf32>, tensor<4x64xf32>
+}
+
+// -----
+
+// Without a mean inputs agree in part: half-way, 2^4.5 = 22.6 in place of 64.
+// CHECK-LABEL: func.func @head
+func.func @head(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %w: tensor<64x64xf32> {scalify.scale = -127 : i32}) -> tensor<4x64xf32> {
+  // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot with a weight of updates: K^(3/4), K = 64", scalify.scale = -2 : i32
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  return %y : tensor<4x64xf32>
 }
 
 // -----
@@ -27,7 +38,7 @@ func.func @stacked(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %w: tensor<2x
   } do {
     %s = stablehlo.dynamic_slice %v, %i, %zero, %zero, sizes = [1, 64, 64] : (tensor<2x64x64xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x64xf32>
     %m = stablehlo.reshape %s : (tensor<1x64x64xf32>) -> tensor<64x64xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot with a weight of updates: K = 64"
+    // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot with a weight of updates: K^(3/4), K = 64"
     %y = stablehlo.dot_general %h, %m, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
     %n = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %n, %v, %y : tensor<i32>, tensor<2x64x64xf32>, tensor<4x64xf32>

@@ -62,6 +62,11 @@ static bool startsAtZero(Value value) {
   return scale && scale.getInt() == kZeroScale;
 }
 
+/// What holds updates is made of its inputs. Those with a mean in common have
+/// it in each update: the terms of the product agree. Others agree in part:
+/// between that and terms of random signs it is taken half-way.
+static constexpr double kAgreement = 0.75;
+
 /// Gradients change from step to step: what the weight has seen of them says
 /// little of the next one.
 static bool growsByUpdates(Operation *op) {
@@ -75,9 +80,11 @@ static void contract(const FactsQuery &query, double k, StringRef name,
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   out[0] = dotOf(a, b, TermCount::of(k));
   if (growsByUpdates(query.op)) {
-    out[0].rms = k * a.rms * b.rms;
-    out[0].rule = llvm::formatv("{0} with a weight of updates: K = {1}", name,
-                                static_cast<int64_t>(k));
+    bool isShared = a.mean != 0 || b.mean != 0;
+    out[0].rms = std::pow(k, isShared ? 1.0 : kAgreement) * a.rms * b.rms;
+    out[0].rule =
+        llvm::formatv("{0} with a weight of updates: K{1} = {2}", name,
+                      isShared ? "" : "^(3/4), K", static_cast<int64_t>(k));
     return;
   }
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
