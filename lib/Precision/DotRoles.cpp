@@ -111,23 +111,54 @@ static bool isAttention(DotGeneralOp dot) {
          !dot.getDotDimensionNumbers().getLhsBatchingDimensions().empty();
 }
 
-/// Whether the op multiplies by a weight, or by what is made of weights alone.
-static bool isLayer(Operation *op) {
-  auto dot = dyn_cast<DotGeneralOp>(op);
-  if (!dot)
-    return isContraction(op);
-  if (isAttention(dot))
-    return false;
-  return llvm::any_of(dot->getOperands(), [](Value operand) {
-    return isWeight(operand) || isMadeOfWeights(operand);
-  });
+/// A weight, or what is made of weights alone: gathered of its shards, or
+/// normalised.
+static bool isLikeWeight(Value value) {
+  return isWeight(value) || isMadeOfWeights(value);
 }
 
-static bool feedsLayer(OpOperand &use) { return isLayer(use.getOwner()); }
+static bool isLayer(Operation *op) {
+  auto dot = dyn_cast<DotGeneralOp>(op);
+  return dot ? !isAttention(dot) &&
+                   llvm::any_of(dot->getOperands(), isLikeWeight)
+             : isContraction(op);
+}
+
+/// Whether a layer is behind the value, without another dot between.
+static bool isMadeByLayer(Value value) {
+  SmallVector<Value> worklist{value};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = getOrigin(worklist.pop_back_val());
+    Operation *op = next.getDefiningOp();
+    if (!op || !seen.insert(next).second || stablehlo::isControlFlow(op))
+      continue;
+    if (!isContraction(op))
+      worklist.append(op->operand_begin(), op->operand_end());
+    else if (isLayer(op))
+      return true;
+  }
+  return false;
+}
+
+/// Whether the op multiplies the results of two layers, as a contrastive loss
+/// does with two projections: without batch dimensions, as attention has.
+static bool isProductOfLayers(Operation *op) {
+  auto dot = dyn_cast<DotGeneralOp>(op);
+  return dot && !isLayer(dot) && !isAttention(dot) &&
+         isMadeByLayer(dot.getLhs()) && isMadeByLayer(dot.getRhs());
+}
+
+/// Whether what is used there goes on to another layer.
+static bool endsAt(Operation *user) {
+  return isContraction(user) && !isProductOfLayers(user);
+}
+
+static bool feedsDot(OpOperand &use) { return endsAt(use.getOwner()); }
 
 void DotRoles::Layers::add(DotGeneralOp dot) {
   Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-  bool isLeft = isWeight(dot.getLhs());
+  bool isLeft = isLikeWeight(dot.getLhs());
   weights.insert(isLeft ? lhs : rhs);
   inputs.insert(isLeft ? rhs : lhs);
 }
@@ -160,14 +191,18 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     auto dot = dyn_cast<DotGeneralOp>(op);
     if (!dot || !isForward(dot))
       return;
-    bool isLeft = isWeight(dot.getLhs()), isRight = isWeight(dot.getRhs());
-    if ((isLeft && isRight) || isAttention(dot))
+    if (isAttention(dot))
       return;
-    if (!reaches(dot.getResult(), feedsLayer, isLayer)) {
+    bool isLeft = isLikeWeight(dot.getLhs());
+    bool isRight = isLikeWeight(dot.getRhs());
+    bool isProduct = isProductOfLayers(dot);
+    if (isLeft == isRight && !isProduct)
+      return;
+    if (!reaches(dot.getResult(), feedsDot, endsAt)) {
       candidates.push_back(dot);
       return;
     }
-    if (!isLeft && !isRight)
+    if (isProduct)
       return;
     inner.push_back(dot);
     innerWeights.insert(getOrigin(isLeft ? dot.getLhs() : dot.getRhs()));
