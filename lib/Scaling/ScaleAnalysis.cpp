@@ -163,7 +163,9 @@ void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
   if (hasRule(&op)) {
     FactsQuery query{&op, lookupRef};
     cast<ScaleRuleInterface>(op).inferFacts(query, results);
-    if (composites)
+    if (auto exact = constants.infer(op))
+      results[0] = std::move(*exact);
+    else if (composites)
       inferCompositeFacts(query, results);
   } else {
     for (ScaleFacts &result : results)

@@ -5,6 +5,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Scaling/ConstantValues.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
@@ -115,6 +116,7 @@ private:
   mlir::FunctionOpInterface func;
   bool composites;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
+  ConstantValues constants;
   llvm::SmallVector<mlir::Operation *> withoutRule;
   llvm::SmallVector<mlir::BlockArgument> undeclared;
   llvm::SmallVector<GrowingCarry> growing;

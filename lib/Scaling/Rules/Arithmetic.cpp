@@ -16,19 +16,59 @@ using Results = MutableArrayRef<ScaleFacts>;
 // Sums
 //===----------------------------------------------------------------------===//
 
-std::optional<double> scalify::getWidthBelowMaximum(Value value) {
-  auto subtract = value.getDefiningOp<stablehlo::SubtractOp>();
-  if (!subtract)
-    return std::nullopt;
-  Value source = peelToSource(subtract.getRhs());
+/// The indices behind changes of shape, and behind the step that counts
+/// negative ones from the end.
+static Value peelIndices(Value indices) {
+  Value source = peelToSource(indices);
+  if (auto select = source.getDefiningOp<stablehlo::SelectOp>())
+    source = peelToSource(select.getOnFalse());
+  return source;
+}
+
+/// The scatter into segments that each element of `value` gathers its own of:
+/// what `segment_sum` and `segment_max` are read with.
+static stablehlo::ScatterOp getSegments(Value value) {
+  auto gather = peelToSource(value).getDefiningOp<stablehlo::GatherOp>();
+  auto scatter = gather
+                     ? gather.getOperand().getDefiningOp<stablehlo::ScatterOp>()
+                     : stablehlo::ScatterOp();
+  if (!scatter || scatter->getNumResults() != 1 ||
+      countElements(value) != countElements(scatter.getUpdates()[0]) ||
+      peelIndices(gather.getStartIndices()) !=
+          peelIndices(scatter.getScatterIndices()))
+    return {};
+  return scatter;
+}
+
+/// Where each element of `value` is what a body of the op `Body` makes of a row
+/// or a segment of `x`: the number of elements of one.
+template <typename Body>
+static std::optional<double> getWidthOfReduction(Value value, Value x) {
+  Value source = peelToSource(value);
   if (auto select = source.getDefiningOp<stablehlo::SelectOp>())
     source = peelToSource(select.getOnTrue());
-  auto reduce = source.getDefiningOp<stablehlo::ReduceOp>();
-  if (!reduce || reduce.getInputs()[0] != subtract.getLhs() ||
-      !isa<stablehlo::MaxOp>(reduce.getBody().front().front()))
+  Value inputs, result;
+  Region *body = nullptr;
+  if (auto reduce = source.getDefiningOp<stablehlo::ReduceOp>()) {
+    inputs = reduce.getInputs()[0];
+    result = reduce->getResult(0);
+    body = &reduce.getBody();
+  } else if (stablehlo::ScatterOp scatter = getSegments(source)) {
+    inputs = scatter.getUpdates()[0];
+    result = scatter->getResult(0);
+    body = &scatter.getUpdateComputation();
+  }
+  if (!body || inputs != x || !isa<Body>(body->front().front()))
     return std::nullopt;
-  return countElements(reduce.getInputs()[0]) /
-         std::max(1.0, countElements(reduce->getResult(0)));
+  return std::max(1.0,
+                  countElements(inputs) / std::max(1.0, countElements(result)));
+}
+
+std::optional<double> scalify::getWidthBelowMaximum(Value value) {
+  auto subtract = value.getDefiningOp<stablehlo::SubtractOp>();
+  return subtract ? getWidthOfReduction<stablehlo::MaxOp>(subtract.getRhs(),
+                                                          subtract.getLhs())
+                  : std::nullopt;
 }
 
 /// Whether the value is the mean of `x` over some dimensions.
@@ -243,13 +283,17 @@ static void multiplyFacts(const FactsQuery &query, Results out) {
   out[0].rule = "product";
 }
 
-/// Whether a / b is a probability: b is the sum of the non-negative a.
-static bool isNormalisation(Operation *op, const ScaleFacts &a) {
-  auto reduce =
-      peelToSource(op->getOperand(1)).getDefiningOp<stablehlo::ReduceOp>();
-  return reduce && a.sign == Sign::NonNegative &&
-         reduce.getInputs()[0] == op->getOperand(0) &&
-         isa<stablehlo::AddOp>(reduce.getBody().front().front());
+/// Whether a / b is a probability: b is the sum of the non-negative a over a
+/// row or a segment, perhaps with a small constant that keeps it from zero.
+static bool isNormalisation(const FactsQuery &query) {
+  const ScaleFacts &a = query.operand(0);
+  Value x = query.op->getOperand(0), sum = query.op->getOperand(1);
+  if (auto add = peelToSource(sum).getDefiningOp<stablehlo::AddOp>())
+    for (unsigned i : {0, 1})
+      if (query.of(add->getOperand(i)).constant.value_or(-1) >= 0)
+        sum = add->getOperand(1 - i);
+  return a.sign == Sign::NonNegative &&
+         getWidthOfReduction<stablehlo::AddOp>(sum, x);
 }
 
 /// Whether x >= limit for every element: limit + something non-negative.
@@ -283,7 +327,7 @@ static void divideFacts(const FactsQuery &query, Results out) {
   out[0].anyScale = a.anyScale;
   out[0].scaleByBound = a.scaleByBound && byConstant;
   out[0].rule = "quotient";
-  if (isNormalisation(query.op, a)) {
+  if (isNormalisation(query)) {
     out[0].bound = 1.0;
     out[0].scaleByBound = true;
     out[0].rule = "softmax: bounded by 1";
