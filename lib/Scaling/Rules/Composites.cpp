@@ -13,6 +13,7 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Decays.h"
+#include "LogAddExp.h"
 #include "Moments.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -555,9 +556,10 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
     return false;
   for (auto *match :
        {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
-        matchLimitedExponential, matchDecay, matchSegmentSum, matchLogSoftmax,
-        matchSoftmaxGradient, matchIdentity, matchNorm, matchErf,
-        matchThreshold, matchTanhGradient, matchGatedUnit, matchRotation}) {
+        matchLimitedExponential, matchLogAddExpTail, matchLogAddExpShare,
+        matchDecay, matchSegmentSum, matchLogSoftmax, matchSoftmaxGradient,
+        matchIdentity, matchNorm, matchErf, matchThreshold, matchTanhGradient,
+        matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);
