@@ -42,3 +42,23 @@ func.func @kernel(%x: tensor<8xf32> {scalify.scale = 2 : i32}, %y: tensor<8xf32>
   %e = stablehlo.exponential %minus : tensor<8xf32>
   return %e : tensor<8xf32>
 }
+
+// -----
+
+// A softplus adds a constant's exponential: its gradient at -4.6 is 2^-6.6.
+// CHECK-LABEL: func.func @softplus
+// CHECK-NOT: at most 1
+// CHECK: stablehlo.subtract
+// CHECK: stablehlo.exponential {{.*}}scalify.scale = -7 : i32
+func.func @softplus(%x: tensor<64xf32> {scalify.scale = 2 : i32, scalify.moments = array<f64: -4.6, 0.1>}) -> tensor<64xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<64xf32>
+  %largest = stablehlo.maximum %x, %zero : tensor<64xf32>
+  %distance = stablehlo.abs %x : tensor<64xf32>
+  %minus = stablehlo.negate %distance : tensor<64xf32>
+  %e = stablehlo.exponential %minus : tensor<64xf32>
+  %tail = stablehlo.log_plus_one %e : tensor<64xf32>
+  %sum = stablehlo.add %largest, %tail : tensor<64xf32>
+  %below = stablehlo.subtract %x, %sum : tensor<64xf32>
+  %share = stablehlo.exponential %below : tensor<64xf32>
+  return %share : tensor<64xf32>
+}

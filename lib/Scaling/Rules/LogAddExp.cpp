@@ -14,6 +14,8 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/Rules.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
@@ -61,7 +63,12 @@ static MaxOp getLogAddExp(Value value) {
     auto tail =
         sum ? sum->getOperand(1 - i).getDefiningOp<Log1pOp>() : Log1pOp();
     auto largest = sum ? sum->getOperand(i).getDefiningOp<MaxOp>() : MaxOp();
-    if (tail && largest && tail->getOperand(0).getDefiningOp<ExpOp>())
+    if (!tail || !largest || !tail->getOperand(0).getDefiningOp<ExpOp>())
+      continue;
+    // Beside a constant (softplus) the share has the moments of its operand.
+    if (llvm::none_of(largest->getOperands(), [](Value operand) {
+          return matchPattern(operand, m_Constant());
+        }))
       return largest;
   }
   return {};
