@@ -476,9 +476,8 @@ FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
     return Value(
         arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]));
   if (isa<stablehlo::ClampOp>(op)) {
-    Emit low{b, loc, operands[1].getType(), from, {operands[0], operands[1]}};
     SmallVector<Value> args{operands[1], operands[0]};
-    low.x = args;
+    Emit low{b, loc, operands[1].getType(), from, args};
     args[0] = low.pick<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>();
     SmallVector<Value> upper{args[0], operands[2]};
     low.x = upper;

@@ -123,6 +123,10 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     // not count as uses of what the forward saves.
     eraseDeadOps(func.getBody().front());
     caster.forgetMoves();
+    if (recompute) {
+      numRecomputed += recomputeForBackward(func, recipe.getStorage().saved);
+      eraseDeadOps(func.getBody().front());
+    }
     if (recipe.castsDots()) {
       castSavedValues(func, recipe, caster);
       castState(func, recipe, caster);

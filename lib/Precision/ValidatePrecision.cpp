@@ -166,6 +166,7 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.strict = options.strict;
   quantize.remarks = options.remarks;
   quantize.rangeUse = options.rangeUse;
+  quantize.recompute = options.recompute;
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
   pm.addPass(createDelayScales());

@@ -29,6 +29,7 @@ from scalify._transform import Transformed, opt, probe, transform  # noqa: E402
 from scalify._tune import Tuned, tune  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
+from scalify.memory import largest_batch  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
 from scalify.recipe import Recipe, recipes  # noqa: E402
 from scalify.report import Report  # noqa: E402
@@ -54,6 +55,7 @@ __all__ = [
     "collect",
     "compile",
     "jit",
+    "largest_batch",
     "lax",
     "load",
     "measure",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from typing import Any
 
 import jax
@@ -11,6 +13,12 @@ import optax
 import pytest
 
 import scalify
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "llama"))
+
+import model
+import optimizer
+from config import ModelConfig, TrainConfig
 
 WIDTH, ROWS, DEPTH = 64, 32, 3
 PARAMETERS = DEPTH * WIDTH * WIDTH
@@ -64,3 +72,45 @@ def test_peak_is_the_sum_of_its_parts(recipe: str) -> None:
     parts = sum(found["arguments"].values()) + found["results"] + found["constants"]
     assert found["peak"] == parts + found["arena"]
     assert max(found["kept"], found["gradients"]) <= found["arena"]
+
+
+def example(recipe: str, layers: int = 2) -> tuple[Any, Any]:
+    """The example's step under a recipe, and its arguments for a micro-batch."""
+    cfg = ModelConfig(layers=layers)
+    weights = model.init(jax.random.key(0), cfg)
+    adamw = optimizer.make_optimizer(TrainConfig())
+    state = adamw.init(weights)
+    step = scalify.jit(optimizer.make_step(cfg, adamw), recipe, donate_argnums=(0, 1))
+    return step, lambda batch: (weights, state, np.zeros((batch, cfg.seq + 1), np.int32))
+
+
+def test_fp8_lm_admits_a_larger_batch_than_bf16() -> None:
+    """Under the cap that holds 8 sequences of bf16."""
+    wide, arguments = example("bf16", layers=4)
+    cap = wide.executable(*arguments(8)).memory["peak"]
+    narrow, arguments = example("fp8-lm-o2", layers=4)
+    found = scalify.largest_batch(narrow, arguments, cap)
+    assert found > 8
+    assert narrow.executable(*arguments(found)).memory["peak"] <= cap
+    assert narrow.executable(*arguments(found + 1)).memory["peak"] > cap
+
+
+def test_no_batch_fits_into_nothing() -> None:
+    step, arguments = example("none", layers=1)
+    assert scalify.largest_batch(step, arguments, 1000) == 0
+    assert scalify.largest_batch(step, arguments, 1 << 40, most=1) == 1
+
+
+def test_the_backward_computes_again_what_it_can() -> None:
+    """Of a SwiGLU the two dots' results are kept (and not their sigmoid, gate and product), of a
+    softmax one of the numerators and the weights."""
+    step, arguments = example("none")
+    found = step.executable(*arguments(4)).memory
+    cfg = ModelConfig(layers=2)
+    rows, wide = 4 * cfg.seq, 4
+    ffn = 2 * rows * cfg.ffn * wide
+    scores = rows * cfg.seq * cfg.heads * wide
+    # Of width `dim`: what the norms read and leave, queries, keys, values and the mix, each once.
+    narrow = 8 * rows * cfg.dim * wide
+    head = 2 * rows * cfg.vocab * wide
+    assert found["kept"] <= cfg.layers * (ffn + scores + narrow) + head

@@ -28,6 +28,8 @@ struct PrecisionOptions {
   bool packState = false;
   /// Whoever runs main keeps arguments that are added to it.
   bool keepsState = true;
+  /// The backward computes again what follows from what it keeps.
+  bool recompute = false;
 };
 
 /// quantize, expand measured scales, delay scales, scale gradients, store

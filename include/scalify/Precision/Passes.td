@@ -25,6 +25,11 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     dictionaries (`cast`, `elements`, `names`, `reason`), are not made, and the
     other casts keep the names that they have with them.
 
+    What the backward reads of the forward and can compute again by elementwise
+    ops from other values that it keeps, it does with `recompute`, so that the
+    fewest bytes are kept. An executable of ours is compiled so; XLA, which has
+    the text otherwise, would merge equal ops again.
+
     Under a recipe with formats for state, a step's new parameters and moments
     go through that format on their way out; under one with a format for what
     is saved, so does what the backward reads of the forward.
@@ -41,6 +46,9 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     Option<"strict", "strict", "bool", "false",
            "make a dot that the recipe wants narrow and that stays wide an error">,
     Option<"remarks", "remarks", "bool", "true", "report dots that stay wide">,
+    Option<"recompute", "recompute", "bool", "false",
+           "compute again in the backward what follows by elementwise ops from "
+           "what is kept of the forward">,
     Option<"rangeUse", "range-use", "std::string", "\"report\"",
            "report: proofs of the range analysis are only noted; choose: E5M2 "
            "where a bound fits that format and not the recipe's, and under "
@@ -48,6 +56,7 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
   ];
   let statistics = [
     Statistic<"numCasts", "casts", "quantizing casts">,
+    Statistic<"numRecomputed", "recomputed", "ops of the forward that the backward computes again">,
     Statistic<"numNarrowDots", "narrow-dots", "dots on narrow operands">,
     Statistic<"numNarrowStacks", "narrow-stacks", "stacks of loops that hold narrow data">,
     Statistic<"numWideDots", "wide-dots", "dots left wide">

@@ -77,6 +77,8 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   GradientFormats gradients;
   if (preset.level >= 1) {
     storage.masters = f16;
+    // What is not FP8 runs in 16 bits there.
+    storage.saved = bf16;
     gradients.stored = forward;
   }
   // A second moment in FP8 diverges, where a first one holds.

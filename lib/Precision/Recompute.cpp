@@ -1,0 +1,237 @@
+//===- Recompute.cpp - What the backward computes once more ---------------===//
+//
+// The backward reads values of the forward, which lie in memory until then.
+// What follows from others by elementwise ops need not: it is computed again
+// where it is read. Which values to keep is the cheapest cut of a network: each
+// value costs its bytes, dots and reductions are what a recomputation must not
+// reach, and readers in the backward are the sink (Jain et al. 2020; the cut is
+// that of PyTorch's partitioner of joint graphs).
+//
+//===----------------------------------------------------------------------===//
+
+#include "MinCut.h"
+#include "StorageFormats.h"
+
+#include "scalify/Precision/DotRoles.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// Ops in a row that are computed again. A residual stream is a sum of all
+/// layers: somewhere it has to be kept.
+static constexpr unsigned kLongestChain = 16;
+
+static StringRef getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : StringRef("forward");
+}
+
+/// Only says where an element comes from.
+static bool isMove(Operation *op) {
+  return isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
+             stablehlo::ReverseOp, stablehlo::SliceOp, stablehlo::TransposeOp>(
+      op);
+}
+
+static bool isElementwise(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>() ||
+         isa<stablehlo::ClampOp, stablehlo::SelectOp>(op);
+}
+
+static bool isConstant(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (isa_and_nonnull<stablehlo::BroadcastInDimOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op && op->hasTrait<OpTrait::ConstantLike>();
+}
+
+/// The exponential of a logistic function: what follows changes slowly.
+static bool isLogistic(stablehlo::ExpOp exp) {
+  return llvm::all_of(exp->getUsers(), [](Operation *user) {
+    return isa<stablehlo::AddOp>(user) &&
+           llvm::any_of(user->getOperands(), isConstant);
+  });
+}
+
+/// Whether the result of rounded operands is as near to the true one as they
+/// are. A sum may cancel, an exponential multiplies an error by its argument,
+/// and a comparison has no result near another.
+static bool keepsErrors(Operation *op) {
+  if (isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
+    return llvm::any_of(op->getOperands(), isConstant);
+  if (auto exp = dyn_cast<stablehlo::ExpOp>(op))
+    return isLogistic(exp);
+  return isMove(op) ||
+         isa<stablehlo::AbsOp, stablehlo::ConvertOp, stablehlo::DivOp,
+             stablehlo::LogisticOp, stablehlo::MaxOp, stablehlo::MinOp,
+             stablehlo::MulOp, stablehlo::NegOp, stablehlo::RsqrtOp,
+             stablehlo::SelectOp, stablehlo::SqrtOp, stablehlo::TanhOp>(op);
+}
+
+namespace {
+class Recomputer {
+public:
+  Recomputer(Block &block, Type saved) : block(block), saved(saved) {}
+  unsigned run();
+
+private:
+  bool collect();
+  bool isRecomputable(Operation *op);
+  int64_t getBytes(Value value) const;
+  void findNeeded();
+  BitVector cut();
+  void remakeOperands(Operation *reader);
+  Value remake(Value value, OpBuilder &builder);
+  bool isRemade(Value value) const;
+
+  Block &block;
+  /// The format in which the backward keeps values; null for their own.
+  Type saved;
+  Operation *firstBackwardDot = nullptr;
+  /// Results of the forward, by their number in the network.
+  llvm::MapVector<Value, unsigned> numbers;
+  DenseMap<Operation *, unsigned> chains;
+  SetVector<Value> needed;
+  BitVector sinkSide;
+  DenseMap<Value, Value> remade;
+  unsigned count = 0;
+};
+} // namespace
+
+/// Numbers what the forward makes; false if there is no backward.
+bool Recomputer::collect() {
+  for (Operation &op : block.without_terminator())
+    if (isContraction(&op) && getPhase(&op) == "backward") {
+      firstBackwardDot = &op;
+      break;
+    }
+  if (!firstBackwardDot)
+    return false;
+  for (Operation &op : block.without_terminator()) {
+    if (&op == firstBackwardDot)
+      break;
+    if (getPhase(&op) != "forward" || op.hasTrait<OpTrait::ConstantLike>())
+      continue;
+    for (Value result : op.getResults())
+      numbers.insert({result, numbers.size()});
+  }
+  return true;
+}
+
+bool Recomputer::isRecomputable(Operation *op) {
+  bool isKind = op->getNumResults() == 1 && op->getNumRegions() == 0 &&
+                isPure(op) && (isMove(op) || isElementwise(op)) &&
+                (!saved || keepsErrors(op));
+  if (!isKind)
+    return false;
+  unsigned longest = 0;
+  for (Value operand : op->getOperands())
+    if (Operation *def = operand.getDefiningOp())
+      longest = std::max(longest, chains.lookup(def));
+  if (longest >= kLongestChain)
+    return false;
+  chains[op] = longest + !isMove(op);
+  return true;
+}
+
+int64_t Recomputer::getBytes(Value value) const {
+  auto type = cast<RankedTensorType>(value.getType());
+  Type element = type.getElementType();
+  if (saved && element.isF32())
+    element = saved;
+  int64_t bits = isa<ComplexType>(element) ? 2 * cast<ComplexType>(element)
+                                                     .getElementType()
+                                                     .getIntOrFloatBitWidth()
+                                           : element.getIntOrFloatBitWidth();
+  return type.getNumElements() * std::max<int64_t>(bits / 8, 1);
+}
+
+/// What ops of the backward read.
+void Recomputer::findNeeded() {
+  for (auto &[value, number] : numbers)
+    for (Operation *user : value.getUsers()) {
+      Operation *reader = block.findAncestorOpInBlock(*user);
+      if (!reader->hasTrait<OpTrait::IsTerminator>() &&
+          getPhase(reader) != "forward" && !isa<QuantizeOp>(user))
+        needed.insert(value);
+    }
+}
+
+/// A value is two nodes, the edge between which costs its bytes.
+BitVector Recomputer::cut() {
+  unsigned source = 2 * numbers.size(), sink = source + 1;
+  MinCut network(sink + 1);
+  for (auto &[value, number] : numbers) {
+    network.addEdge(2 * number, 2 * number + 1, getBytes(value));
+    if (needed.contains(value))
+      network.addEdge(2 * number + 1, sink, MinCut::kUnlimited);
+    Operation *op = value.getDefiningOp();
+    if (!isRecomputable(op)) {
+      network.addEdge(source, 2 * number, MinCut::kUnlimited);
+      continue;
+    }
+    for (Value operand : op->getOperands())
+      if (auto known = numbers.find(operand); known != numbers.end())
+        network.addEdge(2 * known->second + 1, 2 * number, MinCut::kUnlimited);
+  }
+  return network.getSinkSide(source, sink);
+}
+
+/// Whether the value is read in the backward, and not kept for it.
+bool Recomputer::isRemade(Value value) const {
+  auto known = numbers.find(value);
+  return known != numbers.end() && sinkSide.test(2 * known->second) &&
+         sinkSide.test(2 * known->second + 1);
+}
+
+Value Recomputer::remake(Value value, OpBuilder &builder) {
+  if (!isRemade(value))
+    return value;
+  if (Value known = remade.lookup(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, remake(operand, builder));
+  Operation *clone = builder.clone(*op, mapping);
+  clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  ++count;
+  return remade[value] = clone->getResult(0);
+}
+
+/// Before the reader: later ones find there what it has in common with them.
+void Recomputer::remakeOperands(Operation *reader) {
+  OpBuilder builder(reader);
+  reader->walk([&](Operation *op) {
+    if (isa<QuantizeOp>(op))
+      return;
+    for (OpOperand &operand : op->getOpOperands())
+      if (isRemade(operand.get()))
+        operand.set(remake(operand.get(), builder));
+  });
+}
+
+unsigned Recomputer::run() {
+  if (!collect())
+    return 0;
+  findNeeded();
+  if (needed.empty())
+    return 0;
+  sinkSide = cut();
+  SmallVector<Operation *> readers;
+  for (Operation &op : block.without_terminator())
+    if (getPhase(&op) != "forward")
+      readers.push_back(&op);
+  for (Operation *reader : readers)
+    remakeOperands(reader);
+  return count;
+}
+
+unsigned scalify::recomputeForBackward(func::FuncOp func, Type saved) {
+  return Recomputer(func.getBody().front(), saved).run();
+}
