@@ -4,7 +4,7 @@
 // causal mask have exponentials that are decays: one on the diagonal, and no
 // larger elsewhere. Without the rule the terms' variance would lift them.
 // CHECK-LABEL: func.func @segments
-func.func @segments(%x: tensor<4x32xf32> {scalify.scale = 1 : i32}) -> (tensor<4x32x32xf32>, tensor<4x32xf32>) {
+func.func @segments(%x: tensor<4x32xf32> {scalify.scale = 1 : i32}) -> (tensor<4x32x32xf32>, tensor<4x32xf32>, tensor<4x32xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %least = stablehlo.constant dense<0xFF800000> : tensor<4x32x32xf32>
   %a = stablehlo.abs %x : tensor<4x32xf32>
@@ -30,7 +30,11 @@ func.func @segments(%x: tensor<4x32xf32> {scalify.scale = 1 : i32}) -> (tensor<4
   %rest = stablehlo.subtract %wide, %s : tensor<4x32xf32>
   // CHECK: stablehlo.exponential {{.*}}scalify.rule = "decay between entries of a cumulative sum: at most 1"
   %t = stablehlo.exponential %rest : tensor<4x32xf32>
-  return %e, %t : tensor<4x32x32xf32>, tensor<4x32xf32>
+  // And from the start: the first entries count, where the mean of all sums
+  // would leave nothing: 2^-3.5 for terms apart, 2^-2.7 for terms alike.
+  // CHECK: stablehlo.exponential {{.*}}scalify.rule = "decay between entries of a cumulative sum: at most 1", scalify.scale = {{-[34]}} : i32
+  %u = stablehlo.exponential %s : tensor<4x32xf32>
+  return %e, %t, %u : tensor<4x32x32xf32>, tensor<4x32xf32>, tensor<4x32xf32>
 }
 
 // -----

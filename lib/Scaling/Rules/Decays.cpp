@@ -101,12 +101,25 @@ static std::optional<Entries> getEntries(Value value) {
   return found;
 }
 
+/// The entries themselves, as the number of terms in each.
+static Segments getPrefixes(Entries entries) {
+  Segments found{entries.getTerms(), entries.count, {}};
+  found.pairs.assign(2 * entries.count, 0);
+  for (int64_t i = entries.first; i <= entries.last; ++i) {
+    int64_t terms = entries.isReversed ? entries.count - i : i + 1;
+    found.pairs[terms + entries.count - 1] = 1;
+  }
+  return found;
+}
+
 /// The pairs of entries that `value` is the differences of, as distances along
-/// the direction in which S grows.
+/// the direction in which S grows; of an entry alone, the one to nothing.
 static std::optional<Segments> getSegments(Value value) {
   auto subtract = peelToSource(value).getDefiningOp<SubtractOp>();
-  if (!subtract)
-    return std::nullopt;
+  if (!subtract) {
+    std::optional<Entries> entries = getEntries(value);
+    return entries ? std::optional(getPrefixes(*entries)) : std::nullopt;
+  }
   std::optional<Entries> a = getEntries(subtract.getLhs());
   std::optional<Entries> b = a ? getEntries(subtract.getRhs()) : std::nullopt;
   if (!b || a->sum != b->sum)
