@@ -383,12 +383,13 @@ def main() -> int:
             print(f"{entry.name:<28}{entry.group}, depth {entry.depth}")
         return 0
     store = Store(pathlib.Path(options.keep)) if options.keep else None
-    rows, failed = [], []
+    rows, failed, skipped = [], [], 0
     recipes = options.recipe.split(",")
     for entry in select(options.names):
         if is_fresh(
             store, [key_of(entry.name, options.depth, name) for name in recipes], options.since
         ):
+            skipped += 1
             continue
         steps = min(options.steps, 20) if entry.group == "llama sizes" else options.steps
         for result in judge(entry, recipes, steps, options.depth):
@@ -401,7 +402,9 @@ def main() -> int:
         target = pathlib.Path(options.page)
         text = page(store) + notes(target)
         target.write_text(text, encoding="utf-8")
-    print(f"\nzoo: {len(failed)} programs fail a bar: {', '.join(failed) or 'none'}")
+    print(f"\nzoo: {len(failed)} of the runs fail a bar: {', '.join(failed) or 'none'}")
+    if skipped:
+        print(f"{skipped} programs were not run: their outcomes since {options.since} are kept")
     return 1 if failed else 0
 
 
