@@ -10,7 +10,7 @@
 
 #include "KernelEmitter.h"
 
-#include "scalify/Fusion/OpKinds.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/SaveAndRestore.h"

@@ -2,7 +2,7 @@
 
 #include "KernelEmitter.h"
 
-#include "scalify/Fusion/OpKinds.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 using namespace mlir;
 using namespace scalify;

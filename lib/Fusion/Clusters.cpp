@@ -3,7 +3,7 @@
 #include "Clusters.h"
 #include "OpCosts.h"
 
-#include "scalify/Fusion/OpKinds.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include <queue>
 

@@ -2,7 +2,7 @@
 
 #include "ScaleEntries.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Fusion/OpKinds.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/IR/IRMapping.h"

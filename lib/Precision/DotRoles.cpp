@@ -17,6 +17,7 @@
 
 #include "scalify/Precision/DotRoles.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -42,15 +43,9 @@ Value scalify::getDotOperandRoot(Value operand) {
 /// Whether an argument of the step is behind the root.
 static bool isWeight(Value root) { return getStepArgument(root) != nullptr; }
 
-static bool isOptimizer(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase && phase.getValue() == "optimizer";
-}
+static bool isOptimizer(Operation *op) { return getPhase(op) == "optimizer"; }
 
-static bool isForward(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return !phase || phase.getValue() == "forward";
-}
+static bool isForward(Operation *op) { return getPhase(op) == "forward"; }
 
 /// Whether the op makes numbers of a choice, as an argmax does. What is
 /// gathered by them starts anew: a token drawn from the logits is no part of
@@ -289,9 +284,8 @@ void DotRoles::findAttention(FunctionOpInterface func) {
 static bool findBackward(FunctionOpInterface func) {
   return func.getFunctionBody()
       .walk([](Operation *op) {
-        auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-        return phase && phase.getValue() == "backward" ? WalkResult::interrupt()
-                                                       : WalkResult::advance();
+        return getPhase(op) == "backward" ? WalkResult::interrupt()
+                                          : WalkResult::advance();
       })
       .wasInterrupted();
 }

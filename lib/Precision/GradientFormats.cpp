@@ -27,11 +27,6 @@
 using namespace mlir;
 using namespace scalify;
 
-static StringRef getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : StringRef();
-}
-
 /// Moves and sums: what reads gradients and makes one.
 static bool passesOn(Operation *op) {
   return isa<stablehlo::AddOp, stablehlo::ConcatenateOp, stablehlo::ConvertOp,

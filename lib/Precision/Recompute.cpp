@@ -12,6 +12,8 @@
 #include "MinCut.h"
 #include "StorageFormats.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Precision/DotRoles.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -26,21 +28,11 @@ using namespace scalify;
 /// layers: somewhere it has to be kept.
 static constexpr unsigned kLongestChain = 16;
 
-static StringRef getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : StringRef("forward");
-}
-
 /// Only says where an element comes from.
 static bool isMove(Operation *op) {
   return isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
              stablehlo::ReverseOp, stablehlo::SliceOp, stablehlo::TransposeOp>(
       op);
-}
-
-static bool isElementwise(Operation *op) {
-  return op->hasTrait<OpTrait::Elementwise>() ||
-         isa<stablehlo::ClampOp, stablehlo::SelectOp>(op);
 }
 
 static bool isConstant(Value value) {
@@ -125,7 +117,7 @@ bool Recomputer::collect() {
 
 bool Recomputer::isRecomputable(Operation *op) {
   bool isKind = op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-                isPure(op) && (isMove(op) || isElementwise(op)) &&
+                isPure(op) && (isMove(op) || isElementwiseOp(op)) &&
                 (!saved || keepsErrors(op));
   if (!isKind)
     return false;
@@ -157,7 +149,7 @@ void Recomputer::findNeeded() {
     for (Operation *user : value.getUsers()) {
       Operation *reader = block.findAncestorOpInBlock(*user);
       if (!reader->hasTrait<OpTrait::IsTerminator>() &&
-          getPhase(reader) != "forward" && !isa<QuantizeOp>(user))
+          getPhase(reader) != "forward")
         needed.insert(value);
     }
 }
@@ -208,8 +200,6 @@ Value Recomputer::remake(Value value, OpBuilder &builder) {
 void Recomputer::remakeOperands(Operation *reader) {
   OpBuilder builder(reader);
   reader->walk([&](Operation *op) {
-    if (isa<QuantizeOp>(op))
-      return;
     for (OpOperand &operand : op->getOpOperands())
       if (isRemade(operand.get()))
         operand.set(remake(operand.get(), builder));

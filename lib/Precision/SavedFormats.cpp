@@ -9,6 +9,7 @@
 
 #include "StorageFormats.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/DotRoles.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -17,11 +18,6 @@
 
 using namespace mlir;
 using namespace scalify;
-
-static StringRef getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : StringRef("forward");
-}
 
 static bool isFloat(Value value) {
   return isa<FloatType>(getElementTypeOrSelf(value.getType()));

@@ -11,6 +11,7 @@
 
 #include "StorageFormats.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/DotRoles.h"
@@ -111,8 +112,7 @@ LogicalResult SavedStack::follow(OpOperand &use) {
                    user->getOperand(number) ==
                        reader.getBody().getArgument(number));
   }
-  auto phase = user->getAttrOfType<StringAttr>(kPhaseAttr);
-  bool isBackward = phase && phase.getValue() != "forward";
+  bool isBackward = getPhase(user) != "forward";
   if (!saved || !isBackward || use.get() == loop.getResult(index) ||
       user->getNumResults() != 1 || stablehlo::isControlFlow(user) ||
       stablehlo::isContraction(user) ||
@@ -152,9 +152,8 @@ LogicalResult SavedStack::useSavedFormat() {
   if (!root || root->getParentRegion() != &loop.getBody())
     return failure();
   auto exponent = root->getAttrOfType<IntegerAttr>(kScaleAttr);
-  auto phase = root->getAttrOfType<StringAttr>(kPhaseAttr);
-  if (!exponent || root->getNumResults() != 1 ||
-      (phase && phase.getValue() != "forward") || isStatistic(source, 16) ||
+  if (!exponent || root->getNumResults() != 1 || getPhase(root) != "forward" ||
+      isStatistic(source, 16) ||
       !getElementTypeOrSelf(source.getType()).isF32() ||
       llvm::any_of(source.getUsers(), llvm::IsaPred<stablehlo::CompareOp>))
     return failure();

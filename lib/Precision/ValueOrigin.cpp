@@ -3,6 +3,7 @@
 #include "scalify/Precision/ValueOrigin.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
@@ -138,8 +139,7 @@ static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
   if (auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op))
     return isMadeInBackward(update.getOperand(), seen) ||
            isMadeInBackward(update.getUpdate(), seen);
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase && phase.getValue() == "backward";
+  return getPhase(op) == "backward";
 }
 
 bool scalify::isGradient(Value value) {

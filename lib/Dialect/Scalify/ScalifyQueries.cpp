@@ -32,6 +32,11 @@ std::optional<int64_t> scalify::getScaleExponent(Value scale) {
   return std::llround(std::log2(value));
 }
 
+StringRef scalify::getPhase(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : StringRef("forward");
+}
+
 double scalify::getLargestFinite(FloatType format) {
   return APFloat::getLargest(format.getFloatSemantics()).convertToDouble();
 }

@@ -31,8 +31,7 @@ static Value getRoot(Value value) {
 /// The format that the recipe casts the value to.
 static FloatType getFormat(RecipeAttr recipe, Value value) {
   Operation *op = getRoot(value).getDefiningOp();
-  auto phase = op ? op->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
-  bool isGradient = phase && phase.getValue() == "backward";
+  bool isGradient = op && getPhase(op) == "backward";
   return cast<FloatType>(isGradient ? recipe.getGradient()
                                     : recipe.getForward());
 }

@@ -14,10 +14,7 @@ using namespace scalify;
 // What the backward reads
 //===----------------------------------------------------------------------===//
 
-static bool isForward(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return !phase || phase.getValue() == "forward";
-}
+static bool isForward(Operation *op) { return getPhase(op) == "forward"; }
 
 FloatType scalify::getSavedFormat(Operation *op) {
   if (isForward(op))

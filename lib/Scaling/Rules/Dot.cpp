@@ -14,6 +14,7 @@
 
 #include "Moments.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -70,8 +71,7 @@ static constexpr double kAgreement = 0.75;
 /// Gradients change from step to step: what the weight has seen of them says
 /// little of the next one.
 static bool growsByUpdates(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return (!phase || phase.getValue() == "forward") &&
+  return getPhase(op) == "forward" &&
          (startsAtZero(op->getOperand(0)) || startsAtZero(op->getOperand(1)));
 }
 

@@ -11,6 +11,7 @@
 #include "FP8Dots.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -137,10 +138,8 @@ Value DotWriter::dequantizeToBF16(const Side &side) {
 /// XLA:GPU takes DEFAULT for Hopper's fast accumulation, which is good enough
 /// for activations; gradients get the precise one.
 ArrayAttr DotWriter::getPrecision() {
-  auto phase = dot->getAttrOfType<StringAttr>(kPhaseAttr);
-  auto precision = !phase || phase.getValue() == "forward"
-                       ? stablehlo::Precision::DEFAULT
-                       : stablehlo::Precision::HIGHEST;
+  auto precision = getPhase(dot) == "forward" ? stablehlo::Precision::DEFAULT
+                                              : stablehlo::Precision::HIGHEST;
   Attribute attr =
       stablehlo::PrecisionAttr::get(builder.getContext(), precision);
   return builder.getArrayAttr({attr, attr});

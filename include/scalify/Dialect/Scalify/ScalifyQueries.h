@@ -15,6 +15,10 @@ namespace scalify {
 /// `scalify.name`, or `argN`.
 std::string getArgumentName(mlir::BlockArgument argument);
 
+/// The phase of the step that an op is of; one that says nothing is of the
+/// forward.
+llvm::StringRef getPhase(mlir::Operation *op);
+
 /// log2 of a constant scale; none for one that the step measures.
 std::optional<int64_t> getScaleExponent(mlir::Value scale);
 

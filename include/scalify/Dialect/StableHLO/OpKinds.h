@@ -1,7 +1,7 @@
-//===- OpKinds.h - Families of ops as kernels see them ----------*- C++ -*-===//
+//===- OpKinds.h - Families of ops ------------------------------*- C++ -*-===//
 
-#ifndef SCALIFY_FUSION_OPKINDS_H
-#define SCALIFY_FUSION_OPKINDS_H
+#ifndef SCALIFY_DIALECT_STABLEHLO_OPKINDS_H
+#define SCALIFY_DIALECT_STABLEHLO_OPKINDS_H
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -17,4 +17,4 @@ inline bool isElementwiseOp(mlir::Operation *op) {
 
 } // namespace scalify
 
-#endif // SCALIFY_FUSION_OPKINDS_H
+#endif // SCALIFY_DIALECT_STABLEHLO_OPKINDS_H
