@@ -115,6 +115,7 @@ static void addFacts(const FactsQuery &query, Results out) {
     out[0].sign = a.sign;
   out[0].anyScale = a.anyScale && b.anyScale;
   out[0].masked = a.masked || b.masked;
+  out[0].alike = (a.rms < b.rms ? b : a).alike;
   // One-hot minus probabilities keeps the heavy tail of its parts.
   out[0].scaleByBound = a.scaleByBound && b.scaleByBound;
   // 1 - mask is a mask.
@@ -262,6 +263,11 @@ static ScaleFacts productOf(const ScaleFacts &a, const ScaleFacts &b) {
   facts.masked = a.masked || b.masked;
   facts.density = std::min(a.density, b.density);
   facts.indicator = a.indicator && b.indicator;
+  // Factors with a mean, as the slopes of an activation, leave the direction.
+  auto hasMean = [](const ScaleFacts &x) {
+    return std::fabs(x.mean) > 0.5 * x.rms;
+  };
+  facts.alike = (a.alike && hasMean(b)) || (b.alike && hasMean(a));
   return facts;
 }
 

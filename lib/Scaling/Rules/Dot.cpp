@@ -75,6 +75,17 @@ static bool growsByUpdates(Operation *op) {
          (startsAtZero(op->getOperand(0)) || startsAtZero(op->getOperand(1)));
 }
 
+/// What weights add to rows of one direction as training turns them towards
+/// it: half of what a weight of nothing but updates adds.
+static constexpr double kTurn = (kAgreement - 0.5) / 2;
+
+/// A network of one number, differentiated within the loss (an energy's score,
+/// a penalty on a critic's slope): each row of the gradient starts as the last
+/// weight, a product of one term with the constant seed.
+static bool startsAlike(double k, const ScaleFacts &a, const ScaleFacts &b) {
+  return k == 1 && a.constant.has_value() != b.constant.has_value();
+}
+
 static void contract(const FactsQuery &query, double k, StringRef name,
                      Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
@@ -86,6 +97,16 @@ static void contract(const FactsQuery &query, double k, StringRef name,
         llvm::formatv("{0} with a weight of updates: K{1} = {2}", name,
                       isShared ? "" : "^(3/4), K", static_cast<int64_t>(k));
     return;
+  }
+  if (getPhase(query.op) == "forward") {
+    out[0].alike = a.alike || b.alike || startsAlike(k, a, b);
+    if (a.alike || b.alike) {
+      out[0].rms *= std::pow(k, kTurn);
+      out[0].rule = llvm::formatv("{0} of rows of one direction: K^(5/8), "
+                                  "K = {1}",
+                                  name, static_cast<int64_t>(k));
+      return;
+    }
   }
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
   out[0].rule = llvm::formatv("{0}: {1}(K = {2})", name, grows ? "" : "sqrt",

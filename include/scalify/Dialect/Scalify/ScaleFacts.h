@@ -74,6 +74,9 @@ struct ScaleFacts {
   bool masked = false;
   /// Elements are 0 or 1, with ones in a share of `mean`.
   bool indicator = false;
+  /// Rows point mostly in one direction, as those of the gradient of one number
+  /// each do: they start as the same vector.
+  bool alike = false;
   /// The rule that set the scale, for reports.
   std::string rule;
 
