@@ -15,6 +15,7 @@
 #include "Decays.h"
 #include "LogAddExp.h"
 #include "Moments.h"
+#include "Residuals.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
@@ -558,8 +559,8 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
        {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
         matchLimitedExponential, matchLogAddExpTail, matchLogAddExpShare,
         matchDecay, matchSegmentSum, matchLogSoftmax, matchSoftmaxGradient,
-        matchIdentity, matchNorm, matchErf, matchThreshold, matchTanhGradient,
-        matchGatedUnit, matchRotation}) {
+        matchIdentity, matchResidual, matchNorm, matchErf, matchThreshold,
+        matchTanhGradient, matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);
