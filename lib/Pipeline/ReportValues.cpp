@@ -49,8 +49,8 @@ std::string scalify::describeDotFormats(Operation *dot) {
 
 std::string scalify::getWideReason(Operation *dot) {
   auto reason = dot->getAttrOfType<StringAttr>(kWideAttr);
-  if (auto cost = dot->getAttrOfType<StringAttr>(kCostAttr))
-    return "not in FP8: unprofitable: " + cost.str();
+  if (auto judgement = dot->getAttrOfType<StringAttr>(kJudgementAttr))
+    return "not in FP8: " + judgement.str();
   return reason ? "stays wide: " + reason.str() : "";
 }
 

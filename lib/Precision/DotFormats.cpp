@@ -2,15 +2,19 @@
 //
 // A dot takes the formats of its role, or of what it computes of its layer,
 // unless an exception matches the name of its weight or its location. Then, on
-// request, those that FP8 would make slower get other formats.
+// request, those that FP8 would make slower get other formats, and those whose
+// rounding moves gradients too far.
 //
 //===----------------------------------------------------------------------===//
 
 #include "DotFormats.h"
 
 #include "DotCost.h"
+#include "SensitiveDots.h"
 #include "scalify/Dialect/Scalify/RecipeText.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+
+#include "scalify/Scaling/NoiseAnalysis.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
@@ -97,7 +101,7 @@ bool DotFormatChooser::makesCastGradient(Operation *dot) const {
 }
 
 /// Exceptions by name are the user's word; all others are judged.
-void DotFormatChooser::judge(FunctionOpInterface func) {
+void DotFormatChooser::judgeCost(FunctionOpInterface func) {
   DotFormats others = recipe.getUnprofitable();
   if (others == DotFormats())
     return;
@@ -123,7 +127,34 @@ void DotFormatChooser::judge(FunctionOpInterface func) {
     Choice &choice = choices[dot];
     choice.formats = recipe.resolve(others);
     choice.part = choice.reason = "unprofitable";
-    choice.cost = cost.describe();
+    choice.judgement = cost.describe();
+  }
+}
+
+/// Every rounded dot makes noise; those of linear layers in the forward may be
+/// left wide for it.
+void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
+  DotFormats others = recipe.getSensitive();
+  if (others == DotFormats() || !recipe.castsToFloat8())
+    return;
+  llvm::MapVector<Operation *, RoundedDot> rounded;
+  func.getFunctionBody().walk([&](Operation *dot) {
+    if (!isContraction(dot) || !getReasonToStayWide(dot).empty())
+      return;
+    double noise = 0;
+    for (Value operand : dot->getOperands().take_front(2))
+      noise +=
+          getRoundingNoise(cast<FloatType>(getOperandFormat(dot, operand)));
+    const Choice &choice = choices[dot];
+    rounded[dot] = {noise, choice.reason != "name" && isFloat8(dot) &&
+                               choice.role == DotRole::Linear &&
+                               layers.getKind(dot) == DotKind::Forward};
+  });
+  for (auto &[dot, why] : findSensitiveDots(func, rounded)) {
+    Choice &choice = choices[dot];
+    choice.formats = recipe.resolve(others);
+    choice.part = choice.reason = "sensitive";
+    choice.judgement = why;
   }
 }
 
@@ -133,7 +164,8 @@ DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func)
     if (isContraction(op))
       choices[op] = choose(op);
   });
-  judge(func);
+  judgeCost(func);
+  judgeNoise(func);
 }
 
 Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
@@ -156,9 +188,9 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
     if (!getOperandFormat(dot, operand).isF32())
       continue;
     std::string what =
-        choice.cost.empty()
+        choice.judgement.empty()
             ? describeRole(choice.role, roles.hasBackward()).str()
-            : choice.cost;
+            : choice.judgement;
     return choice.reason + ": " + what + " (recipe: " + choice.part +
            (isWide(choice.formats) ? " = false)" : " has an f32 operand)");
   }

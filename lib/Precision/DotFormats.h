@@ -17,9 +17,12 @@ public:
   /// The format of an operand of the dot, by the phase that made it.
   mlir::Type getOperandFormat(mlir::Operation *dot, mlir::Value operand) const;
 
-  /// What FP8 would cost a dot that gets other formats for it; else empty.
-  mlir::StringRef getCost(mlir::Operation *dot) const {
-    return choices.find(dot)->second.cost;
+  /// Why a dot that could be FP8 gets other formats, such as "unprofitable:
+  /// .."; else empty.
+  std::string getJudgement(mlir::Operation *dot) const {
+    const Choice &choice = choices.find(dot)->second;
+    return choice.judgement.empty() ? ""
+                                    : choice.part + ": " + choice.judgement;
   }
   const DotLayers &getLayers() const { return layers; }
   /// Whether the dot makes the gradient of a weight in a role that the recipe
@@ -29,16 +32,19 @@ public:
 private:
   struct Choice {
     DotFormats formats;
-    /// What the choice is by: a role, a kind, "name" or "unprofitable".
+    /// What the choice is by: a role, a kind, "name", "unprofitable" or
+    /// "sensitive".
     std::string reason;
     /// The part of the recipe that made the choice, as it is written there.
     std::string part;
     DotRole role;
-    std::string cost;
+    /// What a model says of a dot that therefore gets other formats.
+    std::string judgement;
   };
   Choice choose(mlir::Operation *dot) const;
   bool isFloat8(mlir::Operation *dot) const;
-  void judge(mlir::FunctionOpInterface func);
+  void judgeCost(mlir::FunctionOpInterface func);
+  void judgeNoise(mlir::FunctionOpInterface func);
 
   RecipeAttr recipe;
   DotRoles roles;

@@ -110,7 +110,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;
-        listUnprofitable(dot, formats.getCost(dot));
+        listJudged(dot, formats.getJudgement(dot));
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));
       }
@@ -189,12 +189,12 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     return "";
   }
 
-  void listUnprofitable(Operation *dot, StringRef cost) {
-    if (cost.empty())
+  void listJudged(Operation *dot, StringRef judgement) {
+    if (judgement.empty())
       return;
-    dot->setAttr(kCostAttr, StringAttr::get(&getContext(), cost));
+    dot->setAttr(kJudgementAttr, StringAttr::get(&getContext(), judgement));
     if (remarks)
-      dot->emitRemark("dot is not made FP8: unprofitable: ") << cost;
+      dot->emitRemark("dot is not made FP8: ") << judgement;
   }
 
   LogicalResult keepWide(Operation *dot, StringRef reason, RecipeAttr recipe) {

@@ -36,7 +36,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, unprofit
     // CHECK: scalify.quantize %arg0, {{.*}} -> tensor<64x32xbf16>
     %xs = scalify.set_scale %x, %s : tensor<64x32xf32>
     %ws = scalify.set_scale %w, %s : tensor<32x64xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.cost = "64 x 64 x 32 takes
+    // CHECK: stablehlo.dot_general {{.*}}scalify.judgement = "unprofitable: 64 x 64 x 32 takes
     // expected-remark @+1 {{dot is not made FP8: unprofitable: 64 x 64 x 32 takes}}
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
     return %y : tensor<64x64xf32>

@@ -10,8 +10,8 @@
 
 namespace scalify {
 
-/// On a dot in 16 bits that FP8 would make slower: the model's figures.
-inline constexpr llvm::StringLiteral kCostAttr = "scalify.cost";
+/// On a dot in 16 bits that a model keeps from FP8: which, and its figures.
+inline constexpr llvm::StringLiteral kJudgementAttr = "scalify.judgement";
 
 /// What each dot computes of its layer, and by which weight the layer is known.
 class DotLayers {

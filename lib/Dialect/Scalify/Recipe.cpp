@@ -67,6 +67,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
           DotRole::Head, DotRole::Embedding, DotRole::Convolution,
           DotRole::Router})
       roles[static_cast<unsigned>(role)] = {wide, wide};
+    roles[kSensitive] = {wide, wide};
   } else {
     forward = gradient = preset.width == Width::F16 ? f16 : bf16;
     storage.saved = forward;
@@ -113,9 +114,9 @@ RecipeAttr RecipeAttr::of(Operation *module) {
 static StringRef describeFormats(unsigned index) {
   if (index < kFirstKind)
     return stringifyDotRole(static_cast<DotRole>(index));
-  return index < kUnprofitable
-             ? stringifyDotKind(static_cast<DotKind>(index - kFirstKind))
-             : StringRef("unprofitable");
+  if (index < kUnprofitable)
+    return stringifyDotKind(static_cast<DotKind>(index - kFirstKind));
+  return index == kUnprofitable ? "unprofitable" : "sensitive";
 }
 
 std::pair<std::optional<DotKind>, StringRef>

@@ -137,6 +137,8 @@ static PartList makeParts() {
         [i](auto &fields) -> auto & { return fields.roles[kFirstKind + i]; });
   add(parts, "unprofitable", kFormats,
       [](auto &fields) -> auto & { return fields.roles[kUnprofitable]; });
+  add(parts, "sensitive", kFormats,
+      [](auto &fields) -> auto & { return fields.roles[kSensitive]; });
   add(parts, "where",
       "{\"regular expression\" = formats, ...}, formats being " + kFormats,
       [](auto &fields) -> auto & { return fields.overrides; });

@@ -38,7 +38,8 @@ inline llvm::hash_code hash_value(const DotFormats &formats) {
 inline constexpr unsigned kFirstKind = 9;
 inline constexpr unsigned kNumDotKinds = 3;
 inline constexpr unsigned kUnprofitable = kFirstKind + kNumDotKinds;
-inline constexpr unsigned kNumFormats = kUnprofitable + 1;
+inline constexpr unsigned kSensitive = kUnprofitable + 1;
+inline constexpr unsigned kNumFormats = kSensitive + 1;
 
 /// An exception for the dots whose name matches a regular expression.
 struct FormatOverride {

@@ -1,0 +1,174 @@
+//===- SensitiveDots.cpp - Dots whose rounding moves gradients ------------===//
+//
+// Nearly all of what rounding to FP8 does to gradients comes from the forward:
+// a gradient is taken at values that are not those of F32. Normalisations of
+// small values, comparisons, as of ReLU, and regressions, whose residual falls
+// while the error of the output stays, turn small errors of activations into
+// large ones of gradients. Where the analysis of noise says so, the dots of the
+// forward stay wide from which most of it comes, for the work that they are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SensitiveDots.h"
+
+#include "Residuals.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Precision/ValueOrigin.h"
+#include "scalify/Scaling/NoiseAnalysis.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// Mean squares of errors over those of gradients: of the worst tensor, and of
+/// all. Such an error is a cosine of 1 - x / 2. The analysis is within a factor
+/// of five of what was measured over the zoo (docs/stages/precision.md), more
+/// often above than below.
+static constexpr double kMostOfWorst = 0.08, kMostOfAll = 0.04;
+/// Where dots stay wide, they leave this share of the above.
+static constexpr double kRoom = 0.1;
+static constexpr unsigned kMostRounds = 8;
+
+namespace {
+class SensitivityFinder {
+public:
+  SensitivityFinder(FunctionOpInterface func,
+                    const llvm::MapVector<Operation *, RoundedDot> &dots)
+      : facts(func), noise(func, facts, findResiduals(func)), dots(dots) {
+    for (auto &[dot, rounded] : dots)
+      sources[dot] = rounded.noise;
+    findGradients(func.getFunctionBody().front());
+  }
+
+  llvm::MapVector<Operation *, std::string> find();
+
+private:
+  void findGradients(Block &body);
+  void predict();
+  bool isWithin(double share) const {
+    return worst <= share * kMostOfWorst && all <= share * kMostOfAll;
+  }
+  SmallVector<double> weigh() const;
+  void widen(llvm::MapVector<Operation *, std::string> &found);
+
+  ScaleAnalysis facts;
+  NoiseAnalysis noise;
+  const llvm::MapVector<Operation *, RoundedDot> &dots;
+  NoiseAnalysis::Sources sources;
+  SmallVector<Value> gradients;
+  /// Of each gradient: the mean square of its error over its own.
+  SmallVector<double> errors;
+  double worst = 0, all = 0;
+};
+} // namespace
+
+static double countElements(Value value) {
+  return static_cast<double>(
+      cast<RankedTensorType>(value.getType()).getNumElements());
+}
+
+/// What the optimizer, or the caller, takes from the backward.
+void SensitivityFinder::findGradients(Block &body) {
+  auto isTaken = [&](OpOperand &use) {
+    Operation *user = body.findAncestorOpInBlock(*use.getOwner());
+    return user->hasTrait<OpTrait::IsTerminator>() ||
+           getPhase(user) == "optimizer";
+  };
+  for (Operation &op : body)
+    for (Value value : op.getResults()) {
+      if (!isFloatTensor(value.getType()) || !isGradient(value) ||
+          llvm::none_of(value.getUses(), isTaken))
+        continue;
+      const ScaleFacts &x = facts.lookup(value);
+      if (!x.anyScale && x.rms > 0 && ::countElements(value) > 1)
+        gradients.push_back(value);
+    }
+}
+
+void SensitivityFinder::predict() {
+  errors = noise.predict(sources, gradients);
+  double error = 0, square = 0;
+  worst = 0;
+  for (auto [value, variance] : llvm::zip(gradients, errors)) {
+    double own = facts.lookup(value).rms * facts.lookup(value).rms;
+    error += ::countElements(value) * variance;
+    square += ::countElements(value) * own;
+    variance /= own;
+    worst = std::max(worst, variance);
+  }
+  all = square > 0 ? error / square : 0;
+}
+
+/// What each gradient's variance counts, by how far it is above its limit.
+SmallVector<double> SensitivityFinder::weigh() const {
+  SmallVector<double> weights;
+  double limit = kRoom * kMostOfWorst;
+  for (auto [value, error] : llvm::zip(gradients, errors)) {
+    double own = facts.lookup(value).rms * facts.lookup(value).rms;
+    double excess = error > limit || all > kRoom * kMostOfAll
+                        ? std::max(error, limit) / limit
+                        : 0;
+    weights.push_back(excess / own);
+  }
+  return weights;
+}
+
+static double countWork(Operation *dot) {
+  double elements = ::countElements(dot->getResult(0));
+  double a = ::countElements(dot->getOperand(0));
+  double b = ::countElements(dot->getOperand(1));
+  return std::sqrt(elements * a * b);
+}
+
+void SensitivityFinder::widen(
+    llvm::MapVector<Operation *, std::string> &found) {
+  NoiseAnalysis::Sources parts = noise.attribute(sources, gradients, weigh());
+  double total = 0;
+  SmallVector<Operation *> candidates;
+  for (auto &[dot, rounded] : dots) {
+    total += parts.lookup(dot);
+    if (rounded.isCandidate && !found.contains(dot) && parts.lookup(dot) > 0)
+      candidates.push_back(dot);
+  }
+  llvm::stable_sort(candidates, [&](Operation *a, Operation *b) {
+    return parts.lookup(a) * countWork(b) > parts.lookup(b) * countWork(a);
+  });
+  double reach =
+      std::max(worst / (kRoom * kMostOfWorst), all / (kRoom * kMostOfAll));
+  double left = (1 - 1 / reach) * total;
+  for (Operation *dot : candidates) {
+    if (left <= 0)
+      break;
+    left -= parts.lookup(dot);
+    found[dot] =
+        llvm::formatv("its rounding makes up {0:P0} of the error of gradients, "
+                      "by the model {1:F2} of their mean square",
+                      parts.lookup(dot) / total, std::max(worst, all));
+    sources.erase(dot);
+  }
+}
+
+llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
+  llvm::MapVector<Operation *, std::string> found;
+  predict();
+  if (isWithin(1))
+    return found;
+  for (unsigned round = 0; round < kMostRounds && !isWithin(kRoom); ++round) {
+    size_t before = found.size();
+    widen(found);
+    if (found.size() == before)
+      break;
+    predict();
+  }
+  return found;
+}
+
+llvm::MapVector<Operation *, std::string> scalify::findSensitiveDots(
+    FunctionOpInterface func,
+    const llvm::MapVector<Operation *, RoundedDot> &dots) {
+  if (llvm::none_of(dots, [](auto &entry) { return entry.second.isCandidate; }))
+    return {};
+  return SensitivityFinder(func, dots).find();
+}

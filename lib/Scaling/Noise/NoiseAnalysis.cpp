@@ -1,0 +1,222 @@
+//===- NoiseAnalysis.cpp - What rounding leaves in later values -----------===//
+
+#include "scalify/Scaling/NoiseAnalysis.h"
+
+#include "ElementFunctions.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// Errors of carries settle within some iterations, or grow evenly: more are
+/// not looked at.
+static constexpr int64_t kMostTrips = 96, kMostInnerTrips = 12;
+static constexpr int64_t kUnknownTrips = 8;
+/// How much smaller than its target, in mean square, the residual of a
+/// regression becomes.
+static constexpr double kResidualGain = 64;
+
+NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
+                             const ScaleAnalysis &facts, Ops residuals)
+    : facts(facts), residuals(std::move(residuals)),
+      functions(std::make_unique<ElementFunctions>(facts)) {
+  main = std::make_unique<Program>(build(func.getFunctionBody().front(), 0));
+}
+
+NoiseAnalysis::~NoiseAnalysis() = default;
+
+unsigned NoiseAnalysis::number(Value value) {
+  return numbers.try_emplace(value, numbers.size()).first->second;
+}
+
+NoiseAnalysis::Program NoiseAnalysis::build(Block &block, unsigned depth) {
+  Program program;
+  for (BlockArgument argument : block.getArguments())
+    program.arguments.push_back(number(argument));
+  for (Operation &op : block.without_terminator())
+    if (llvm::any_of(op.getResultTypes(), hasNoise))
+      program.steps.push_back(buildStep(op, depth));
+  for (Value operand : block.getTerminator()->getOperands())
+    program.results.push_back(number(operand));
+  return program;
+}
+
+NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
+  Step step;
+  step.op = &op;
+  for (Value result : op.getResults())
+    step.results.push_back(number(result));
+  if (stablehlo::isControlFlow(&op)) {
+    for (Value operand : op.getOperands())
+      step.operands.push_back(number(operand));
+    auto loop = dyn_cast<stablehlo::WhileOp>(op);
+    if (loop)
+      step.trips =
+          std::min(stablehlo::getTripCount(loop).value_or(kUnknownTrips),
+                   depth == 0 ? kMostTrips : kMostInnerTrips);
+    for (Region &region : op.getRegions())
+      if (!loop || &region == &loop.getBody())
+        step.regions.push_back(build(region.front(), depth + (loop ? 1 : 0)));
+    return step;
+  }
+  buildEdges(op, step);
+  step.flip = getFlipRate(&op, facts);
+  if (stablehlo::isContraction(&op)) {
+    const ScaleFacts &x = facts.lookup(op.getOperand(0));
+    step.product = getNoiseGain(op.getOpOperand(0), op.getResult(0), facts) *
+                   x.rms * x.rms;
+  }
+  return step;
+}
+
+void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
+  if (residuals.contains(&op)) {
+    // The output comes to be as large as its target, and the difference small.
+    const ScaleFacts &y = facts.lookup(op.getResult(0));
+    for (Value operand : op.getOperands()) {
+      const ScaleFacts &x = facts.lookup(operand);
+      if (!x.anyScale && x.rms > 0)
+        step.edges.push_back({number(operand), step.results.front(),
+                              kResidualGain * y.rms * y.rms / (x.rms * x.rms)});
+    }
+    return;
+  }
+  if (const auto *function = functions->visit(&op)) {
+    const ScaleFacts &y = facts.lookup(op.getResult(0));
+    double gain = y.anyScale ? 0
+                             : y.rms * y.rms *
+                                   ElementFunctions::getRelativeGain(*function);
+    step.edges.push_back({number(function->root), step.results.front(), gain});
+    return;
+  }
+  for (OpResult result : op.getResults())
+    for (OpOperand &operand : op.getOpOperands())
+      if (double gain = getNoiseGain(operand, result, facts); gain != 0)
+        step.edges.push_back({number(operand.get()), number(result), gain});
+}
+
+void NoiseAnalysis::run(const Program &program, const Sources &sources) {
+  for (const Step &step : program.steps) {
+    if (!step.regions.empty()) {
+      runRegions(step, sources);
+      continue;
+    }
+    for (unsigned result : step.results)
+      variances[result] = 0;
+    for (const Edge &edge : step.edges)
+      variances[edge.to] += edge.gain * variances[edge.from];
+    if (step.flip != 0) {
+      double &variance = variances[step.results.front()];
+      double gain = variance > 0 ? step.flip / std::sqrt(variance) : 0;
+      flipGains[step.results.front()] = gain;
+      variance = std::min(0.5, gain * variance);
+    }
+    if (step.product != 0)
+      variances[step.results.front()] += step.product * sources.lookup(step.op);
+  }
+}
+
+/// `to` = `from`, as one.
+static void assign(std::vector<double> &values, ArrayRef<unsigned> to,
+                   ArrayRef<unsigned> from) {
+  auto kept = llvm::map_to_vector(from, [&](unsigned i) { return values[i]; });
+  for (auto [index, value] : llvm::zip(to, kept))
+    values[index] = value;
+}
+
+void NoiseAnalysis::runRegions(const Step &step, const Sources &sources) {
+  if (isa<stablehlo::WhileOp>(step.op)) {
+    const Program &body = step.regions.front();
+    assign(variances, body.arguments, step.operands);
+    for (int64_t trip = 0; trip < step.trips; ++trip) {
+      run(body, sources);
+      assign(variances, body.arguments, body.results);
+    }
+    assign(variances, step.results, body.arguments);
+    return;
+  }
+  for (unsigned result : step.results)
+    variances[result] = 0;
+  double share = 1.0 / static_cast<double>(step.regions.size());
+  for (const Program &region : step.regions) {
+    if (region.arguments.size() == step.operands.size())
+      assign(variances, region.arguments, step.operands);
+    run(region, sources);
+    for (auto [to, from] : llvm::zip(step.results, region.results))
+      variances[to] += share * variances[from];
+  }
+}
+
+void NoiseAnalysis::runBack(const Program &program, const Sources &sources,
+                            Sources &found) {
+  for (const Step &step : llvm::reverse(program.steps)) {
+    if (!step.regions.empty()) {
+      runRegionsBack(step, sources, found);
+      continue;
+    }
+    if (step.product != 0) {
+      double weight = variances[step.results.front()];
+      if (double source = sources.lookup(step.op); source * weight != 0)
+        found[step.op] += weight * step.product * source;
+    }
+    if (step.flip != 0)
+      variances[step.results.front()] *= flipGains[step.results.front()];
+    for (const Edge &edge : step.edges)
+      variances[edge.from] += edge.gain * variances[edge.to];
+    for (unsigned result : step.results)
+      variances[result] = 0;
+  }
+}
+
+/// Adds the values at `from` to those at `to`, and leaves zeros.
+static void flow(std::vector<double> &values, ArrayRef<unsigned> to,
+                 ArrayRef<unsigned> from, double share = 1) {
+  auto kept = llvm::map_to_vector(
+      from, [&](unsigned i) { return std::exchange(values[i], 0); });
+  for (auto [index, value] : llvm::zip(to, kept))
+    values[index] += share * value;
+}
+
+void NoiseAnalysis::runRegionsBack(const Step &step, const Sources &sources,
+                                   Sources &found) {
+  if (isa<stablehlo::WhileOp>(step.op)) {
+    const Program &body = step.regions.front();
+    flow(variances, body.arguments, step.results);
+    for (int64_t trip = 0; trip < step.trips; ++trip) {
+      flow(variances, body.results, body.arguments);
+      runBack(body, sources, found);
+    }
+    flow(variances, step.operands, body.arguments);
+    return;
+  }
+  auto weights = llvm::map_to_vector(
+      step.results, [&](unsigned i) { return std::exchange(variances[i], 0); });
+  double share = 1.0 / static_cast<double>(step.regions.size());
+  for (const Program &region : step.regions) {
+    for (auto [to, weight] : llvm::zip(region.results, weights))
+      variances[to] += share * weight;
+    runBack(region, sources, found);
+    if (region.arguments.size() == step.operands.size())
+      flow(variances, step.operands, region.arguments);
+  }
+}
+
+SmallVector<double> NoiseAnalysis::predict(const Sources &sources,
+                                           ArrayRef<Value> values) {
+  variances.assign(numbers.size(), 0);
+  flipGains.assign(numbers.size(), 0);
+  run(*main, sources);
+  return llvm::map_to_vector(
+      values, [&](Value value) { return variances[numbers.lookup(value)]; });
+}
+
+NoiseAnalysis::Sources NoiseAnalysis::attribute(const Sources &sources,
+                                                ArrayRef<Value> values,
+                                                ArrayRef<double> weights) {
+  variances.assign(numbers.size(), 0);
+  for (auto [value, weight] : llvm::zip(values, weights))
+    variances[numbers.lookup(value)] += weight;
+  Sources found;
+  runBack(*main, sources, found);
+  return found;
+}

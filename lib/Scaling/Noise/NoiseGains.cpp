@@ -1,0 +1,175 @@
+//===- NoiseGains.cpp - What ops do to the errors of their operands -------===//
+
+#include "scalify/Scaling/NoiseAnalysis.h"
+
+#include "../Rules/Moments.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Scaling/Rules.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+double scalify::getRoundingNoise(FloatType format) {
+  unsigned bits = format.getFPMantissaWidth() - 1;
+  return std::ldexp(std::log(2.0) / 1.5 / 12, -2 * static_cast<int>(bits));
+}
+
+static double square(double x) { return x * x; }
+
+/// The share of the result that the operand fills.
+static double getShare(Value operand, Value result) {
+  return countElements(operand) / countElements(result);
+}
+
+static double getContractedTerms(DotGeneralOp dot) {
+  auto type = cast<RankedTensorType>(dot.getLhs().getType());
+  double terms = 1;
+  for (int64_t dim : dot.getDotDimensionNumbers().getLhsContractingDimensions())
+    terms *= static_cast<double>(type.getDimSize(dim));
+  return terms;
+}
+
+static double gainOfReduce(ReduceOp op, unsigned index, OpResult result) {
+  if (index != result.getResultNumber())
+    return 0;
+  Operation *body = getSingleBodyOp(op.getBody());
+  return isa_and_present<AddOp>(body)
+             ? countElements(op->getOperand(index)) / countElements(result)
+             : 1;
+}
+
+/// What the facts of a result know beyond those of its operands, as that the
+/// gradient of a softmax's scores has no mean: the error has none either.
+static double getCancellation(const ScaleFacts &y, double expected) {
+  return y.anyScale || expected <= 0 ? 1.0
+                                     : std::min(1.0, square(y.rms) / expected);
+}
+
+static double gainOfSum(Operation *op, unsigned index, const ScaleFacts &y,
+                        const ScaleAnalysis &facts) {
+  // Softmax and its like are the same whatever is subtracted of a row.
+  if (index == 1 && isa<SubtractOp>(op) &&
+      getWidthBelowMaximum(op->getResult(0)))
+    return 0;
+  const ScaleFacts &a = facts.lookup(op->getOperand(0));
+  const ScaleFacts &b = facts.lookup(op->getOperand(1));
+  double mean = isa<SubtractOp>(op) ? a.mean - b.mean : a.mean + b.mean;
+  return getCancellation(y, a.variance() + b.variance() + square(mean));
+}
+
+bool scalify::hasNoise(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor &&
+         (isFloatTensor(type) || tensor.getElementType().isInteger(1));
+}
+
+static bool isFlag(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType().isInteger(1);
+}
+
+double scalify::getFlipRate(Operation *op, const ScaleAnalysis &facts) {
+  if (!isa<CompareOp, SignOp>(op) ||
+      !isFloatTensor(op->getOperand(0).getType()))
+    return 0;
+  if (auto compare = dyn_cast<CompareOp>(op))
+    if (compare.getComparisonDirection() == ComparisonDirection::EQ ||
+        compare.getComparisonDirection() == ComparisonDirection::NE)
+      return 0;
+  double mean = 0, variance = 0, side = 1;
+  for (Value operand : op->getOperands()) {
+    const ScaleFacts &x = facts.lookup(operand);
+    if (!x.anyScale) {
+      mean += side * x.mean;
+      variance += x.variance();
+    }
+    side = -1;
+  }
+  if (variance <= 0)
+    return 0;
+  return std::exp(-0.5 * square(mean) / variance) /
+         (llvm::numbers::pi * std::sqrt(variance));
+}
+
+/// Of a wrong choice between two values that the choice does not depend on.
+static double gainOfChoice(SelectOp select, const ScaleAnalysis &facts) {
+  auto square = [&](Value value) {
+    const ScaleFacts &x = facts.lookup(value);
+    return x.anyScale || x.masked ? 0 : x.rms * x.rms;
+  };
+  auto compare = select.getPred().getDefiningOp<CompareOp>();
+  auto isCompared = [&](Value value) {
+    return compare && !facts.lookup(value).constant &&
+           llvm::is_contained(compare->getOperands(), value);
+  };
+  if (isCompared(select.getOnTrue()) || isCompared(select.getOnFalse()))
+    return 0;
+  return square(select.getOnTrue()) + square(select.getOnFalse());
+}
+
+static double gainOfFlag(OpOperand &operand, OpResult result,
+                         const ScaleAnalysis &facts) {
+  Operation *op = operand.getOwner();
+  if (auto select = dyn_cast<SelectOp>(op))
+    return isFlag(result) ? 1 : gainOfChoice(select, facts);
+  return isa<AndOp, OrOp, NotOp, ConvertOp, ReshapeOp, TransposeOp, SliceOp,
+             BroadcastInDimOp, DynamicSliceOp, ConcatenateOp,
+             DynamicUpdateSliceOp>(op)
+             ? 1
+             : 0;
+}
+
+double scalify::getNoiseGain(OpOperand &operand, OpResult result,
+                             const ScaleAnalysis &facts) {
+  Operation *op = operand.getOwner();
+  if (!hasNoise(operand.get().getType()) || !hasNoise(result.getType()))
+    return 0;
+  if (isFlag(operand.get()))
+    return gainOfFlag(operand, result, facts);
+  if (isFlag(result) || isa<SignOp>(op))
+    return isa<CompareOp, SignOp>(op) ? 1 : 0;
+  unsigned index = operand.getOperandNumber();
+  const ScaleFacts &x = facts.lookup(operand.get());
+  const ScaleFacts &y = facts.lookup(result);
+  if (x.anyScale || x.rms == 0)
+    return 0;
+  double relative = y.anyScale ? 0 : square(y.rms / x.rms);
+  return llvm::TypeSwitch<Operation *, double>(op)
+      .Case<IsFiniteOp, FloorOp, CeilOp, RoundNearestEvenOp>(
+          [](auto) { return 0.0; })
+      .Case<DotGeneralOp>([&](DotGeneralOp dot) {
+        const ScaleFacts &other = facts.lookup(dot->getOperand(1 - index));
+        double product = getContractedTerms(dot) * square(other.rms);
+        return product * getCancellation(y, product * square(x.rms));
+      })
+      .Case<AddOp, SubtractOp>(
+          [&](auto) { return gainOfSum(op, index, y, facts); })
+      .Case<NegOp, AbsOp, ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp,
+            ConvertOp, ReverseOp, SetScaleOp>([](auto) { return 1.0; })
+      .Case<DynamicSliceOp, GatherOp>(
+          [&](auto) { return index == 0 ? 1.0 : 0; })
+      .Case<SelectOp>([&](SelectOp select) {
+        const ScaleFacts &other = facts.lookup(select->getOperand(3 - index));
+        bool isMask = other.anyScale || other.constant;
+        return isMask ? std::min(1.0, relative) : 0.5;
+      })
+      .Case<ConcatenateOp, PadOp>(
+          [&](auto) { return getShare(operand.get(), result); })
+      .Case<DynamicUpdateSliceOp>([&](DynamicUpdateSliceOp update) {
+        double share = getShare(update.getUpdate(), result);
+        return index == 0 ? 1 - share : share;
+      })
+      .Case<ScatterOp>([&](auto) {
+        return index == 0 ? 1.0 : getShare(operand.get(), result);
+      })
+      .Case<ReduceOp>(
+          [&](ReduceOp reduce) { return gainOfReduce(reduce, index, result); })
+      .Case<SortOp, OptimizationBarrierOp>(
+          [&](auto) { return index == result.getResultNumber() ? 1.0 : 0; })
+      .Default([&](auto) { return relative; });
+}
