@@ -2,6 +2,8 @@
 
 #include "scalify/Scaling/CarryFacts.h"
 
+#include "Rules/Moments.h"
+
 #include <cmath>
 
 using namespace scalify;
@@ -34,6 +36,14 @@ void CarryFacts::add(const ScaleFacts &facts) {
   masked |= facts.masked;
   bool isFirst = count++ == 0;
   if (setsScale(facts)) {
+    // The lowest value that a running maximum starts from is no size of it.
+    if (exponents.size() == 1 && joined.constant &&
+        isMaskBeside(joined, facts)) {
+      exponents.clear();
+      iterations.clear();
+      meanShare = densities = 0;
+      masked = true;
+    }
     bool isFirstScale = exponents.empty();
     exponents.push_back(std::log2(facts.rms));
     iterations.push_back(count - 1);

@@ -2,6 +2,7 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Maxima.h"
 #include "Moments.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -90,6 +91,16 @@ static void addFacts(const FactsQuery &query, Results out) {
   bool subtract = isa<stablehlo::SubtractOp>(query.op);
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   double sign = subtract ? -1.0 : 1.0;
+  if (isLostIn(b, a) || isLostIn(a, b)) {
+    out[0] = ScaleFacts::constantOf(isLostIn(b, a) ? *a.constant
+                                                   : sign * *b.constant);
+    out[0].rule = "sum: with a constant that all else is lost in";
+    return;
+  }
+  if (auto below = getBelowLarger(query, query.op)) {
+    out[0] = *below;
+    return;
+  }
   out[0].rule = "sum: variances add";
   if (query.op->getOperand(0) == query.op->getOperand(1) && !subtract) {
     // x + x is 2x: its terms are not independent.

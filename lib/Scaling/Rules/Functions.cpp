@@ -2,6 +2,7 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Maxima.h"
 #include "Moments.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -20,6 +21,17 @@ static void exponentialFacts(const FactsQuery &query, Results out) {
     double near = std::exp(-0.5 * x.rms * x.rms);
     out[0] = ScaleFacts::moments(near, 1 - near * near);
     out[0].rule = "exponential: unit circle";
+    return;
+  }
+  if (x.constant) {
+    out[0] = ScaleFacts::constantOf(
+        static_cast<double>(std::exp(static_cast<float>(*x.constant))));
+    out[0].rule = "exponential of a constant";
+    return;
+  }
+  if (auto below = getExponentialBelowLarger(
+          query, query.op->getOperand(0).getDefiningOp())) {
+    out[0] = *below;
     return;
   }
   out[0] = exponentialOf(x);
