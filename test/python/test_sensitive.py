@@ -1,0 +1,93 @@
+"""Dots that stay wide because their rounding would move gradients too far: what that is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+from scalify.numerics import cosine
+
+WIDTH, ROWS, LAYERS = 96, 128, 4
+
+
+def draw(seed: int) -> list[jax.Array]:
+    keys = jax.random.split(jax.random.key(seed), LAYERS)
+    return [jax.random.normal(key, (WIDTH, WIDTH)) * (2 / WIDTH) ** 0.5 for key in keys]
+
+
+def relu(weights: list[jax.Array], x: jax.Array) -> jax.Array:
+    for weight in weights[:-1]:
+        x = jax.nn.relu(x @ weight)
+    return x @ weights[-1]
+
+
+def regression(weights: list[jax.Array], batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+    x, target = batch
+    return jnp.mean((relu(weights, x) - target) ** 2)
+
+
+def trained() -> tuple[list[jax.Array], tuple[jax.Array, jax.Array]]:
+    """Weights at the end of a regression: what is left is a hundredth of the target's power."""
+    weights = draw(0)
+    x = jax.random.normal(jax.random.key(1), (ROWS, WIDTH))
+    out = relu(weights, x)
+    noise = jax.random.normal(jax.random.key(2), out.shape)
+    return weights, (x, out + 0.1 * jnp.std(out) * noise)
+
+
+def compare(recipe: scalify.Recipe) -> tuple[float, list[str]]:
+    """Returns the cosine of the gradients to F32's, and the reasons of dots that stay wide."""
+    args = trained()
+    gradients = jax.grad(regression)
+    step = scalify.transform(gradients, recipe=recipe, scales=scalify.measure(args))
+    found, truth = jax.jit(step)(*args), jax.jit(gradients)(*args)
+    wide = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(found)]
+    exact = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(truth)]
+    return cosine(wide, exact), [row["reason"] for row in step.report(*args).dots()]
+
+
+def test_a_regression_on_relus_keeps_its_gradients() -> None:
+    kept, reasons = compare(scalify.Recipe())
+    assert sum(reason.startswith("stays wide: sensitive: ") for reason in reasons) == LAYERS - 1
+    lost, _ = compare(scalify.Recipe(sensitive=True))
+    # The bar of the gradients, and that it is these dots that it takes.
+    assert kept > 0.98 > lost
+
+
+def test_sensitive_dots_may_be_of_16_bits_and_the_user_has_the_last_word() -> None:
+    kept, reasons = compare(scalify.Recipe(sensitive="bf16"))
+    assert kept > 0.98
+    assert sum(reason.startswith("not in FP8: sensitive: ") for reason in reasons) == LAYERS - 1
+    _, named = compare(scalify.Recipe(where={"forward_dot:.*": True}))
+    assert not any("sensitive" in reason for reason in named)
+
+
+def norm(x: jax.Array) -> jax.Array:
+    return x * jax.lax.rsqrt(jnp.mean(x**2, -1, keepdims=True) + 1e-6)
+
+
+def classifier(weights: list[Any], batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """Gates behind norms on a residual stream, as in a transformer, and a cross entropy."""
+    x, labels = batch
+    for weight in weights[:-1]:
+        h = norm(x) @ weight
+        x = x + jax.nn.silu(h) @ weight.T
+    logits = norm(x) @ weights[-1]
+    return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1))
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp8-current", "fp8-block", "fp8-lm-o2"])
+def test_a_classifier_with_norms_has_no_sensitive_dots(recipe: str) -> None:
+    x = jax.random.normal(jax.random.key(1), (ROWS, WIDTH))
+    labels = jax.random.randint(jax.random.key(3), (ROWS,), 0, WIDTH)
+    args = (draw(0), (x, labels))
+    gradients: Callable[..., Any] = jax.grad(classifier)
+    step = scalify.transform(gradients, recipe=recipe, scales=scalify.measure(args))
+    rows = step.report(*args).dots()
+    assert rows and not any("sensitive" in row["reason"] for row in rows)

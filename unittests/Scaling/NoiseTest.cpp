@@ -1,0 +1,122 @@
+// The analysis of noise against what random errors do to random values.
+#include "scalify/Scaling/NoiseAnalysis.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Pipeline/InitAll.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+using namespace mlir;
+using namespace scalify;
+
+/// Mean squares of errors of rounding over those of values that are spread
+/// evenly over the logarithms of some binades.
+static double measureRounding(FloatType format) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> exponent(-2, 2);
+  double errors = 0, squares = 0;
+  for (int i = 0; i < 200000; ++i) {
+    double x = std::exp2(exponent(random));
+    APFloat rounded(x);
+    bool losesInfo;
+    rounded.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                    &losesInfo);
+    double error = rounded.convertToDouble() - x;
+    errors += error * error;
+    squares += x * x;
+  }
+  return errors / squares;
+}
+
+TEST(Noise, OfRoundingIsThatOfTheFormat) {
+  MLIRContext context;
+  Builder builder(&context);
+  for (FloatType format : {FloatType(Float8E4M3FNType::get(&context)),
+                           FloatType(Float8E5M2Type::get(&context)),
+                           builder.getF16Type(), builder.getBF16Type()})
+    // The sample's own error is below 1 %.
+    EXPECT_NEAR(getRoundingNoise(format) / measureRounding(format), 1, 0.02);
+}
+
+namespace {
+/// What the functions of the text below make of y, of unit size, and g.
+struct Element {
+  double gate, half, kept, wave;
+  Element(double y, double g)
+      : gate(y / (1 + std::exp(-y))), half(y > 0 ? y : 0), kept(y > 0 ? g : 0),
+        wave(std::sin(3 * y) * g) {}
+};
+} // namespace
+
+static constexpr char kText[] = R"(
+func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
+                %w: tensor<64x64xf32> {scalify.scale = -3 : i32},
+                %g: tensor<64x64xf32> {scalify.scale = 0 : i32})
+    -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>) {
+  %zeros = stablehlo.constant dense<0.0> : tensor<64x64xf32>
+  %threes = stablehlo.constant dense<3.0> : tensor<64x64xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %s = stablehlo.logistic %y : tensor<64x64xf32>
+  %gate = stablehlo.multiply %y, %s : tensor<64x64xf32>
+  %half = stablehlo.maximum %y, %zeros : tensor<64x64xf32>
+  %p = stablehlo.compare GT, %y, %zeros, FLOAT : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xi1>
+  %kept = stablehlo.select %p, %g, %zeros : tensor<64x64xi1>, tensor<64x64xf32>
+  %angle = stablehlo.multiply %y, %threes : tensor<64x64xf32>
+  %sine = stablehlo.sine %angle : tensor<64x64xf32>
+  %wave = stablehlo.multiply %sine, %g : tensor<64x64xf32>
+  %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+  return %gate, %half, %kept, %wave, %sum : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>
+}
+)";
+
+TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registry.insert<func::FuncDialect>();
+  MLIRContext context(registry);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kText, &context);
+  ASSERT_TRUE(module);
+  auto func = *module->getOps<func::FuncOp>().begin();
+  ScaleAnalysis facts(func);
+  NoiseAnalysis noise(func, facts);
+  Operation *dot = *func.getOps<stablehlo::DotGeneralOp>().begin();
+  constexpr double kSource = 1e-3;
+  NoiseAnalysis::Sources sources;
+  sources[dot] = kSource;
+  ValueRange results = func.getBody().front().getTerminator()->getOperands();
+  SmallVector<double> found =
+      noise.predict(sources, SmallVector<Value>(results));
+
+  std::mt19937 random(2);
+  std::normal_distribution<double> normal;
+  double gate = 0, half = 0, kept = 0, wave = 0;
+  constexpr int kSamples = 400000;
+  for (int i = 0; i < kSamples; ++i) {
+    double y = normal(random), g = normal(random);
+    Element a(y, g), b(y + std::sqrt(kSource) * normal(random), g);
+    gate += std::pow(b.gate - a.gate, 2) / kSamples;
+    half += std::pow(b.half - a.half, 2) / kSamples;
+    kept += std::pow(b.kept - a.kept, 2) / kSamples;
+    wave += std::pow(b.wave - a.wave, 2) / kSamples;
+  }
+  // The facts of scales have their own share in these: of a gate, 1.2.
+  EXPECT_NEAR(found[0] / gate, 1, 0.25);
+  EXPECT_NEAR(found[1] / half, 1, 0.1);
+  // One of 100 flips, which is ten times what the error itself is.
+  EXPECT_GT(kept, 5 * kSource);
+  EXPECT_NEAR(found[2] / kept, 1, 0.1);
+  EXPECT_NEAR(found[3] / wave, 1, 0.1);
+  EXPECT_NEAR(found[4] / (64 * kSource), 1, 1e-6);
+
+  // The transpose of the walk finds the same, and whose it is.
+  NoiseAnalysis::Sources parts =
+      noise.attribute(sources, {results[0], results[2]}, {2.0, 1.0});
+  EXPECT_NEAR(parts[dot], 2 * found[0] + found[2], 1e-9);
+}
