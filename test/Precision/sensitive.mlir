@@ -36,3 +36,34 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     return %ga, %gb : tensor<64x64xf32>, tensor<64x64xf32>
   }
 }
+
+// -----
+
+// Arguments that count as 2^0 for want of a scale say nothing of errors.
+// CHECK-LABEL: func.func @undeclared
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @undeclared(%x: tensor<256x64xf32> {scalify.role = "batch"},
+                        %t: tensor<256x64xf32> {scalify.role = "batch"},
+                        %a: tensor<64x64xf32> {scalify.role = "param"},
+                        %b: tensor<64x64xf32> {scalify.role = "param"})
+      -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+    %s = stablehlo.constant dense<1.0> : tensor<f32>
+    %xs = scalify.set_scale %x, %s : tensor<256x64xf32>
+    %as = scalify.set_scale %a, %s : tensor<64x64xf32>
+    // CHECK: stablehlo.dot_general
+    // CHECK-NOT: scalify.wide
+    // CHECK: stablehlo.dot_general
+    %h = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
+    // expected-remark @+1 {{dot stays wide: head}}
+    %y = stablehlo.dot_general %h, %b, contracting_dims = [1] x [0] : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
+    %d = stablehlo.subtract %y, %t : tensor<256x64xf32>
+    // expected-remark @+1 {{dot stays wide: head}}
+    %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    // expected-remark @+1 {{dot stays wide: head}}
+    %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
+    %xs2 = scalify.set_scale %x, %s : tensor<256x64xf32>
+    %gs = scalify.set_scale %g, %s : tensor<256x64xf32>
+    %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    return %ga, %gb : tensor<64x64xf32>, tensor<64x64xf32>
+  }
+}

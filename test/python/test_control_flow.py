@@ -316,7 +316,9 @@ def normal(shape: tuple[int, ...], std: float = 1.0, seed: int = 0) -> np.ndarra
     return np.asarray(values, np.float32)
 
 
-def assert_within_bars(step: Callable[..., Any], *args: Any, recipe: str = "fp8") -> None:
+def assert_within_bars(
+    step: Callable[..., Any], *args: Any, recipe: scalify.Recipe | str = "fp8"
+) -> None:
     """Drift of each cast, by iteration where the scale is known at run time."""
     rows = scalify.probe(step, recipe)(*args)
     assert rows
@@ -371,12 +373,14 @@ def test_a_growing_carry_has_a_scale_of_run_time(name: str, recipe: str) -> None
         return jax.value_and_grad(growing_loss)(params, x, GROWING[name])
 
     args = (growing_parameters(), normal((64, 16)))
-    transformed = scalify.transform(step, recipe=recipe, strict=True)
+    # It is the scales of all dots that are looked at, also of those that fp8 would leave wide.
+    every = scalify.Recipe.preset(recipe).replace(sensitive=True)
+    transformed = scalify.transform(step, recipe=every, strict=True)
     _, grads = transformed(*args)
     _, want = jax.jit(step)(*args)
     for left, right in zip(jax.tree.leaves(grads), jax.tree.leaves(want), strict=True):
         assert cosine(left, right) >= (0.98 if recipe == "fp8" else 0.9999)
-    assert_within_bars(step, *args, recipe=recipe)
+    assert_within_bars(step, *args, recipe=every)
     reasons = [row["reason"] for row in transformed.report().casts()]
     # The stream and its gradient move by some 26 binades; nothing is measured for it.
     assert sum(reason.startswith("carry of a loop, dynamic: grows by 2^1.") for reason in reasons)

@@ -88,7 +88,8 @@ def test_the_schema_is_the_documented_one() -> None:
 
 
 def test_a_chain_ends_at_arguments_and_constants() -> None:
-    report = transformed().report()
+    # All six operands are cast, also of the dots that fp8 would leave wide.
+    report = scalify.transform(step, recipe=scalify.Recipe(sensitive=True)).report(*arguments())
     for cast in ("c0", "c5"):
         chain = report.why(cast, depth=0)
         assert chain[0]["op"] == "quantize" and chain[0]["depth"] == 0
@@ -310,7 +311,9 @@ def test_the_page_is_one_file_without_a_network(tmp_path: pathlib.Path) -> None:
     assert not page.open and not page.outside
     data = json.loads(page.data)
     assert len(data["rows"]["value"]) == len(transformed().report())
-    assert data["statistics"]["steps"] == 2 and len(data["statistics"]["casts"]) == 6
+    casts = transformed().report().casts()
+    assert data["statistics"]["steps"] == 2
+    assert len(data["statistics"]["casts"]) == len(casts) == 5
     # The prediction for a normal value at its scale is near what a run measures.
     for place, figures in zip(
         data["statistics"]["casts"], data["statistics"]["metrics"]["sqnr"], strict=True

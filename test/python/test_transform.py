@@ -48,7 +48,8 @@ def test_recipe_none_is_the_function_itself() -> None:
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-current"])
 def test_fp8_stays_near_the_function_and_casts(recipe: str) -> None:
     args = arguments()
-    transformed = scalify.transform(step, recipe=recipe)
+    every = scalify.Recipe.preset(recipe).replace(sensitive=True)
+    transformed = scalify.transform(step, recipe=every)
     assert_close(transformed(*args), jax.jit(step)(*args), 0.05)
     dots = transformed.report().dots()
     assert len(dots) == 8
@@ -58,6 +59,10 @@ def test_fp8_stays_near_the_function_and_casts(recipe: str) -> None:
     )
     assert "f8E4M3FN" in transformed.text(*args) and "f8E5M2" in transformed.text(*args)
     assert "scalify." not in transformed.text(*args)
+    # It is a regression: by itself the recipe leaves the two layers' forward wide.
+    own = scalify.transform(step, recipe=recipe)
+    assert_close(own(*args), jax.jit(step)(*args), 0.05)
+    assert sum("sensitive" in row["reason"] for row in own.report(*args).dots()) == 2
 
 
 def test_inside_and_outside_of_jit_are_equal_also_twice() -> None:
@@ -137,7 +142,7 @@ def test_compiles_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_probe_shows_what_each_cast_reads() -> None:
     args = arguments()
-    rows = scalify.probe(step)(*args)
+    rows = scalify.probe(step, scalify.Recipe(sensitive=True))(*args)
     assert {row["format"] for row in rows} == {"float8_e4m3fn", "float8_e5m2"}
     assert {row["phase"] for row in rows} == {"forward", "backward"}
     by_name = {row["name"].split(": ")[1]: row for row in rows}

@@ -14,6 +14,8 @@ import scalify
 from scalify._tune import _Dots, _minimal
 
 WIDTH = 32
+# By itself the recipe would leave the planted dot wide, and there would be nothing to find.
+EVERY = scalify.Recipe(sensitive=True)
 
 
 def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
@@ -36,13 +38,13 @@ def data(planted: bool) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def test_a_planted_dot_is_found_and_no_other() -> None:
-    found = scalify.tune(jax.grad(loss), data(planted=True))
+    found = scalify.tune(jax.grad(loss), data(planted=True), recipe=EVERY)
     assert [(dot.kind, dot.name) for dot in found.dots] == [("forward_dot", "params['b']")]
     assert found.before > 0.3 >= found.after
     assert found.dots[0].alone > 0.3 and found.dots[0].back > 0.3
     ((pattern, formats),) = found.recipe.where
     assert formats is False and pattern.startswith("forward_dot:^params")
-    assert found.recipe.replace(where=()) == scalify.Recipe()
+    assert found.recipe.replace(where=()) == EVERY
     assert "forward_dot of params['b']: error" in str(found)
     # The recipe is one like any other: written out, and taken by scalify.jit.
     run = scalify.jit(jax.grad(loss), scalify.Recipe.parse(str(found.recipe)))
@@ -70,7 +72,7 @@ def test_of_a_step_the_change_of_its_state_counts() -> None:
         return jax.tree.map(lambda p, g: p - 1e-2 * g, params, grads), value
 
     # The new parameters are the old ones to some digits; what FP8 makes of the update is seen.
-    jitted = scalify.jit(step, "fp8", donate_argnums=0)
+    jitted = scalify.jit(step, EVERY, donate_argnums=0)
     found = scalify.tune(jitted, [data(planted=True)] * 2, tolerance=0.5)
     assert found.before > 0.5 >= found.after
     assert ("forward_dot", "params['b']") in {(dot.kind, dot.name) for dot in found.dots}

@@ -150,7 +150,7 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
       .Case<AddOp, SubtractOp>(
           [&](auto) { return gainOfSum(op, index, y, facts); })
       .Case<NegOp, AbsOp, ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp,
-            ConvertOp, ReverseOp, SetScaleOp>([](auto) { return 1.0; })
+            ConvertOp, ReverseOp>([](auto) { return 1.0; })
       .Case<DynamicSliceOp, GatherOp>(
           [&](auto) { return index == 0 ? 1.0 : 0; })
       .Case<SelectOp>([&](SelectOp select) {
