@@ -23,9 +23,8 @@ using namespace mlir;
 using namespace scalify;
 
 /// Mean squares of errors over those of gradients: of the worst tensor, and of
-/// all. Such an error is a cosine of 1 - x / 2. The analysis is within a factor
-/// of five of what was measured over the zoo (docs/stages/precision.md), more
-/// often above than below.
+/// all. Such an error is a cosine of 1 - x / 2. How near the analysis comes to
+/// what is measured, docs/stages/precision.md says.
 static constexpr double kMostOfWorst = 0.08, kMostOfAll = 0.04;
 /// Where dots stay wide, they leave this share of the above.
 static constexpr double kRoom = 0.1;
