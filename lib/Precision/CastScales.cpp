@@ -14,6 +14,7 @@
 #include "RescaleFunction.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/Passes.h"
@@ -51,7 +52,7 @@ SmallVector<Operation *> scalify::getCastReaders(QuantizeOp cast) {
     for (OpOperand &use : value.getUses()) {
       SmallVector<Value> moved;
       if (!isa<DequantizeOp>(use.getOwner()))
-        moved = getFollowers(use);
+        moved = stablehlo::getFollowers(use);
       llvm::erase_if(moved, [&](Value result) {
         return getElementTypeOrSelf(result.getType()) != element;
       });

@@ -100,6 +100,14 @@ bool DotFormatChooser::makesCastGradient(Operation *dot) const {
          !isWide(recipe.getFormats(roles.lookup(dot)));
 }
 
+void DotFormatChooser::replaceFormats(Operation *dot, DotFormats formats,
+                                      StringRef part, const std::string &why) {
+  Choice &choice = choices[dot];
+  choice.formats = recipe.resolve(formats);
+  choice.part = choice.reason = part.str();
+  choice.judgement = why;
+}
+
 /// Exceptions by name are the user's word; all others are judged.
 void DotFormatChooser::judgeCost(FunctionOpInterface func) {
   DotFormats others = recipe.getUnprofitable();
@@ -124,10 +132,7 @@ void DotFormatChooser::judgeCost(FunctionOpInterface func) {
     DotCost cost = estimateCost(dot, recipe.getScales(), casts);
     if (cost.isProfitable())
       continue;
-    Choice &choice = choices[dot];
-    choice.formats = recipe.resolve(others);
-    choice.part = choice.reason = "unprofitable";
-    choice.judgement = cost.describe();
+    replaceFormats(dot, others, "unprofitable", cost.describe());
   }
 }
 
@@ -150,12 +155,8 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
                                choice.role == DotRole::Linear &&
                                layers.getKind(dot) == DotKind::Forward};
   });
-  for (auto &[dot, why] : findSensitiveDots(func, rounded)) {
-    Choice &choice = choices[dot];
-    choice.formats = recipe.resolve(others);
-    choice.part = choice.reason = "sensitive";
-    choice.judgement = why;
-  }
+  for (auto &[dot, why] : findSensitiveDots(func, rounded))
+    replaceFormats(dot, others, "sensitive", why);
 }
 
 DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func)

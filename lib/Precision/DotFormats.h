@@ -43,6 +43,8 @@ private:
   };
   Choice choose(mlir::Operation *dot) const;
   bool isFloat8(mlir::Operation *dot) const;
+  void replaceFormats(mlir::Operation *dot, DotFormats formats,
+                      llvm::StringRef part, const std::string &why);
   void judgeCost(mlir::FunctionOpInterface func);
   void judgeNoise(mlir::FunctionOpInterface func);
 

@@ -77,7 +77,7 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
         return true;
       if (isEnd(user))
         continue;
-      for (Value follower : getFollowers(use))
+      for (Value follower : stablehlo::getFollowers(use))
         if (!isIndexOf(follower, next))
           worklist.push_back(follower);
     }

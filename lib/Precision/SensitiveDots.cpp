@@ -11,11 +11,11 @@
 
 #include "SensitiveDots.h"
 
-#include "Residuals.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
+#include "scalify/Scaling/Rules.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -35,7 +35,7 @@ class SensitivityFinder {
 public:
   SensitivityFinder(FunctionOpInterface func,
                     const llvm::MapVector<Operation *, RoundedDot> &dots)
-      : facts(func), noise(func, facts, findResiduals(func)), dots(dots) {
+      : facts(func), noise(func, facts), dots(dots) {
     for (auto &[dot, rounded] : dots)
       sources[dot] = rounded.noise;
     findGradients(func.getFunctionBody().front());
@@ -63,11 +63,6 @@ private:
 };
 } // namespace
 
-static double countElements(Value value) {
-  return static_cast<double>(
-      cast<RankedTensorType>(value.getType()).getNumElements());
-}
-
 /// What the optimizer, or the caller, takes from the backward.
 void SensitivityFinder::findGradients(Block &body) {
   auto isTaken = [&](OpOperand &use) {
@@ -81,7 +76,7 @@ void SensitivityFinder::findGradients(Block &body) {
           llvm::none_of(value.getUses(), isTaken))
         continue;
       const ScaleFacts &x = facts.lookup(value);
-      if (!x.anyScale && x.rms > 0 && ::countElements(value) > 1)
+      if (!x.anyScale && x.rms > 0 && countElements(value) > 1)
         gradients.push_back(value);
     }
 }
@@ -92,8 +87,8 @@ void SensitivityFinder::predict() {
   worst = 0;
   for (auto [value, variance] : llvm::zip(gradients, errors)) {
     double own = facts.lookup(value).rms * facts.lookup(value).rms;
-    error += ::countElements(value) * variance;
-    square += ::countElements(value) * own;
+    error += countElements(value) * variance;
+    square += countElements(value) * own;
     variance /= own;
     worst = std::max(worst, variance);
   }
@@ -115,9 +110,9 @@ SmallVector<double> SensitivityFinder::weigh() const {
 }
 
 static double countWork(Operation *dot) {
-  double elements = ::countElements(dot->getResult(0));
-  double a = ::countElements(dot->getOperand(0));
-  double b = ::countElements(dot->getOperand(1));
+  double elements = countElements(dot->getResult(0));
+  double a = countElements(dot->getOperand(0));
+  double b = countElements(dot->getOperand(1));
   return std::sqrt(elements * a * b);
 }
 

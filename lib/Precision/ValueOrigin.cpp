@@ -146,23 +146,3 @@ bool scalify::isGradient(Value value) {
   DenseSet<Value> seen;
   return isMadeInBackward(value, seen);
 }
-
-SmallVector<Value> scalify::getFollowers(OpOperand &use) {
-  Operation *user = use.getOwner();
-  unsigned index = use.getOperandNumber();
-  if (auto loop = dyn_cast<WhileOp>(user))
-    return {loop.getBody().getArgument(index)};
-  if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
-    return {manual.getBody().getArgument(index)};
-  if (!isa<stablehlo::ReturnOp, sdy::ReturnOp>(user))
-    return SmallVector<Value>(user->getResults());
-  Operation *parent = user->getParentOp();
-  auto loop = dyn_cast<WhileOp>(parent);
-  if (!loop)
-    return stablehlo::isControlFlow(parent)
-               ? SmallVector<Value>{parent->getResult(index)}
-               : SmallVector<Value>{};
-  if (user->getParentRegion() == &loop.getCond())
-    return {};
-  return {loop.getResult(index), loop.getBody().getArgument(index)};
-}

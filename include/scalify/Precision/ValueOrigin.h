@@ -36,10 +36,6 @@ bool isMadeOfWeights(mlir::Value value);
 /// no say: a slice in the backward of what the forward stacked is forward.
 bool isGradient(mlir::Value value);
 
-/// The values that hold what a use takes: the results of its op, and across
-/// the borders of loops and branches their results and arguments.
-llvm::SmallVector<mlir::Value> getFollowers(mlir::OpOperand &use);
-
 } // namespace scalify
 
 #endif // SCALIFY_PRECISION_VALUEORIGIN_H

@@ -13,7 +13,7 @@
 
 #include "scalify/Scaling/ScaleAnalysis.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/DenseMap.h"
 
 #include <memory>
 #include <vector>
@@ -28,25 +28,9 @@ class ElementFunctions;
 /// 1.5 / ln 2 of its start's.
 double getRoundingNoise(mlir::FloatType format);
 
-/// The variance of the error in an op's result for one of the operand's.
-double getNoiseGain(mlir::OpOperand &operand, mlir::OpResult result,
-                    const ScaleAnalysis &facts);
-
-/// The probability that a comparison of two values turns out otherwise for an
-/// error of variance 1 in their difference: it is E|error| times the density of
-/// the difference at 0.
-double getFlipRate(mlir::Operation *op, const ScaleAnalysis &facts);
-
-/// Whether errors of the type's values are looked at: of numbers their
-/// variance, of booleans the probability that they are wrong.
-bool hasNoise(mlir::Type type);
-
 class NoiseAnalysis {
 public:
-  using Ops = llvm::DenseSet<mlir::Operation *>;
-  /// `residuals` are the differences that training makes small.
-  NoiseAnalysis(mlir::FunctionOpInterface func, const ScaleAnalysis &facts,
-                Ops residuals = {});
+  NoiseAnalysis(mlir::FunctionOpInterface func, const ScaleAnalysis &facts);
   ~NoiseAnalysis();
 
   /// The noise that each dot adds, relative to what its operands make of it.
@@ -93,7 +77,6 @@ private:
   void runRegionsBack(const Step &step, const Sources &sources, Sources &found);
 
   const ScaleAnalysis &facts;
-  Ops residuals;
   std::unique_ptr<ElementFunctions> functions;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   /// Of the walk that is going on, by the numbers of values.

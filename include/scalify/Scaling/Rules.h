@@ -103,6 +103,8 @@ mlir::Value peelToSource(mlir::Value value);
 
 /// The number of elements of a ranked tensor of static shape.
 double countElements(mlir::Value value);
+/// The same along some of its dimensions.
+double countElements(mlir::Value value, llvm::ArrayRef<int64_t> dims);
 
 } // namespace scalify
 

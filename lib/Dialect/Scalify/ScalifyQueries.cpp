@@ -32,6 +32,16 @@ std::optional<int64_t> scalify::getScaleExponent(Value scale) {
   return std::llround(std::log2(value));
 }
 
+Attribute scalify::getArgumentAttr(Value value, StringRef name) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument
+          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
+          : FunctionOpInterface();
+  return function ? function.getArgAttr(argument.getArgNumber(), name)
+                  : Attribute();
+}
+
 StringRef scalify::getPhase(Operation *op) {
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   return phase ? phase.getValue() : StringRef("forward");

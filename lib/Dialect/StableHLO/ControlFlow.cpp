@@ -168,3 +168,43 @@ std::optional<int64_t> stablehlo::getTripCount(WhileOp loop) {
     return std::nullopt;
   return countSteps(*start, *step, *bound, direction);
 }
+
+SmallVector<Value> stablehlo::getFollowers(OpOperand &use) {
+  Operation *user = use.getOwner();
+  unsigned index = use.getOperandNumber();
+  if (auto loop = dyn_cast<WhileOp>(user))
+    return {loop.getBody().getArgument(index)};
+  if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
+    return {manual.getBody().getArgument(index)};
+  if (!isa<ReturnOp, sdy::ReturnOp>(user))
+    return SmallVector<Value>(user->getResults());
+  Operation *parent = user->getParentOp();
+  auto loop = dyn_cast<WhileOp>(parent);
+  if (!loop)
+    return isControlFlow(parent) ? SmallVector<Value>{parent->getResult(index)}
+                                 : SmallVector<Value>{};
+  if (user->getParentRegion() == &loop.getCond())
+    return {};
+  return {loop.getResult(index), loop.getBody().getArgument(index)};
+}
+
+SmallVector<Value> stablehlo::getSources(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  Operation *op =
+      argument ? argument.getOwner()->getParentOp() : value.getDefiningOp();
+  if (!isControlFlow(op))
+    return argument ? SmallVector<Value>()
+                    : SmallVector<Value>(op->getOperands());
+  unsigned index = argument ? argument.getArgNumber()
+                            : cast<OpResult>(value).getResultNumber();
+  SmallVector<Value> sources;
+  if (argument || isa<WhileOp>(op))
+    sources.push_back(op->getOperand(index));
+  if (auto loop = dyn_cast<WhileOp>(op))
+    sources.push_back(
+        loop.getBody().front().getTerminator()->getOperand(index));
+  else if (!argument)
+    for (Region &region : op->getRegions())
+      sources.push_back(region.front().getTerminator()->getOperand(index));
+  return sources;
+}

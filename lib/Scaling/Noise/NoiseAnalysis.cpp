@@ -2,8 +2,14 @@
 
 #include "scalify/Scaling/NoiseAnalysis.h"
 
+#include "../Rules/Residuals.h"
 #include "ElementFunctions.h"
+#include "NoiseGains.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -17,9 +23,8 @@ static constexpr int64_t kUnknownTrips = 8;
 static constexpr double kResidualGain = 64;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
-                             const ScaleAnalysis &facts, Ops residuals)
-    : facts(facts), residuals(std::move(residuals)),
-      functions(std::make_unique<ElementFunctions>(facts)) {
+                             const ScaleAnalysis &facts)
+    : facts(facts), functions(std::make_unique<ElementFunctions>(facts)) {
   main = std::make_unique<Program>(build(func.getFunctionBody().front(), 0));
 }
 
@@ -69,8 +74,35 @@ NoiseAnalysis::Step NoiseAnalysis::buildStep(Operation &op, unsigned depth) {
   return step;
 }
 
+/// Whether forward ops lead from the value to a dot.
+static bool leadsToDot(Value value) {
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  for (size_t i = 0; i < seen.size(); ++i)
+    for (OpOperand &use : seen[i].getUses()) {
+      Operation *user = use.getOwner();
+      if (getPhase(user) != "forward" && !stablehlo::isControlFlow(user))
+        continue;
+      if (stablehlo::isContraction(user))
+        return true;
+      seen.insert_range(stablehlo::getFollowers(use));
+    }
+  return false;
+}
+
+/// Whether the op subtracts a target from an output, with no dot between it and
+/// the loss. A gradient that starts there falls with the loss, while the error
+/// of the output stays. The gradient of a cross entropy falls with both.
+static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
+  if (!isFloatTensor(op.getResult(0).getType()) || getPhase(&op) != "forward")
+    return false;
+  std::optional<unsigned> target = getTargetOperand(&op);
+  return target && !facts.lookup(op.getOperand(*target)).constant &&
+         !leadsToDot(op.getResult(0));
+}
+
 void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
-  if (residuals.contains(&op)) {
+  if (isResidual(op, facts)) {
     // The output comes to be as large as its target, and the difference small.
     const ScaleFacts &y = facts.lookup(op.getResult(0));
     for (Value operand : op.getOperands()) {

@@ -1,9 +1,10 @@
 //===- NoiseGains.cpp - What ops do to the errors of their operands -------===//
 
-#include "scalify/Scaling/NoiseAnalysis.h"
+#include "NoiseGains.h"
 
 #include "../Rules/Moments.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Scaling/NoiseAnalysis.h"
 #include "scalify/Scaling/Rules.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -25,14 +26,6 @@ static double square(double x) { return x * x; }
 /// The share of the result that the operand fills.
 static double getShare(Value operand, Value result) {
   return countElements(operand) / countElements(result);
-}
-
-static double getContractedTerms(DotGeneralOp dot) {
-  auto type = cast<RankedTensorType>(dot.getLhs().getType());
-  double terms = 1;
-  for (int64_t dim : dot.getDotDimensionNumbers().getLhsContractingDimensions())
-    terms *= static_cast<double>(type.getDimSize(dim));
-  return terms;
 }
 
 static double gainOfReduce(ReduceOp op, unsigned index, OpResult result) {
@@ -144,7 +137,11 @@ double scalify::getNoiseGain(OpOperand &operand, OpResult result,
           [](auto) { return 0.0; })
       .Case<DotGeneralOp>([&](DotGeneralOp dot) {
         const ScaleFacts &other = facts.lookup(dot->getOperand(1 - index));
-        double product = getContractedTerms(dot) * square(other.rms);
+        double product =
+            countElements(
+                dot.getLhs(),
+                dot.getDotDimensionNumbers().getLhsContractingDimensions()) *
+            square(other.rms);
         return product * getCancellation(y, product * square(x.rms));
       })
       .Case<AddOp, SubtractOp>(

@@ -28,14 +28,6 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-static double sizeOf(Value value, ArrayRef<int64_t> dims) {
-  auto type = cast<RankedTensorType>(value.getType());
-  double size = 1;
-  for (int64_t dim : dims)
-    size *= static_cast<double>(type.getDimSize(dim));
-  return size;
-}
-
 /// What the value is a part or another view of, outside of loops.
 static Value skipViews(Value value) {
   while (true) {
@@ -52,14 +44,8 @@ static Value skipViews(Value value) {
 
 /// Whether an argument that is declared to start at zero is behind the value.
 static bool startsAtZero(Value value) {
-  auto argument = dyn_cast<BlockArgument>(skipViews(value));
-  auto function =
-      argument
-          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
-          : FunctionOpInterface();
-  auto scale = function ? function.getArgAttrOfType<IntegerAttr>(
-                              argument.getArgNumber(), kScaleAttr)
-                        : IntegerAttr();
+  auto scale = dyn_cast_or_null<IntegerAttr>(
+      getArgumentAttr(skipViews(value), kScaleAttr));
   return scale && scale.getInt() == kZeroScale;
 }
 
@@ -116,14 +102,15 @@ static void contract(const FactsQuery &query, double k, StringRef name,
 static void dotGeneralFacts(const FactsQuery &query, Results out) {
   auto dot = cast<stablehlo::DotGeneralOp>(query.op);
   auto dims = dot.getDotDimensionNumbers();
-  contract(query, sizeOf(dot.getLhs(), dims.getLhsContractingDimensions()),
+  contract(query,
+           countElements(dot.getLhs(), dims.getLhsContractingDimensions()),
            "dot", out);
 }
 
 static void dotFacts(const FactsQuery &query, Results out) {
   Value lhs = query.op->getOperand(0);
   int64_t rank = cast<RankedTensorType>(lhs.getType()).getRank();
-  contract(query, sizeOf(lhs, {rank - 1}), "dot", out);
+  contract(query, countElements(lhs, {rank - 1}), "dot", out);
 }
 
 /// The product of the sizes of the labels that the equation's result lacks.
@@ -167,7 +154,7 @@ static void unaryEinsumFacts(const FactsQuery &query, Results out) {
 static void raggedDotFacts(const FactsQuery &query, Results out) {
   auto dot = cast<chlo::RaggedDotOp>(query.op);
   auto dims = dot.getRaggedDotDimensionNumbers();
-  double k = sizeOf(dot.getLhs(), dims.getLhsContractingDimensions());
+  double k = countElements(dot.getLhs(), dims.getLhsContractingDimensions());
   double groups = countElements(dot.getGroupSizes());
   int64_t rank =
       cast<RankedTensorType>(dot.getGroupSizes().getType()).getRank();

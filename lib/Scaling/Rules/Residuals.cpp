@@ -10,11 +10,9 @@
 #include "Residuals.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Scaling/Rules.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -30,12 +28,11 @@ static bool isSquared(Value value) {
 
 /// Whether an argument could be a parameter; only those of main tell.
 static bool mayBeParameter(BlockArgument argument) {
-  auto function =
-      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  auto role = function ? function.getArgAttrOfType<StringAttr>(
-                             argument.getArgNumber(), kRoleAttr)
-                       : StringAttr();
-  return !role || role.getValue() == "param";
+  if (stablehlo::isControlFlow(argument.getOwner()->getParentOp()))
+    return false;
+  auto role =
+      dyn_cast_or_null<StringAttr>(getArgumentAttr(argument, kRoleAttr));
+  return !role || role.getValue() == "param" || role.getValue() == "master";
 }
 
 /// Whether the value could depend on a parameter.
@@ -43,27 +40,33 @@ static bool mayReadParameters(Value value) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
   for (size_t i = 0; i < seen.size(); ++i) {
-    Operation *op = seen[i].getDefiningOp();
-    if (!op) {
-      if (mayBeParameter(cast<BlockArgument>(seen[i])))
-        return true;
-      continue;
-    }
-    seen.insert(op->operand_begin(), op->operand_end());
-    getUsedValuesDefinedAbove(op->getRegions(), seen);
+    auto argument = dyn_cast<BlockArgument>(seen[i]);
+    if (argument && mayBeParameter(argument))
+      return true;
+    seen.insert_range(stablehlo::getSources(seen[i]));
   }
   return false;
+}
+
+std::optional<unsigned> scalify::getTargetOperand(Operation *op) {
+  if (!isa<stablehlo::SubtractOp>(op))
+    return std::nullopt;
+  bool reads[2] = {mayReadParameters(op->getOperand(0)),
+                   mayReadParameters(op->getOperand(1))};
+  if (reads[0] == reads[1])
+    return std::nullopt;
+  return reads[0] ? 1 : 0;
 }
 
 bool scalify::matchResidual(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<stablehlo::SubtractOp>(query.op) ||
       !isSquared(query.op->getResult(0)))
     return false;
-  bool reads[2] = {mayReadParameters(query.op->getOperand(0)),
-                   mayReadParameters(query.op->getOperand(1))};
-  const ScaleFacts &data = query.operand(reads[0] ? 1 : 0);
-  if (reads[0] == reads[1] || data.constant || data.anyScale || data.masked ||
-      !(data.rms > 0))
+  std::optional<unsigned> target = getTargetOperand(query.op);
+  if (!target)
+    return false;
+  const ScaleFacts &data = query.operand(*target);
+  if (data.constant || data.anyScale || data.masked || !(data.rms > 0))
     return false;
   out = ScaleFacts::gaussian(data.rms);
   out.rule = "residual: the size of the data";

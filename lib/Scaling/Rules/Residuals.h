@@ -5,7 +5,13 @@
 
 #include "scalify/Dialect/Scalify/ScaleFacts.h"
 
+#include <optional>
+
 namespace scalify {
+
+/// The operand of a subtraction that is a target: it depends on data alone, and
+/// the other could depend on parameters.
+std::optional<unsigned> getTargetOperand(mlir::Operation *op);
 
 /// x - y under a square, where one depends on parameters and the other on data
 /// alone.

@@ -62,3 +62,11 @@ double scalify::countElements(Value value) {
   return static_cast<double>(
       cast<RankedTensorType>(value.getType()).getNumElements());
 }
+
+double scalify::countElements(Value value, ArrayRef<int64_t> dims) {
+  auto type = cast<RankedTensorType>(value.getType());
+  double size = 1;
+  for (int64_t dim : dims)
+    size *= static_cast<double>(type.getDimSize(dim));
+  return size;
+}

@@ -3,11 +3,11 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Moments.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include <cmath>
 #include <complex>
@@ -23,15 +23,8 @@ static void passFacts(const FactsQuery &query,
 
 /// Whether the value is a parameter of the model, in or out of loops.
 static bool isParameter(Value value) {
-  auto argument = dyn_cast<BlockArgument>(
-      stablehlo::skipLoopInvariants(peelToSource(value)));
-  auto function =
-      argument
-          ? dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp())
-          : FunctionOpInterface();
-  auto role = function ? function.getArgAttrOfType<StringAttr>(
-                             argument.getArgNumber(), kRoleAttr)
-                       : StringAttr();
+  Value source = stablehlo::skipLoopInvariants(peelToSource(value));
+  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(source, kRoleAttr));
   return role && role.getValue() == "param";
 }
 

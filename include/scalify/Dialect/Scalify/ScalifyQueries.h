@@ -15,6 +15,10 @@ namespace scalify {
 /// `scalify.name`, or `argN`.
 std::string getArgumentName(mlir::BlockArgument argument);
 
+/// An attribute of a function's argument; null if the value is none, or has
+/// none of that name.
+mlir::Attribute getArgumentAttr(mlir::Value value, llvm::StringRef name);
+
 /// The phase of the step that an op is of; one that says nothing is of the
 /// forward.
 llvm::StringRef getPhase(mlir::Operation *op);

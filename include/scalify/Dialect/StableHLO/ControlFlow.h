@@ -37,6 +37,14 @@ mlir::Value skipLoopInvariants(mlir::Value value);
 /// written in each iteration, as in the stacked results of a scan. Else null.
 mlir::Value getStackedUpdate(WhileOp loop, unsigned index);
 
+/// The values that hold what a use takes: the results of its op, and across
+/// the borders of loops and branches their results and arguments.
+llvm::SmallVector<mlir::Value> getFollowers(mlir::OpOperand &use);
+
+/// What of an op or of the regions above an argument or a result of control
+/// flow takes its value from: the other way round. Of other ops the operands.
+llvm::SmallVector<mlir::Value> getSources(mlir::Value value);
+
 /// The loop or branches again with more operands and results, for which its
 /// regions are prepared already. The old op is erased.
 mlir::Operation *extendControlFlow(mlir::Operation *op,
