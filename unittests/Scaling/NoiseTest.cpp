@@ -58,7 +58,7 @@ static constexpr char kText[] = R"(
 func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
                 %w: tensor<64x64xf32> {scalify.scale = -3 : i32},
                 %g: tensor<64x64xf32> {scalify.scale = 0 : i32})
-    -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>) {
+    -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>) {
   %zeros = stablehlo.constant dense<0.0> : tensor<64x64xf32>
   %threes = stablehlo.constant dense<3.0> : tensor<64x64xf32>
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -72,7 +72,11 @@ func.func @main(%x: tensor<64x64xf32> {scalify.scale = 0 : i32},
   %sine = stablehlo.sine %angle : tensor<64x64xf32>
   %wave = stablehlo.multiply %sine, %g : tensor<64x64xf32>
   %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
-  return %gate, %half, %kept, %wave, %sum : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>
+  %turn = stablehlo.constant dense<(0.6, 0.8)> : tensor<64x33xcomplex<f32>>
+  %f = stablehlo.fft %y, type = RFFT, length = [64] : (tensor<64x64xf32>) -> tensor<64x33xcomplex<f32>>
+  %turned = stablehlo.multiply %f, %turn : tensor<64x33xcomplex<f32>>
+  %filtered = stablehlo.fft %turned, type = IRFFT, length = [64] : (tensor<64x33xcomplex<f32>>) -> tensor<64x64xf32>
+  return %gate, %half, %kept, %wave, %sum, %filtered : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>
 }
 )";
 
@@ -114,6 +118,8 @@ TEST(Noise, OfFunctionsIsThatOfRandomErrors) {
   EXPECT_NEAR(found[2] / kept, 1, 0.1);
   EXPECT_NEAR(found[3] / wave, 1, 0.1);
   EXPECT_NEAR(found[4] / (64 * kSource), 1, 1e-6);
+  // A rotation of frequencies keeps lengths, but for the two real ones of 33.
+  EXPECT_NEAR(found[5] / kSource, 1, 0.05);
 
   // The transpose of the walk finds the same, and whose it is.
   NoiseAnalysis::Sources parts =

@@ -58,8 +58,10 @@ static double gainOfSum(Operation *op, unsigned index, const ScaleFacts &y,
 
 bool scalify::hasNoise(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor &&
-         (isFloatTensor(type) || tensor.getElementType().isInteger(1));
+  if (!tensor)
+    return false;
+  Type element = tensor.getElementType();
+  return isa<FloatType, ComplexType>(element) || element.isInteger(1);
 }
 
 static bool isFlag(Value value) {
