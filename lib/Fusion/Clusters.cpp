@@ -270,15 +270,39 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   return false;
 }
 
-// Whether what `from` makes would be kept for long if `to` read it: from the
-// forward to the backward, or over several layers of a step without phases.
-bool Clusters::isFar(Operation *from, Operation *to) const {
-  int64_t distance = position.lookup(to) - position.lookup(from);
+StringAttr scalify::getPhase(const Cluster &cluster) {
+  for (Operation *op : cluster.ops)
+    if (auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr))
+      return phase;
+  return {};
+}
+
+// Whether what `from` makes would be kept for long if `to` read it: from one
+// phase to another, or over several layers of a step without phases.
+bool Clusters::isFar(Operation *from, const Cluster &to) const {
+  int64_t distance = position.lookup(to.ops.front()) - position.lookup(from);
   auto source = from->getAttrOfType<StringAttr>(kPhaseAttr);
-  auto target = to->getAttrOfType<StringAttr>(kPhaseAttr);
+  StringAttr target = getPhase(to);
   if (source && target && source != target)
-    return source == "forward" && distance > limits.phaseDistance;
+    return distance > limits.phaseDistance;
   return distance > kFarApart && (!source || source == "forward");
+}
+
+// Whether narrow data that another phase made is widened for kernels: then each
+// does so itself, and until the last of them no wide copy waits.
+bool Clusters::widensKept(Operation *op, ArrayRef<Cluster *> readers) const {
+  if (!isa<DequantizeOp>(op))
+    return false;
+  Value data = op->getOperand(0);
+  while (Operation *def = data.getDefiningOp()) {
+    if (!isView(def) || def->getNumOperands() != 1)
+      break;
+    data = def->getOperand(0);
+  }
+  Operation *maker = data.getDefiningOp();
+  return maker && llvm::all_of(readers, [&](Cluster *reader) {
+           return isFar(maker, *reader);
+         });
 }
 
 // True if no use is left outside of other kernels.
@@ -300,7 +324,7 @@ bool Clusters::pullInto(Operation *op) {
   bool isKept = isa<QuantizeOp>(op) && (hasOtherUse || users.size() > 1);
   if (users.size() == 1 && !hasOtherUse) {
     // Narrow data is what is kept: it stays where it is made.
-    bool waits = isa<QuantizeOp>(op) && isFar(op, users.front()->ops.front());
+    bool waits = isa<QuantizeOp>(op) && isFar(op, *users.front());
     if (waits || !mayJoin(op, *users.front()))
       return false;
     add(users.front(), op);
@@ -311,7 +335,7 @@ bool Clusters::pullInto(Operation *op) {
   for (Operation *user : op->getUsers())
     depth = std::max(depth, copyDepth.lookup(user));
   bool isCheap =
-      isView(op) ||
+      isView(op) || (!hasOtherUse && widensKept(op, users.getArrayRef())) ||
       (!isKept && !isa<stablehlo::ReduceOp, stablehlo::GatherOp>(op) &&
        costOf(op) <= 2 && largeOperands(op) <= 1 && depth < 6 &&
        countOf(op->getResult(0)) > 1);
@@ -375,7 +399,7 @@ SmallVector<Cluster *> Clusters::schedule() {
   llvm::DenseMap<Cluster *, llvm::SmallPtrSet<Cluster *, 8>> after;
   llvm::DenseMap<Cluster *, unsigned> waits;
   llvm::DenseMap<Cluster *, int64_t> key;
-  SmallVector<Cluster *> live;
+  SmallVector<Cluster *> live, starts;
   for (auto &owned : clusters) {
     Cluster *cluster = owned.get();
     if (cluster->ops.empty())
@@ -385,11 +409,23 @@ SmallVector<Cluster *> Clusters::schedule() {
     for (Value output : outputs(*cluster))
       first = std::min(first, position.lookup(output.getDefiningOp()));
     key[cluster] = first;
-    for (Value input : inputs(*cluster))
+    SmallVector<Value> read = inputs(*cluster);
+    if (read.empty())
+      starts.push_back(cluster);
+    for (Value input : read)
       if (Operation *def = input.getDefiningOp())
         if (Cluster *source = of(def))
           if (after[source].insert(cluster).second)
             ++waits[cluster];
+  }
+  // What reads nothing, as the zeros that a scatter adds to, is made when it is
+  // first read.
+  for (Cluster *start : starts) {
+    int64_t reader = INT64_MAX;
+    for (Cluster *next : after[start])
+      reader = std::min(reader, key[next]);
+    if (reader != INT64_MAX)
+      key[start] = std::max(key[start], reader);
   }
   using Entry = std::pair<int64_t, Cluster *>;
   auto later = [](const Entry &a, const Entry &b) {

@@ -68,7 +68,8 @@ private:
   Cluster *create(mlir::Operation *root);
   void add(Cluster *cluster, mlir::Operation *op);
   bool pullInto(mlir::Operation *op);
-  bool isFar(mlir::Operation *from, mlir::Operation *to) const;
+  bool isFar(mlir::Operation *from, const Cluster &to) const;
+  bool widensKept(mlir::Operation *op, llvm::ArrayRef<Cluster *> readers) const;
   bool holdsMore(Cluster *producer, Cluster *consumer) const;
   bool mayJoin(mlir::Operation *op, Cluster &cluster);
   unsigned mergeWithConsumers();
@@ -86,6 +87,10 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> position;
   llvm::DenseMap<mlir::Operation *, unsigned> copyDepth;
 };
+
+/// The phase of the step that a kernel belongs to: that of the op nearest to
+/// what it writes that has one.
+mlir::StringAttr getPhase(const Cluster &cluster);
 
 /// True for values that are memory of their own: arguments, GEMM results and
 /// constants that are no splat.

@@ -224,9 +224,13 @@ Value PlanWriter::bufferOf(Value value) {
 // Commands
 //===----------------------------------------------------------------------===//
 
-/// A kernel's phase is that of the first op that it stores.
-static void copyPhase(Operation *from, Operation *command) {
-  if (Attribute phase = from->getAttr(kPhaseAttr))
+/// A kernel's phase is that of the first op that it stores, if that has one.
+static void copyPhase(const Cluster &cluster, Operation *first,
+                      Operation *command) {
+  Attribute phase = first->getAttr(kPhaseAttr);
+  if (!phase)
+    phase = getPhase(cluster);
+  if (phase)
     command->setAttr(plan::kCommandPhaseAttr, phase);
 }
 
@@ -236,7 +240,7 @@ void PlanWriter::writeGemm(plan::MatmulOp op) {
       bufferOf(op.getC()), op.getM(), op.getN(), op.getK(), op.getAStrides(),
       op.getBStrides(), op.getCStrides(), op.getOffsets(), op.getBatch(),
       op.getBatchStrides(), op.getAlpha());
-  copyPhase(op, gemm);
+  copyPhase(*clusters.of(op), op, gemm);
 }
 
 static std::string nameOf(const Cluster &cluster) {
@@ -348,7 +352,7 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
                                        DenseI64ArrayAttr(), FlatSymbolRefAttr(),
                                        IntegerAttr(), IntegerAttr());
   kernel.getBody().takeBody(body);
-  copyPhase(outputs.front().getDefiningOp(), kernel);
+  copyPhase(cluster, outputs.front().getDefiningOp(), kernel);
   if (!casts.empty())
     kernel->setAttr("plan.casts", b.getArrayAttr(casts));
 

@@ -17,9 +17,10 @@ static int64_t bytesOf(Value value) {
 }
 
 // Whether `consumer` should wait: merged with a kernel long before it, what it
-// makes lies in memory from there on, in place of what it reads.
+// makes lies in memory from there on, in place of what it reads; or, where that
+// was narrow data, what the data were made of waits for it.
 bool Clusters::holdsMore(Cluster *producer, Cluster *consumer) const {
-  if (!isFar(producer->ops.front(), consumer->ops.front()))
+  if (!isFar(producer->ops.front(), *consumer))
     return false;
   int64_t freed = 0, held = 0;
   for (Value input : inputs(*consumer))
@@ -27,8 +28,11 @@ bool Clusters::holdsMore(Cluster *producer, Cluster *consumer) const {
         def && of(def) == producer &&
         llvm::all_of(input.getUsers(), [&](Operation *user) {
           return of(user) == producer || of(user) == consumer;
-        }))
+        })) {
+      if (isa<QuantizeOp>(def))
+        return true;
       freed += bytesOf(input);
+    }
   // A result of the step has memory of its own.
   for (Value output : outputs(*consumer))
     if (!llvm::all_of(output.getUsers(), llvm::IsaPred<func::ReturnOp>))

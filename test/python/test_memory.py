@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import subprocess
 import sys
 from typing import Any
 
@@ -35,8 +37,10 @@ def loss(params: Any, x: Any) -> Any:
     return jnp.mean(jnp.square(x))
 
 
-def memory(recipe: str) -> dict[str, Any]:
-    optimizer = optax.adam(1e-3)
+def memory(
+    recipe: str | scalify.Recipe, optimizer: optax.GradientTransformation | None = None
+) -> dict[str, Any]:
+    optimizer = optimizer or optax.adam(1e-3)
 
     def step(params: Any, opt: Any, x: Any) -> Any:
         value, grads = jax.value_and_grad(loss)(params, x)
@@ -56,6 +60,21 @@ def test_state_takes_the_bytes_of_its_formats(recipe: str, each: int) -> None:
     found = memory(recipe)
     assert found["parameters"] == PARAMETERS
     assert found["state"] == each * PARAMETERS
+
+
+@pytest.mark.parametrize("scaling", ["mu", "minimum"])
+@pytest.mark.parametrize("clip", [False, True])
+def test_gradients_are_a_byte_each_until_the_update(scaling: str, clip: bool) -> None:
+    """FP8-LM (section 2.3): 5 bytes of state and 1 of the gradient, in place of 16.
+
+    The update widens a gradient in its own kernel; clipping reads all of them once before.
+    """
+    recipe = scalify.Recipe.preset("fp8-lm-o2").replace(head=True, gradient_scaling=scaling)
+    adam = optax.adam(1e-3)
+    found = memory(recipe, optax.chain(optax.clip_by_global_norm(1.0), adam) if clip else adam)
+    # Scales, factors and partial sums are numbers beside tensors.
+    assert PARAMETERS <= found["gradients"] < 1.05 * PARAMETERS
+    assert found["state"] + found["gradients"] < 6.05 * PARAMETERS
 
 
 def test_forward_keeps_less_where_it_is_rounded() -> None:
@@ -93,6 +112,44 @@ def test_fp8_lm_admits_a_larger_batch_than_bf16() -> None:
     assert found > 8
     assert narrow.executable(*arguments(found)).memory["peak"] <= cap
     assert narrow.executable(*arguments(found + 1)).memory["peak"] > cap
+
+
+@pytest.mark.parametrize(
+    ("recipe", "cast", "state"),
+    [("none", 4, 12), ("bf16", 4, 12), ("fp8-lm-o1", 1, 10), ("fp8-lm-o2", 1, 5)],
+)
+def test_gradients_of_the_example_are_as_narrow_as_the_recipe_says(
+    recipe: str, cast: int, state: int
+) -> None:
+    """Of linear layers; embedding, head and norms are not cast."""
+    step, arguments = example(recipe)
+    found = step.executable(*arguments(1)).memory
+    cfg = ModelConfig(layers=2)
+    heads = cfg.heads + cfg.kv_heads
+    linear = cfg.layers * cfg.dim * (2 * cfg.head_dim * heads + 3 * cfg.ffn)
+    wide = found["parameters"] - linear
+    assert found["state"] == state * found["parameters"]
+    gradients = cast * linear + 4 * wide
+    # Scales and factors are beside them.
+    assert gradients <= found["gradients"] < 1.01 * gradients
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "fp8-lm-o2"])
+def test_a_step_takes_the_memory_that_the_plan_says(recipe: str, tmp_path: pathlib.Path) -> None:
+    """By /proc: the arena is resident to its last page; beside it and the arguments is little."""
+    step, arguments = example(recipe)
+    executable = step.executable(*arguments(8))
+    executable.save(tmp_path / "step.scalify")
+    command = [sys.executable, str(pathlib.Path(__file__).parent / "peak_run.py")]
+    ran = subprocess.run(
+        [*command, str(tmp_path / "step.scalify"), "3"], check=True, capture_output=True, text=True
+    )
+    measured, plan = json.loads(ran.stdout), executable.memory
+    assert measured["arguments"] == sum(plan["arguments"].values())
+    pages = -(-plan["arena"] // 4096) * 4096
+    assert measured["mapped"] == measured["resident"] == pages
+    # The rest are tables, panels of GEMMs and Python's own objects.
+    assert max(measured["grown"]) < pages + (1 << 20)
 
 
 def test_no_batch_fits_into_nothing() -> None:

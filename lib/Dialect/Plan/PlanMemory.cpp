@@ -84,7 +84,7 @@ plan::PlanMemory plan::measureMemory(plan::ProgramOp program) {
   DenseMap<Value, LiveRange> ranges = computeLiveRanges(program);
   memory.kept = measureCrossing(program, ranges, "forward", {"forward", ""});
   memory.gradients =
-      measureCrossing(program, ranges, "backward", {"forward", "backward"});
+      measureCrossing(program, ranges, "backward", {"forward", "backward", ""});
   return memory;
 }
 

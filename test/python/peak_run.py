@@ -1,0 +1,63 @@
+"""Runs steps of an artefact and prints, as JSON, the memory that they took by /proc.
+
+A process of its own: other executables have arenas too.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+
+import ml_dtypes
+import numpy as np
+
+import scalify
+from scalify import _runtime
+
+DTYPES = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "bf16": ml_dtypes.bfloat16}
+DTYPES |= {"f32": np.float32, "f16": np.float16, "i32": np.int32, "ui32": np.uint32}
+
+
+def anonymous() -> int:
+    """Bytes of this process that are resident and belong to no file."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return 1024 * int(re.findall(r"RssAnon:\s+(\d+)", status)[0])
+
+
+def arenas() -> dict[str, int]:
+    """Bytes mapped and resident of the mappings that ask for huge pages, as arenas alone do."""
+    found = {"mapped": 0, "resident": 0}
+    mapped = resident = 0
+    for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
+        if words := re.match(r"(\w+)-(\w+) ", line):
+            mapped = int(words[2], 16) - int(words[1], 16)
+        elif line.startswith("Rss:"):
+            resident = 1024 * int(line.split()[1])
+        elif line.startswith("VmFlags:") and " hg" in line:
+            found["mapped"] += mapped
+            found["resident"] += resident
+    return found
+
+
+def main() -> None:
+    path, steps = sys.argv[1], int(sys.argv[2])
+    manifest = scalify.load(path).manifest
+    step = _runtime.Executable(path, 1)
+    # Arrays of the runtime: donated ones are not copied.
+    arguments = [_runtime.array(np.ones(a["shape"], DTYPES[a["dtype"]])) for a in manifest["args"]]
+    given = sum(argument.nbytes for argument in arguments)
+    before = anonymous()
+    grown = []
+    for _ in range(steps):
+        results = step.run(arguments)
+        for i, argument in enumerate(manifest["args"]):
+            if (result := argument.get("alias_result")) is not None and result >= 0:
+                arguments[i] = results[result]
+        grown.append(anonymous() - before)
+    print(json.dumps({"arguments": given, "grown": grown, **arenas()}))
+
+
+if __name__ == "__main__":
+    main()
