@@ -7,6 +7,8 @@
 #include "scalify/Scaling/CarryFacts.h"
 #include "scalify/Scaling/Rules.h"
 
+#include "Rules/Starts.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -19,8 +21,6 @@ static constexpr int kMaxStateRounds = 4;
 // A parameter that starts at zero is soon what others are, whose usual 0.02 is
 // near 2^-6. Left at zero, a gate would leave nothing of its branch.
 static constexpr double kStartOfZero = 0x1p-6;
-// Where hundreds of steps of an adaptive optimizer take a gate.
-static constexpr double kEndOfGates = 0x1p-5;
 
 bool scalify::isFloatTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -79,11 +79,6 @@ static bool feedsDot(Value value) {
   });
 }
 
-static bool isParameter(FunctionOpInterface func, unsigned index) {
-  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
-  return role && role.getValue() == "param";
-}
-
 /// The size that a weight which starts at zero soon has: the usual one, and as
 /// `scalify.measure` has it, 0.6 of the binades that this lacks to a gain of
 /// one (rms times the square root of the width), three at most.
@@ -99,7 +94,7 @@ static ScaleFacts seedZero(BlockArgument arg, bool isParameter) {
   bool isWeight = feedsDot(arg);
   double rms = isWeight || isParameter ? kStartOfZero : 0;
   if (isWeight && isParameter)
-    rms = trainedFromZero(arg);
+    rms = trainedFromZero(arg) / kPathFromZero;
   ScaleFacts seed = ScaleFacts::gaussian(rms);
   seed.rule = rms > 0 ? "parameter that starts at zero: 2^-6 and growth"
                       : "state: the scale of what is written into it";
@@ -121,14 +116,14 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   ScaleFacts seed;
   if (takesWrittenScale(func, index)) {
-    seed = seedZero(arg, isParameter(func, index));
+    seed = seedZero(arg, isParameter(arg));
   } else if (auto scale =
                  func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
     seed = ScaleFacts::gaussian(std::exp2(scale.getInt()));
     if (auto moments =
             func.getArgAttrOfType<DenseF64ArrayAttr>(index, kMomentsAttr);
         moments && moments.size() == 2)
-      seed = seedMoments(moments[0], moments[1], isParameter(func, index));
+      seed = seedMoments(moments[0], moments[1], isParameter(arg));
     seed.rule = "declared scale of the argument";
   } else {
     seed.rule = "undeclared argument: 2^0";
@@ -199,8 +194,7 @@ bool ScaleAnalysis::updateState() {
     auto alias =
         func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
     if (!alias || !takesWrittenScale(func, index) ||
-        !isFloatTensor(arg.getType()) || feedsDot(arg) ||
-        isParameter(func, index) ||
+        !isFloatTensor(arg.getType()) || feedsDot(arg) || isParameter(arg) ||
         alias.getInt() >= terminator->getNumOperands())
       continue;
     const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));

@@ -204,6 +204,32 @@ def test_what_limits_leave() -> None:
     assert not beyond(drifts(LIMITED), {})
 
 
+def entries(x: jax.Array) -> jax.Array:
+    """Returns cumulative sums of 1 to 256 terms of 1 or more, whose inverses have moments."""
+    return jnp.cumsum(1 + jnp.abs(x), -1)
+
+
+ALONG_SUMS: dict[str, Case] = {
+    "inverse": (lambda x: 1 / entries(x), (X,)),
+    "inverse_square": (lambda x: 1 / (entries(x) * entries(x)), (X,)),
+    "inverse_root": (lambda x: lax.rsqrt(entries(x)), (X,)),
+    "mean_so_far": (lambda x: entries(x * x) / entries(x), (X,)),
+    "weighted_mean_so_far": (lambda x, y: jnp.cumsum(y, -1) / entries(x), (X, Y)),
+    "of_rows": (
+        lambda x, w: (
+            1 / jnp.square(jnp.cumsum((1 + jnp.abs(x))[..., None] * jnp.abs(w), 1) @ jnp.ones(8))
+        ),
+        (X, normal(20, (64, 256, 8))),
+    ),
+    "quotient_of_quotient": (lambda x, y: (y / entries(x)) / entries(x), (X, Y)),
+}
+
+
+def test_divisions_by_cumulative_sums() -> None:
+    """Entries are of one term to all of them: the first ones carry what a division gives."""
+    assert not beyond(drifts(ALONG_SUMS), {})
+
+
 def conv_loss(x: jax.Array, k: jax.Array, g: jax.Array, stride: int) -> jax.Array:
     y = lax.conv_general_dilated(
         x, k, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")

@@ -4,6 +4,9 @@
 
 #include "Maxima.h"
 #include "Moments.h"
+#include "Ramps.h"
+#include "Starts.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include <cmath>
@@ -87,6 +90,26 @@ static bool isMeanOf(Value value, Value x) {
   return false;
 }
 
+/// A parameter that starts at zero, with something small added: at the start
+/// that alone (the step up of SAM), later the parameter. Half-way between, and
+/// no further than the window of E4M3 is wide on one side.
+static void openSum(const FactsQuery &query, ScaleFacts &out) {
+  constexpr double kFarthest = 0x1p-4;
+  if (getPhase(query.op) != "forward")
+    return;
+  for (unsigned i : {0, 1}) {
+    const ScaleFacts &start = query.operand(1 - i);
+    if (!startsAtZero(query.op->getOperand(i)) || !(start.rms > 0) ||
+        start.anyScale || start.rms >= query.operand(i).rms)
+      continue;
+    double share = std::max(std::sqrt(start.rms / out.rms), kFarthest);
+    out.rms *= share;
+    out.mean *= share;
+    out.rule = "sum with a parameter that starts at zero: half-way to it";
+    return;
+  }
+}
+
 static void addFacts(const FactsQuery &query, Results out) {
   bool subtract = isa<stablehlo::SubtractOp>(query.op);
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
@@ -127,6 +150,7 @@ static void addFacts(const FactsQuery &query, Results out) {
   out[0].anyScale = a.anyScale && b.anyScale;
   out[0].masked = a.masked || b.masked;
   out[0].alike = (a.rms < b.rms ? b : a).alike;
+  out[0].ramp = rampOfSum(a, b);
   // One-hot minus probabilities keeps the heavy tail of its parts.
   out[0].scaleByBound = a.scaleByBound && b.scaleByBound;
   // 1 - mask is a mask.
@@ -140,6 +164,7 @@ static void addFacts(const FactsQuery &query, Results out) {
   if (subtract && isMeanOf(query.op->getOperand(1), query.op->getOperand(0)))
     out[0].mean = 0;
   out[0].rule = "sum: variances add";
+  openSum(query, out[0]);
 }
 
 /// Gives x the moments of limit(x), for constants as limits.
@@ -284,16 +309,19 @@ static ScaleFacts productOf(const ScaleFacts &a, const ScaleFacts &b) {
 
 static void multiplyFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
-  if (query.op->getOperand(0) == query.op->getOperand(1))
+  if (query.op->getOperand(0) == query.op->getOperand(1)) {
     out[0] = squareFacts(a);
-  else if (isAdditiveMask(a, b) || isAdditiveMask(b, a))
+    out[0].ramp = powerOfRamp(a.ramp, 2);
+  } else if (isAdditiveMask(a, b) || isAdditiveMask(b, a))
     out[0] = additiveMask(a.indicator ? a.mean : b.mean);
   else if (a.constant && std::isfinite(*a.constant) && !a.anyScale)
     out[0] = scaledBy(b, *a.constant);
   else if (b.constant && std::isfinite(*b.constant) && !b.anyScale)
     out[0] = scaledBy(a, *b.constant);
-  else
+  else {
     out[0] = productOf(a, b);
+    placeProduct(a, b, 1, out[0]);
+  }
   out[0].anyScale = a.anyScale || b.anyScale;
   out[0].scaleByBound = (a.scaleByBound && (b.constant || b.scaleByBound)) ||
                         (b.scaleByBound && a.constant);
@@ -340,6 +368,7 @@ static void divideFacts(const FactsQuery &query, Results out) {
     out[0].sign = signOfProduct(a.sign, b.sign);
     out[0].masked = a.masked;
     out[0].density = a.density;
+    placeProduct(a, b, -1, out[0]);
   }
   out[0].anyScale = a.anyScale;
   out[0].scaleByBound = a.scaleByBound && byConstant;

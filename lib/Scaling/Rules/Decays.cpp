@@ -82,6 +82,18 @@ static std::optional<Entries> getCumulativeSum(Value value) {
   return found;
 }
 
+Ramp scalify::getRampOfSum(ReduceWindowOp op, const ScaleFacts &sum) {
+  std::optional<Entries> entries = op->getNumResults() == 1
+                                       ? getCumulativeSum(op->getResult(0))
+                                       : std::nullopt;
+  if (!entries)
+    return {};
+  // A mean grows by the number of terms, what has none by its root.
+  bool grows = std::fabs(sum.mean) > 0.5 * sum.rms;
+  return {grows ? 1.0 : 0.5, static_cast<double>(entries->count),
+          entries->isReversed};
+}
+
 /// The entries behind changes of shape and one slice.
 static std::optional<Entries> getEntries(Value value) {
   value = peelToSource(value);

@@ -4,6 +4,7 @@
 #define SCALIFY_LIB_SCALING_RULES_DECAYS_H
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 
 namespace scalify {
 
@@ -11,6 +12,9 @@ namespace scalify {
 bool matchSegmentSum(const FactsQuery &query, ScaleFacts &out);
 /// exp of such differences, where S falls and i is after j: never above 1.
 bool matchDecay(const FactsQuery &query, ScaleFacts &out);
+/// How sizes differ along the places of a cumulative sum; flat for another
+/// window.
+Ramp getRampOfSum(stablehlo::ReduceWindowOp op, const ScaleFacts &sum);
 
 } // namespace scalify
 

@@ -13,6 +13,8 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Moments.h"
+#include "Ramps.h"
+#include "Starts.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
@@ -27,27 +29,6 @@ using namespace mlir;
 using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
-
-/// What the value is a part or another view of, outside of loops.
-static Value skipViews(Value value) {
-  while (true) {
-    Value source = stablehlo::skipLoopInvariants(peelToSource(value));
-    Operation *op = source.getDefiningOp();
-    if (isa_and_nonnull<stablehlo::DynamicSliceOp, stablehlo::SliceOp,
-                        stablehlo::TransposeOp>(op))
-      source = op->getOperand(0);
-    if (source == value)
-      return value;
-    value = source;
-  }
-}
-
-/// Whether an argument that is declared to start at zero is behind the value.
-static bool startsAtZero(Value value) {
-  auto scale = dyn_cast_or_null<IntegerAttr>(
-      getArgumentAttr(skipViews(value), kScaleAttr));
-  return scale && scale.getInt() == kZeroScale;
-}
 
 /// What holds updates is made of its inputs. Those with a mean in common have
 /// it in each update: the terms of the product agree. Others agree in part:
@@ -72,13 +53,33 @@ static bool startsAlike(double k, const ScaleFacts &a, const ScaleFacts &b) {
   return k == 1 && a.constant.has_value() != b.constant.has_value();
 }
 
+/// What a hundred steps of an optimizer that normalises updates leave in each
+/// element of a weight, beside what it started with.
+static constexpr double kUpdates = 0x1p-7;
+
+/// A branch behind a gate that starts near zero grows as nothing else does: its
+/// loss hardly sees it, and an optimizer that normalises its gradients moves
+/// its last weight by its rate all the same.
+static void addUpdatesBehindGate(const FactsQuery &query, double k,
+                                 ScaleFacts &out) {
+  if (getPhase(query.op) != "forward" || !isBehindSmallGate(query.op))
+    return;
+  unsigned weight = isParameter(query.op->getOperand(0)) ? 0 : 1;
+  double updates =
+      std::pow(k, kAgreement) * kUpdates * query.operand(1 - weight).rms;
+  out.rms = std::hypot(out.rms, updates);
+  out.rule += ", with updates behind a gate";
+}
+
 static void contract(const FactsQuery &query, double k, StringRef name,
                      Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   out[0] = dotOf(a, b, TermCount::of(k));
+  out[0].rms *= getGrowthFromZero(query.op);
   if (growsByUpdates(query.op)) {
     bool isShared = a.mean != 0 || b.mean != 0;
-    out[0].rms = std::pow(k, isShared ? 1.0 : kAgreement) * a.rms * b.rms;
+    out[0].rms = std::pow(k, isShared ? 1.0 : kAgreement) * a.rms * b.rms *
+                 getGrowthFromZero(query.op);
     out[0].rule =
         llvm::formatv("{0} with a weight of updates: K{1} = {2}", name,
                       isShared ? "" : "^(3/4), K", static_cast<int64_t>(k));
@@ -97,6 +98,7 @@ static void contract(const FactsQuery &query, double k, StringRef name,
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
   out[0].rule = llvm::formatv("{0}: {1}(K = {2})", name, grows ? "" : "sqrt",
                               static_cast<int64_t>(k));
+  addUpdatesBehindGate(query, k, out[0]);
 }
 
 static void dotGeneralFacts(const FactsQuery &query, Results out) {
@@ -105,6 +107,13 @@ static void dotGeneralFacts(const FactsQuery &query, Results out) {
   contract(query,
            countElements(dot.getLhs(), dims.getLhsContractingDimensions()),
            "dot", out);
+  SmallVector<int64_t> summed;
+  for (int64_t dim : dims.getLhsContractingDimensions())
+    summed.push_back(dot.getLhs().getType().getDimSize(dim));
+  ScaleFacts a = query.operand(0), b = query.operand(1);
+  a.ramp = rampOutside(a.ramp, summed);
+  b.ramp = rampOutside(b.ramp, summed);
+  placeProduct(a, b, 1, out[0]);
 }
 
 static void dotFacts(const FactsQuery &query, Results out) {

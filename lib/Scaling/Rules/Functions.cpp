@@ -4,6 +4,7 @@
 
 #include "Maxima.h"
 #include "Moments.h"
+#include "Ramps.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include <cmath>
@@ -92,6 +93,7 @@ template <int Numerator, int Denominator>
 static void rootFacts(const FactsQuery &query, Results out) {
   double power = static_cast<double>(Numerator) / Denominator;
   out[0] = powerOf(query.operand(0), power);
+  placeProduct(ScaleFacts(), query.operand(0), power, out[0]);
   if (Denominator == 3) {
     // The cube root is odd.
     out[0].sign = query.operand(0).sign;
@@ -115,6 +117,7 @@ static void powerFacts(const FactsQuery &query, Results out) {
     out[0] = exponentialOf(inner);
   } else if (exponent.constant) {
     out[0] = powerOf(base, *exponent.constant);
+    placeProduct(ScaleFacts(), base, *exponent.constant, out[0]);
   } else {
     out[0] = ScaleFacts::moments(base.mean, base.variance());
     if (base.sign == Sign::NonNegative)

@@ -3,6 +3,7 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Moments.h"
+#include "Ramps.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -94,6 +95,11 @@ static void reduceFacts(const FactsQuery &query, Results out) {
             : reductionOf(x, out.size() > 1 ? pair : body, TermCount::of(n));
     result.anyScale &= query.of(reduce.getInitValues()[i]).anyScale;
     result.constant.reset();
+    auto shape = cast<RankedTensorType>(reduce.getInputs()[i].getType());
+    SmallVector<int64_t> summed;
+    for (int64_t dim : reduce.getDimensions())
+      summed.push_back(shape.getDimSize(dim));
+    result.ramp = rampOutside(x.ramp, summed);
     result.rule = describeReduction(query.op, body, n);
   }
 }

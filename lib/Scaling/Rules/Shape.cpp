@@ -3,6 +3,7 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Moments.h"
+#include "Starts.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -18,14 +19,11 @@ using namespace scalify;
 static void passFacts(const FactsQuery &query,
                       MutableArrayRef<ScaleFacts> out) {
   out[0] = query.operand(0);
+  // Other ops choose among places, or turn them round.
+  if (!isa<stablehlo::BroadcastInDimOp, stablehlo::BroadcastOp,
+           stablehlo::ReshapeOp, stablehlo::TransposeOp>(query.op))
+    out[0].ramp = {};
   out[0].rule = query.op->getName().stripDialect().str();
-}
-
-/// Whether the value is a parameter of the model, in or out of loops.
-static bool isParameter(Value value) {
-  Value source = stablehlo::skipLoopInvariants(peelToSource(value));
-  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(source, kRoleAttr));
-  return role && role.getValue() == "param";
 }
 
 /// Whether each result is a row of a table: of rank two, one row at a time.

@@ -7,7 +7,9 @@
 
 #include "scalify/Scaling/Rules.h"
 
+#include "Decays.h"
 #include "Moments.h"
+#include "Starts.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -93,6 +95,8 @@ static void reduceWindowFacts(const FactsQuery &query, Results out) {
   for (auto [i, result] : llvm::enumerate(out)) {
     result = reductionOf(query.operand(i), body, terms);
     result.anyScale &= query.of(op.getInitValues()[i]).anyScale;
+    bool adds = isa_and_nonnull<stablehlo::AddOp>(body);
+    result.ramp = adds ? getRampOfSum(op, result) : Ramp();
     result.rule = describeReduction(query.op, body, terms.mean);
   }
 }
@@ -141,6 +145,7 @@ static void convolutionFacts(const FactsQuery &query, Results out) {
     padding = op.getPadding();
   TermCount terms = countTaps(op, padding);
   out[0] = dotOf(query.operand(0), query.operand(1), terms);
+  out[0].rms *= getGrowthFromZero(query.op);
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
   out[0].rule = llvm::formatv("convolution: {0}(K = {1})", grows ? "" : "sqrt",
                               static_cast<int64_t>(terms.mean));

@@ -50,6 +50,16 @@ enum class ScaleFamily {
 
 llvm::StringRef stringifyScaleFamily(ScaleFamily family);
 
+/// Sizes along the places of a cumulative sum, as a power of their number.
+struct Ramp {
+  double power = 0;
+  double places = 0;
+  /// Counted from the last place.
+  bool isReversed = false;
+
+  explicit operator bool() const { return power != 0; }
+};
+
 /// What is known of a value's elements. Moments are estimates under the rules'
 /// independence assumptions; `bound` and `sign` hold for every element.
 struct ScaleFacts {
@@ -77,6 +87,8 @@ struct ScaleFacts {
   /// Rows point mostly in one direction, as those of the gradient of one number
   /// each do: they start as the same vector.
   bool alike = false;
+  /// How sizes differ along the places of a cumulative sum that it is made of.
+  Ramp ramp;
   /// The rule that set the scale, for reports.
   std::string rule;
 

@@ -1,0 +1,89 @@
+//===- Starts.cpp - What parameters start from ----------------------------===//
+
+#include "Starts.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/Rules.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+/// What the value is a part or another view of, outside of loops.
+static Value skipViews(Value value) {
+  while (true) {
+    Value source = skipLoopInvariants(peelToSource(value));
+    Operation *op = source.getDefiningOp();
+    if (isa_and_nonnull<DynamicSliceOp, SliceOp, TransposeOp>(op))
+      source = op->getOperand(0);
+    if (source == value)
+      return value;
+    value = source;
+  }
+}
+
+bool scalify::isParameter(Value value) {
+  Value source = skipLoopInvariants(peelToSource(value));
+  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(source, kRoleAttr));
+  return role && role.getValue() == "param";
+}
+
+bool scalify::startsAtZero(Value value) {
+  auto scale = dyn_cast_or_null<IntegerAttr>(
+      getArgumentAttr(skipViews(value), kScaleAttr));
+  return scale && scale.getInt() == kZeroScale;
+}
+
+double scalify::getGrowthFromZero(Operation *product) {
+  double growth = 1;
+  for (unsigned i : {0, 1}) {
+    auto role = dyn_cast_or_null<StringAttr>(
+        getArgumentAttr(skipViews(product->getOperand(i)), kRoleAttr));
+    if (role && role.getValue() == "param" &&
+        startsAtZero(product->getOperand(i)))
+      growth *= kPathFromZero;
+  }
+  return growth;
+}
+
+/// A parameter far below the usual size, zero among them.
+static bool isSmallGate(Value value) {
+  Value source = skipViews(value);
+  auto scale =
+      dyn_cast_or_null<IntegerAttr>(getArgumentAttr(source, kScaleAttr));
+  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(source, kRoleAttr));
+  auto type = cast<RankedTensorType>(value.getType());
+  auto kept = cast<RankedTensorType>(peelToSource(value).getType());
+  return scale && role && role.getValue() == "param" &&
+         std::exp2(scale.getInt()) < kEndOfGates &&
+         kept.getNumElements() <= type.getShape().back();
+}
+
+bool scalify::isBehindSmallGate(Operation *op) {
+  // A bias, a change of shape or two, a constant.
+  Value value = op->getResult(0);
+  for (unsigned step = 0; step < 4; ++step) {
+    Operation *next = nullptr;
+    for (Operation *user : value.getUsers()) {
+      if (getPhase(user) != "forward")
+        continue;
+      if (isa<MulOp>(user) &&
+          llvm::any_of(user->getOperands(), [&](Value factor) {
+            return factor != value && isSmallGate(factor);
+          }))
+        return true;
+      if (isa<AddOp, ReshapeOp, TransposeOp, ConvertOp, MulOp>(user))
+        next = user;
+    }
+    if (!next ||
+        (isa<AddOp>(next) && llvm::none_of(next->getOperands(), isParameter)))
+      return false;
+    value = next->getResult(0);
+  }
+  return false;
+}
