@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds decoupling zoo adversaries attention docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds decoupling zoo adversaries attention gpt-memory docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -51,6 +51,9 @@ adversaries: build ## table of cases where one loss scale cannot win, 12 layers 
 
 attention: build ## table of formats of attention's dots, six kinds of attention (goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/attention.py $(ARGS)
+
+gpt-memory: build ## table, simulated: memory of GPT-7B to 175B at FP8-LM's layouts, by arithmetic and a layer's plan
+	@$(PY) benchmarks/numerics/gpt_memory.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh
