@@ -1,0 +1,139 @@
+"""Gradients of every preset beside F32's, at weights that F32 training passed through.
+
+The example is trained in F32. At some of its weights each preset gives the gradients of one
+batch, in our own executable; printed is their cosine to F32's, over all parameters and for the
+worst single tensor. Presets that keep something between steps (histories of amaxes, mu) see some
+other batches at the same weights first. Scales of weights are measured once, at initial weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import gradients as common
+import jax
+import numerics
+import numpy as np
+
+import cli
+import data
+import model
+import optimizer
+import train
+from config import ModelConfig, TrainConfig
+
+__all__ = ["main"]
+
+PRESETS = (
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp8-current",
+    "fp8-delayed",
+    "fp8-block",
+    "fp8-lm-o1",
+    "fp8-lm-o2",
+    "fp8-lm-o3",
+)
+AMAX = "fp8-current"
+# Batches that fill the histories, whose window is 16.
+BEFORE = 16
+
+Tree = Any
+
+
+def trained(
+    cfg: ModelConfig, plan: TrainConfig, looks: list[int], batches: np.ndarray
+) -> dict[int, Tree]:
+    """Returns the weights that F32 training has after each number of steps."""
+    params = model.init(jax.random.key(plan.seed), cfg)
+    adamw = optimizer.make_optimizer(plan)
+    state = (params, adamw.init(params))
+    step = train.compiled(optimizer.make_step(cfg, adamw), "scalify", "none", (0, 1))
+    kept = {}
+    for count in range(max(looks) + 1):
+        if count in looks:
+            kept[count] = jax.tree.map(np.array, state[0])
+        if count < max(looks):
+            *state, _ = step(*state, batches[count])
+    return kept
+
+
+def agreements(
+    recipe: str, cfg: ModelConfig, kept: dict[int, Tree], batches: np.ndarray
+) -> dict[int, Tree]:
+    """Returns a preset's gradients at each set of weights."""
+
+    def grads(params: Any, batch: Any) -> tuple[Any, Any]:
+        loss, found = jax.value_and_grad(model.loss)(params, batch, cfg)
+        return loss, found
+
+    step = train.compiled(grads, "scalify", recipe)
+    found = {}
+    for count, params in sorted(kept.items()):
+        for batch in batches[:BEFORE]:
+            _, tree = step(params, batch)
+        found[count] = jax.tree.map(np.array, tree)
+    return found
+
+
+def passes(found: common.Agreement, amax: common.Agreement) -> bool:
+    """Returns whether the gradient bar holds."""
+    return (
+        found.whole >= numerics.GLOBAL_BAR
+        and found.worst >= numerics.WORST_BAR
+        and found.whole >= amax.whole - numerics.AMAX_BAR
+    )
+
+
+def described(cfg: ModelConfig, plan: TrainConfig) -> str:
+    """Returns the text above the table."""
+    return (
+        f"The example LLaMA ({cfg.layers} layers, width {cfg.dim}), {plan.batch} sequences of "
+        f"{cfg.seq} bytes, seed {plan.seed}, after steps of F32 training; the learning rate "
+        f"{plan.learning_rate} is warmed up over {plan.warmup} steps. Cosine of a batch's "
+        "gradients to F32's at the same weights: of all parameters / of the worst tensor. Bars: "
+        f"at least {numerics.GLOBAL_BAR} / {numerics.WORST_BAR}, and all within "
+        f"{numerics.AMAX_BAR} of `{AMAX}`."
+    )
+
+
+def main() -> int:
+    """Runs the command; returns 1 where a bar fails."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--recipes", nargs="*", default=list(PRESETS))
+    parser.add_argument("--looks", type=int, nargs="*", default=[0, 100, 1000])
+    parser.add_argument("--write", action="store_true", help="to docs/numerics-recipes.md")
+    cli.add_fields(parser, ModelConfig, TrainConfig)
+    parser.set_defaults(steps=1000)
+    options = parser.parse_args()
+    cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
+    looks = sorted(options.looks)
+    batches = data.train_batches(data.load(), max(looks) + BEFORE, plan.batch, cfg.seq, plan.seed)
+    kept = trained(cfg, plan, looks, batches)
+    print(f"trained {max(looks)} steps in F32", flush=True)
+    later = batches[max(looks) :]
+    exact = agreements("none", cfg, kept, later)
+    found: dict[str, dict[int, common.Agreement]] = {}
+    for recipe in dict.fromkeys([AMAX, *options.recipes]):
+        trees = agreements(recipe, cfg, kept, later)
+        found[recipe] = {n: common.compare(trees[n], exact[n]) for n in looks}
+        print(recipe, {n: each.text() for n, each in found[recipe].items()}, flush=True)
+    rows, good = [], True
+    for recipe in options.recipes:
+        holds = all(passes(found[recipe][n], found[AMAX][n]) for n in looks)
+        good &= holds
+        cells = [found[recipe][n].text() for n in looks]
+        rows.append([f"`{recipe}`", *cells, numerics.verdict(holds)])
+    text = common.table(["recipe", *(f"{n} steps" for n in looks), "bars"], rows)
+    print(text)
+    if options.write:
+        page = f"{described(cfg, plan)}\n\n{text}"
+        common.write("docs/numerics-recipes.md", "Gradients of the recipes", page, "make recipes")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
