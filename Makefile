@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu decoupling zoo adversaries attention docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu outliers decoupling zoo adversaries attention docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -45,6 +45,9 @@ recipes: build ## table of every preset's gradients beside F32's, at weights of 
 
 swiglu: build ## table of the noise of SwiGLU by each recipe, on torchao's data (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/swiglu.py $(ARGS)
+
+outliers: build ## table of adversaries of one step: seen by health(), and overcome? (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/numerics/outliers.py $(ARGS)
 
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)

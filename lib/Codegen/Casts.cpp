@@ -115,21 +115,23 @@ static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
   Value magnitude = bits.band(word, 0x7fffffff);
   Value sign = bits.band(bits.shr(word, 24), 0x80);
   Value code = unlimitedCode(bits, magnitude, format);
-  Value isNaN = bits.gt(magnitude, kInfinity);
   QuantizeResult result;
+  result.isNaN = bits.gt(magnitude, kInfinity);
   Value over = bits.gt(code, format.largest);
   result.saturated = arith::AndIOp::create(
       b, loc, over,
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, magnitude,
                             bits.c(kInfinity)));
   Value zero = bits.c(0);
+  result.isZero =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, magnitude, zero);
   result.flushed = arith::AndIOp::create(
       b, loc,
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, zero),
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, magnitude, zero));
   Value limit = bits.c(saturate ? format.largest : format.overflow);
   code = arith::MinSIOp::create(b, loc, code, limit);
-  code = bits.select(isNaN, bits.c(format.nan), code);
+  code = bits.select(result.isNaN, bits.c(format.nan), code);
   result.code = arith::TruncIOp::create(b, loc, like(value, b.getI8Type()),
                                         bits.bor(code, sign));
   return result;
@@ -237,6 +239,8 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
   result.flushed =
       arith::AndIOp::create(b, loc, compare(arith::CmpIPredicate::eq, size, 0),
                             compare(arith::CmpIPredicate::ne, magnitude, 0));
+  result.isZero = compare(arith::CmpIPredicate::eq, magnitude, 0);
+  result.isNaN = compare(arith::CmpIPredicate::sgt, magnitude, kInfinity);
   int64_t largest = type.isF16() ? 0x477fe000 : 0x7f7f0000;
   Value sign = bits.band(word, 0x80000000);
   result.code = bits.toFloat(

@@ -448,8 +448,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   if (log)
     return Element{q.code, level};
   CastCounters &counters =
-      quantizeCounters.try_emplace(op, CastCounters{pass, {}, {}})
-          .first->second;
+      quantizeCounters.try_emplace(op, CastCounters{pass, {}}).first->second;
   if (counters.pass != pass)
     return Element{q.code, level};
   auto count = [&](Value &memory, Value flags) {
@@ -482,8 +481,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     memref::StoreOp::create(b, loc, arith::AddIOp::create(b, loc, sum, ones),
                             memory);
   };
-  count(counters.saturated, q.saturated);
-  count(counters.flushed, q.flushed);
+  for (auto [place, flags] : llvm::zip(counters.places, q.counts()))
+    count(place, flags);
   return Element{q.code, level};
 }
 
@@ -494,7 +493,7 @@ LogicalResult KernelEmitter::finish() {
   int64_t slot = 0;
   kernel.getBody().walk([&](QuantizeOp op) {
     CastCounters counters = quantizeCounters.lookup(op);
-    for (Value memory : {counters.saturated, counters.flushed}) {
+    for (Value memory : counters.places) {
       int64_t position = slot++;
       if (!memory)
         continue;

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <array>
 #include <map>
 
 namespace scalify::codegen {
@@ -39,6 +40,18 @@ struct Element {
 struct AccessLog {
   llvm::SmallVector<mlir::AffineExpr> accesses;
   llvm::SmallVector<std::pair<mlir::AffineExpr, int64_t>> boundaries;
+};
+
+/// A value cast to a narrow format: its code, and what is counted of it.
+struct QuantizeResult {
+  static constexpr size_t kNumCounts = 4;
+  mlir::Value code;
+  /// i1: rounded beyond the largest finite value; not zero and became zero;
+  /// zero; NaN.
+  mlir::Value saturated, flushed, isZero, isNaN;
+  std::array<mlir::Value, kNumCounts> counts() const {
+    return {saturated, flushed, isZero, isNaN};
+  }
 };
 
 class KernelEmitter {
@@ -162,7 +175,8 @@ private:
   /// Where a cast counts; only the first pass over the data that meets it does.
   struct CastCounters {
     mlir::Operation *pass = nullptr;
-    mlir::Value saturated, flushed;
+    /// A place for each of QuantizeResult's counts.
+    std::array<mlir::Value, QuantizeResult::kNumCounts> places;
   };
   llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
   mlir::Operation *pass = nullptr; // the reduction, or null for the outputs
@@ -200,9 +214,6 @@ mlir::Value encodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Value value, mlir::Type type, bool saturate);
 mlir::Value decodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Value code, mlir::Type type);
-struct QuantizeResult {
-  mlir::Value code, saturated, flushed; // the last two are i1
-};
 /// A saturating cast to FP8, F16 or BF16; the code is what a register holds.
 QuantizeResult quantizeNarrow(mlir::OpBuilder &b, mlir::Location loc,
                               mlir::Value scaled, mlir::Type type);

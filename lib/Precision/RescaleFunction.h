@@ -15,7 +15,7 @@ struct CountedCast {
 };
 
 /// Appends `@rescale(scales, counters) -> scales` to the module, with one
-/// entry, and one row of saturated and flushed counts, for each cast.
+/// entry, and one row of counts, for each cast.
 void buildRescaleFunction(mlir::ModuleOp module,
                           llvm::ArrayRef<CountedCast> casts);
 

@@ -255,6 +255,8 @@ nb::list Executable::health() const {
     entry["elements"] = counter.elements;
     entry["saturated"] = counter.saturated;
     entry["flushed"] = counter.flushed;
+    entry["zeros"] = counter.zeros;
+    entry["nans"] = counter.nans;
     out.append(entry);
   }
   return out;
@@ -262,7 +264,8 @@ nb::list Executable::health() const {
 
 nb::object Executable::counters() const {
   int64_t rows = scalify_rt_num_counters(handle);
-  TensorType type = *makeTensorType(DType::U64, {rows, 2});
+  TensorType type =
+      *makeTensorType(DType::U64, {rows, SCALIFY_RT_COUNTER_WORDS});
   auto slot = std::make_shared<Slot>(type.bytes);
   if (type.bytes)
     std::memcpy(slot->data(), scalify_rt_counters(handle),
@@ -309,9 +312,10 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            "Runs one function. Donated results come back as Array, others as "
            "NumPy arrays.")
       .def("health", &Executable::health,
-           "Saturated and flushed counts of each cast in the last run.")
+           "Counts of each cast in the last run.")
       .def("counters", &Executable::counters,
-           "The same counts as an array, a row (saturated, flushed) each.")
+           "The same counts as an array, a row (saturated, flushed, zeros, "
+           "nans) each.")
       .def("initial", &Executable::initial, nb::arg("index"),
            "What an argument of the step starts from.")
       .def("profile", &Executable::profile,

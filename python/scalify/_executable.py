@@ -262,8 +262,8 @@ class Executable:
     def health(self, *arrays: Any) -> list[dict[str, Any]]:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
 
-        `elements` were cast; `saturated` of them were beyond the format's largest value, and
-        `flushed` were not zero and became zero.
+        `elements` were cast; `saturated` of them were beyond the format's largest value,
+        `flushed` were not zero and became zero, `zeros` were zero and `nans` were NaN.
 
         Args:
             *arrays: none, or the step's arguments as they are now. With them, a row follows for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -202,12 +202,14 @@ class Jit:
                         "and count; measure and compile again to prove them anew",
                         stacklevel=3,
                     )
+        health = executable.health()
+        self._warn_of_nans(health)
         if policy.action == "rescale":
             executable.rescale()
             return
         if policy.action == "widen":
             patient = self._patients.setdefault(self._last_key, Patient())
-            for cast in patient.look(policy, executable.health()):
+            for cast in patient.look(policy, health):
                 warnings.warn(
                     f"of cast '{cast.cast}' at {cast.names or 'no name'}, {cast.reason} at "
                     f"{policy.patience} looks in a row: '{self._signature.name}' leaves it wide "
@@ -215,7 +217,7 @@ class Jit:
                     stacklevel=3,
                 )
             return
-        for row in policy.sick(executable.health()):
+        for row in policy.sick(health):
             if row["cast"] in self._warned:
                 continue
             self._warned.add(row["cast"])
@@ -225,6 +227,20 @@ class Jit:
                 f"{row['flushed']} became zero",
                 stacklevel=3,
             )
+
+    def _warn_of_nans(self, health: Sequence[Mapping[str, Any]]) -> None:
+        """Warns once of the first cast, in the order of the step, that read a NaN."""
+        found = [row for row in health if row["nans"]]
+        if not found or "nans" in self._warned:
+            return
+        self._warned.add("nans")
+        first = found[0]
+        warnings.warn(
+            f"{len(found)} casts read NaN, first cast '{first['cast']}' to {first['format']} at "
+            f"{first['loc']}: {first['nans']} of {first['elements']} values. No scale makes them: "
+            "look at what is computed before it",
+            stacklevel=4,
+        )
 
     def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
         """Traces the step for arguments of these types; `.compile()` gives the executable."""
@@ -252,7 +268,7 @@ class Jit:
         return self.executable(*args, **kwargs).report()
 
     def health(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        """Returns saturated and flushed counts per cast of the last step.
+        """Returns what each cast of the last step counted.
 
         Args:
             *args: none, or the step's arguments as they are now: a row follows for each

@@ -57,10 +57,10 @@ class Executable:
         """
 
     def health(self) -> list[dict[str, Any]]:
-        """Returns cast, op, loc, format, elements, saturated, flushed per cast, of the last run."""
+        """Returns cast, op, loc, format, elements and counts per cast, of the last run."""
 
     def counters(self) -> NDArray[np.uint64]:
-        """Returns the same counts as a table [casts, 2]: saturated and flushed."""
+        """Returns the same counts as a table [casts, 4]: saturated, flushed, zeros, nans."""
 
     def initial(self, index: int) -> NDArray[np.float32]:
         """Returns what an argument of the step starts from.

@@ -292,9 +292,16 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
     requireIndex(index, counters, "counter");
     const Counter &counter = counters[index];
     const std::vector<uint64_t> &words = executable->impl.health();
-    *out = {counter.cast.c_str(),   counter.op.c_str(), counter.loc.c_str(),
-            counter.format.c_str(), counter.elements,   words[2 * index],
-            words[2 * index + 1]};
+    const uint64_t *counts = &words[SCALIFY_RT_COUNTER_WORDS * index];
+    *out = {counter.cast.c_str(),
+            counter.op.c_str(),
+            counter.loc.c_str(),
+            counter.format.c_str(),
+            counter.elements,
+            counts[0],
+            counts[1],
+            counts[2],
+            counts[3]};
   });
 }
 

@@ -21,8 +21,8 @@ public:
   /// the command need not allocate.
   virtual void prepare(const Command &command) = 0;
 
-  /// Runs rows [0, command.rows). Adds the tasks' counts to `counters`, two
-  /// words for each of command.counters, in that order.
+  /// Runs rows [0, command.rows). Adds the tasks' counts to `counters`,
+  /// `counterWords` for each of command.counters, in that order.
   virtual void kernel(const Command &command, void *const *buffers,
                       uint64_t *counters) = 0;
   virtual void gemm(const Command &command, const float *a, const float *b,

@@ -64,8 +64,8 @@ Executable::Executable(Image file, std::unique_ptr<Device> device)
     }
   }
   kernelArgs.resize(mostBuffers);
-  kernelCounts.resize(2 * mostCounters);
-  counterWords.resize(2 * plan.counters.size());
+  kernelCounts.resize(counterWords * mostCounters);
+  counts.resize(counterWords * plan.counters.size());
   bound.resize(mostBound);
 }
 
@@ -155,12 +155,13 @@ void Executable::execute(const Command &command) {
   };
   switch (command.op) {
   case Command::Op::Kernel:
-    std::fill_n(kernelCounts.begin(), 2 * command.counters.size(), 0);
+    std::fill_n(kernelCounts.begin(), counterWords * command.counters.size(),
+                0);
     dev->kernel(command, at, kernelCounts.data());
     for (size_t i = 0; i < command.counters.size(); ++i)
-      for (size_t word = 0; word < 2; ++word)
-        counterWords[2 * static_cast<size_t>(command.counters[i]) + word] +=
-            kernelCounts[2 * i + word];
+      for (size_t word = 0; word < counterWords; ++word)
+        counts[counterWords * static_cast<size_t>(command.counters[i]) +
+               word] += kernelCounts[counterWords * i + word];
     return;
   case Command::Op::Gemm:
     return dev->gemm(command, element(0), element(1), element(2));
@@ -189,7 +190,7 @@ void Executable::run(const std::string &functionName, void *const *args,
   bind(plan.interfaceOf(*function), args, numArgs, results, numResults);
   // @rescale reads what the step has counted.
   if (function->counts())
-    std::fill(counterWords.begin(), counterWords.end(), 0);
+    std::fill(counts.begin(), counts.end(), 0);
   ProfileRow *row =
       rows.data() + firstRow[size_t(function - plan.functions.data())];
   const bool timed = profiling || poll;

@@ -51,8 +51,8 @@ public:
 
   const std::string &manifest() const { return image.manifest(); }
   const Program &program() const { return plan; }
-  /// Two words for each of the program's counters: saturated, flushed.
-  const std::vector<uint64_t> &health() const { return counterWords; }
+  /// `counterWords` for each of the program's counters.
+  const std::vector<uint64_t> &health() const { return counts; }
   const std::vector<ProfileRow> &profile() const { return rows; }
   const Device &device() const { return *dev; }
 
@@ -75,7 +75,7 @@ private:
   std::mutex inUse;
   std::vector<void *> bound;          // address of each buffer
   std::vector<void *> kernelArgs;     // scratch of the running command
-  std::vector<uint64_t> counterWords; // of the last run
+  std::vector<uint64_t> counts;       // of the last run
   std::vector<uint64_t> kernelCounts; // scratch of the running kernel
   std::vector<ProfileRow> rows;
   std::vector<size_t> firstRow; // of each function

@@ -14,6 +14,9 @@
 
 namespace scalify::rt {
 
+/// What a cast counts: saturated, flushed, zeros, NaNs.
+constexpr size_t counterWords = 4;
+
 /// A kernel computes rows [lo, hi) of its outermost loop.
 using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,
                           uint64_t *counters);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -189,9 +190,29 @@ def test_health_counts_what_saturates_and_what_is_flushed() -> None:
     assert (found["x"]["saturated"], found["x"]["flushed"]) == (3, 2)
     assert (found["w"]["saturated"], found["w"]["flushed"]) == (0, 0)
     assert found["x"]["elements"] == 128 and found["x"]["format"] == "f8E4M3FN"
+    assert (found["x"]["zeros"], found["x"]["nans"]) == (0, 0)
     # The counts are of the last step.
     run(np.ones_like(x), np.ones((16, 4), np.float32))
     assert all(row["saturated"] == row["flushed"] == 0 for row in run.health())
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp16", "bf16"])
+def test_health_counts_zeros_and_nans(recipe: str) -> None:
+    x = np.ones((5, 37), np.float32)
+    x[0, :3] = [0, -0.0, np.nan]
+    x[4, 36] = -np.nan
+    w = np.zeros((37, 4), np.float32)
+    text = f'#scalify.recipe<"{recipe}", head = true>'
+    run = scalify.jit(lambda x, w: x @ w, recipe=text, scales=[0, 0], health="report")
+    with pytest.warns(UserWarning, match=r"1 casts read NaN, first cast 'c0: x' .*: 2 of 185"):
+        run(x, w)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(x, w)  # Said once.
+    found = {row["cast"].split(": ")[1]: row for row in run.health()}
+    counts = ("saturated", "flushed", "zeros", "nans")
+    assert tuple(found["x"][key] for key in counts) == (0, 0, 2, 2)
+    assert tuple(found["w"][key] for key in counts) == (0, 0, 148, 0)
 
 
 def test_report_comes_with_the_artefact(tmp_path: Any) -> None:

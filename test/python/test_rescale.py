@@ -215,7 +215,7 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
     for saturated in (0, 1, 24, 25, 1000, 1001, 10000, 10001, 100000):
         for flushed in (0, 2000, 2001, 10000, 10001, 50000, 50001):
             for scale in (2.0**-100, 0.25, 2.0**99):
-                counters = np.array([[saturated, flushed]] * 2, np.uint64)
+                counters = np.array([[saturated, flushed, 7, 9]] * 2, np.uint64)
                 scales = np.array([scale, scale], np.float32)
                 (got,) = executable.run((scales, counters), "rescale")
                 want = moved_by_counts(scale, 100_000, saturated, flushed)
@@ -223,10 +223,10 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
                 assert np.array_equal(np.asarray(got), [want, scale]), (saturated, flushed, scale)
     x = np.full((100, 1000), 3000, np.float32)
     artefact(x, np.float32(2.0**10))
-    assert executable.counters().tolist() == [[100_000, 0], [0, 0]]
+    assert executable.counters()[:, :2].tolist() == [[100_000, 0], [0, 0]]
     assert artefact.rescale() == 1 and np.array_equal(artefact.cast_scales, [8.0, 1.0])
     # The counters are the step's, and running the other function leaves them.
-    assert executable.counters().tolist() == [[100_000, 0], [0, 0]]
+    assert executable.counters()[:, :2].tolist() == [[100_000, 0], [0, 0]]
 
 
 def test_scales_of_casts_are_state_that_can_be_kept() -> None:

@@ -95,7 +95,7 @@ TEST(Artefact, ManifestLies) {
   struct Case {
     std::string got, want;
   } cases[] = {
-      {error([](Json &m) { m["version"] = 2; }), "manifest version 2"},
+      {error([](Json &m) { m["version"] = 1; }), "manifest version 1"},
       {error([](Json &m) { m["target"] = "cuda"; }), "target 'cuda'"},
       {error([](Json &m) { m["mcpu"] = "native"; }), "CPU 'native'"},
       {error([](Json &m) { m["args"][0]["shape"] = {-1}; }),

@@ -163,7 +163,8 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     calls between two steps: elementwise ops on these vectors that move an
     entry by 1, 2 or 4 binades, up where more than 2^-12, 1 % or 10 % of the
     cast's values saturated, down where none did and more than 2 %, 10 % or
-    50 % became zero. Row i of the counters is (saturated, flushed) of cast i.
+    50 % became zero. Row i of the counters is (saturated,
+    flushed, zeros, NaNs) of cast i.
 
     ```mlir
     %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>

@@ -325,7 +325,7 @@ static json::Value toJSON(Attribute attr) {
 PlanText scalify::writeManifest(plan::ProgramOp program,
                                 const CPUTargetOptions &options) {
   PlanText text;
-  text.manifest["version"] = 1;
+  text.manifest["version"] = 2;
   text.manifest["target"] = "cpu";
   text.manifest["mcpu"] = options.mcpu;
   text.manifest["recipe"] = options.recipe;

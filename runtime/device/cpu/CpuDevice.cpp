@@ -22,7 +22,7 @@ public:
   void prepare(const Command &command) override {
     if (command.op == Command::Op::Kernel)
       slots.resize(
-          std::max(slots.size(), command.counters.size() * 2 *
+          std::max(slots.size(), command.counters.size() * counterWords *
                                      static_cast<size_t>(command.tasks())));
     else if (command.op == Command::Op::Gemm)
       Blas::get();
@@ -30,7 +30,7 @@ public:
 
   void kernel(const Command &command, void *const *buffers,
               uint64_t *counters) override {
-    const size_t words = command.counters.size() * 2;
+    const size_t words = command.counters.size() * counterWords;
     const int64_t tasks = command.tasks();
     std::fill_n(slots.begin(), words * static_cast<size_t>(tasks), 0);
     pool->forEach(tasks, [&](int64_t task) {

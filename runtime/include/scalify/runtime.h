@@ -70,6 +70,8 @@ typedef struct scalify_rt_tensor {
   const char *role; /* "param", "moment", ..., "" for results */
 } scalify_rt_tensor;
 
+#define SCALIFY_RT_COUNTER_WORDS 4
+
 /* One quantizing cast that counts what it clips. */
 typedef struct scalify_rt_counter {
   const char *cast; /* the cast's name in the recipe's report */
@@ -79,6 +81,8 @@ typedef struct scalify_rt_counter {
   uint64_t elements;  /* values cast in one step */
   uint64_t saturated; /* of the last run: values clipped to the largest */
   uint64_t flushed;   /* of the last run: nonzero values that became zero */
+  uint64_t zeros;     /* of the last run: values that were zero */
+  uint64_t nans;      /* of the last run: values that were NaN */
 } scalify_rt_counter;
 
 /* Time spent in one command since profiling was switched on. */
@@ -188,8 +192,9 @@ SCALIFY_RT_API scalify_rt_status
 scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
                         scalify_rt_counter *out);
 
-/* The same counts, two words (saturated, flushed) for each counter, for as
- * long as the executable lives: what the function "rescale" takes. */
+/* The same counts, SCALIFY_RT_COUNTER_WORDS words (saturated, flushed, zeros,
+ * nans) for each counter, for as long as the executable lives: what the
+ * function "rescale" takes. */
 SCALIFY_RT_API const uint64_t *
 scalify_rt_counters(const scalify_rt_executable *executable);
 

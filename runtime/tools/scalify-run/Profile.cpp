@@ -83,18 +83,22 @@ std::string scalify::rt::healthTable(const scalify_rt_executable *executable) {
     check(scalify_rt_counter_info(executable, i, &counters.back()));
   }
   auto key = [](const scalify_rt_counter &c) {
-    return std::make_tuple(~c.saturated, ~c.flushed, std::string(c.cast));
+    return std::make_tuple(~c.nans, ~c.saturated, ~c.flushed,
+                           std::string(c.cast));
   };
   std::sort(counters.begin(), counters.end(),
             [&](const scalify_rt_counter &a, const scalify_rt_counter &b) {
               return key(a) < key(b);
             });
-  std::string text = line("%12s %12s %12s  %-10s  %s\n", "saturated", "flushed",
-                          "elements", "format", "cast");
+  std::string text =
+      line("%12s %12s %12s %12s %12s  %-10s  %s\n", "NaN", "saturated",
+           "flushed", "zero", "elements", "format", "cast");
   for (const scalify_rt_counter &c : counters)
-    text += line("%12llu %12llu %12llu  %-10s  %s\n",
+    text += line("%12llu %12llu %12llu %12llu %12llu  %-10s  %s\n",
+                 static_cast<unsigned long long>(c.nans),
                  static_cast<unsigned long long>(c.saturated),
                  static_cast<unsigned long long>(c.flushed),
+                 static_cast<unsigned long long>(c.zeros),
                  static_cast<unsigned long long>(c.elements), c.format, c.cast);
   return text;
 }

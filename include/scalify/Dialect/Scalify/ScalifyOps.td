@@ -130,8 +130,8 @@ def QuantizeOp : Scalify_Op<"quantize"> {
     The result stands for `result * scale`. Rounding is to nearest, ties to
     even; magnitudes beyond the format's largest finite value saturate, also
     infinities; NaN stays NaN. Under the name `cast` the executable counts the
-    values that would have rounded beyond the largest finite one (saturated)
-    and the non-zero values that became zero (flushed).
+    values that would have rounded beyond the largest finite one (saturated),
+    the non-zero values that became zero (flushed), zeros, and NaNs.
 
     With `rounding = #scalify.rounding<stochastic>` a value between two
     neighbours of the format becomes the upper one with the probability of its
