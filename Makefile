@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu outliers decoupling zoo adversaries attention docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu outliers decoupling zoo adversaries attention gpt-memory docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
