@@ -201,8 +201,8 @@ def suffer(recipe: str, adversary: str, before: int, after: int) -> Outcome:
 
 
 def steps_until_back(found: Outcome, exact: Outcome) -> int | None:
-    """Returns after how many steps the loss is F32's, within 5 % and 0.01, and stays so."""
-    back = [abs(a - b) <= 0.05 * b + 0.01 for a, b in zip(found.losses, exact.losses, strict=True)]
+    """Returns after how many steps the loss is F32's or less, within the bounds, and stays so."""
+    back = [a <= 1.25 * b + 0.05 for a, b in zip(found.losses, exact.losses, strict=True)]
     late = max((i for i, good in enumerate(back) if not good), default=-1) + 1
     return late if late < len(back) else None
 

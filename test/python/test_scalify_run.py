@@ -139,7 +139,8 @@ def test_profile_and_health(bench: Bench) -> None:
     assert times == sorted(times, reverse=True)
     assert sum(float(row[1]) for row in rows) == pytest.approx(100, abs=0.3)
     w = bench.tensors["params['w']"] - bench.tensors["batch['g']"]
-    assert lines[-1].split()[:3] == [str(int((w > 1).sum())), "0", str(N)]
+    # NaN, saturated, flushed, zero, elements.
+    assert lines[-1].split()[:5] == ["0", str(int((w > 1).sum())), "0", "0", str(N)]
 
 
 def test_errors_are_clear(bench: Bench, tmp_path: pathlib.Path) -> None:
