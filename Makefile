@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu outliers decoupling zoo adversaries attention gpt-memory docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -48,6 +48,12 @@ swiglu: build ## table of the noise of SwiGLU by each recipe, on torchao's data 
 
 outliers: build ## table of adversaries of one step: seen by health(), and overcome? (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/outliers.py $(ARGS)
+
+digits: build ## table of a small classifier's accuracy under every preset, 5 seeds (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/numerics/digits.py $(ARGS)
+
+ranks: build ## table, simulated: gradients of 2 to 64 ranks reduced in FP8, by each factor (ARGS=--write)
+	@$(PY) benchmarks/numerics/ranks.py $(ARGS)
 
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)

@@ -18,12 +18,12 @@ import sys
 import warnings
 from typing import Any
 
+import digits
 import gradients as common
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 import scalify
 
@@ -34,14 +34,6 @@ WIDTH, HIDDEN, BLOCKS, RANKS, ROWS = 64, 128, 3, 4, 64
 MOST_STEPS = 8
 
 Tree = Any
-
-
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    """Returns inputs f32 [1797, 64] of unit size and labels i32 [1797], shuffled."""
-    found = load_digits()
-    order = np.random.default_rng(0).permutation(len(found.target))
-    x = (found.data[order] / 16 - 0.3) / 0.38
-    return x.astype(np.float32), found.target[order].astype(np.int32)
 
 
 def init(seed: int) -> Tree:
@@ -167,7 +159,7 @@ class Outcome:
 
 def suffer(recipe: str, adversary: str, before: int, after: int) -> Outcome:
     """Trains some steps, one with the adversary, and some more."""
-    x, labels = digits()
+    x, labels = digits.load()
     rows = RANKS * ROWS
     run, evaluate = compiled(recipe), jax.jit(loss_of)
     params = init(0)

@@ -1,0 +1,120 @@
+"""Gradients of N ranks reduced in FP8, simulated on one device: which factor comes before the cast?
+
+FP8-LM (arXiv 2310.18313, section 2.1) casts each rank's gradient on a scale that all share, sums
+the data in FP8, and folds the average into the scale. `minimum` casts as it is, `inverse_sqrt`
+multiplies by 1 / sqrt(N) before, `mu` by a factor that is halved where more than 0.001 % of the
+data are at the largest value and else doubles in 1,000 steps. Ranks draw gradients of one size
+that have nothing in common but a hundredth of their energy ("alike"), the same gradient
+("equal"), or sizes spread over 2^-8 to 2^4 ("apart"). Printed, after steps enough for mu to settle:
+signal to noise of the mean beside the mean of the gradients that are not cast, and how many
+values became zero (underflow) and saturated (overflow) in the casts. SIMULATED: no wire, no ranks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+
+import gradients as common
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import scalify
+
+__all__ = ["main", "measured"]
+
+SCALINGS = ("minimum", "inverse_sqrt", "mu")
+CASES = ("alike", "equal", "apart")
+ROWS, WIDTH, OUT = 32, 64, 96
+
+
+def mean_gradient(w: jax.Array, x: jax.Array, t: jax.Array) -> jax.Array:
+    """Returns the mean over ranks of the gradient of x [ranks, rows, width] times w."""
+
+    def loss(w: jax.Array, x: jax.Array, t: jax.Array) -> jax.Array:
+        return jnp.mean(jnp.tanh(x @ w) * t)
+
+    each = [jax.grad(loss)(w, *rank) for rank in zip(x, t, strict=True)]
+    return jnp.mean(jnp.stack(each), axis=0)
+
+
+def inputs(case: str, ranks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns x [ranks, rows, width] and what the outputs are multiplied with."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(ranks, ROWS, WIDTH))
+    t = rng.normal(size=(ranks, ROWS, OUT))
+    if case == "equal":
+        x[:], t[:] = x[0], t[0]
+    else:
+        # Rows in common: a tenth of the size, a hundredth of the energy.
+        x += 0.1 * x[:1]
+        t += 0.1 * t[:1]
+    if case == "apart":
+        t *= 2.0 ** np.linspace(-8, 4, ranks)[:, None, None]
+    return x.astype(np.float32), t.astype(np.float32)
+
+
+def measured(case: str, scaling: str, ranks: int, steps: int) -> tuple[float, float, float]:
+    """Returns dB of the mean gradient, and the shares that became zero and that saturated."""
+    recipe = scalify.Recipe.preset("fp8-current").replace(
+        head=True, sensitive=True, stored_gradient="f8E4M3FN"
+    )
+    recipe = recipe.replace(gradient_scaling=scaling, simulated_ranks=ranks)
+    w = np.random.default_rng(7).normal(0, WIDTH**-0.5, (WIDTH, OUT)).astype(np.float32)
+    scales = scalify.measure((w, *inputs(case, ranks, 0)))
+    run = scalify.jit(mean_gradient, recipe, scales=scales)
+    wide = scalify.jit(mean_gradient, recipe.replace(stored_gradient="given"), scales=scales)
+    signal = noise = flushed = saturated = elements = 0.0
+    for step in range(steps):
+        given = inputs(case, ranks, step)
+        found = np.asarray(run(w, *given), np.float64)
+        # mu settles in the first half.
+        if 2 * step < steps:
+            continue
+        exact = np.asarray(wide(w, *given), np.float64)
+        signal += float(np.sum(exact**2))
+        noise += float(np.sum((exact - found) ** 2))
+        casts = {
+            row["cast"]
+            for row in run.report().casts()
+            if str(row.get("reason", "")).startswith("gradient")
+        }
+        for row in run.health():
+            if row["cast"] in casts:
+                flushed += row["flushed"]
+                saturated += row["saturated"]
+                elements += row["elements"]
+    if not elements:
+        raise RuntimeError("no gradient was cast")
+    return 10 * math.log10(signal / noise), flushed / elements, saturated / elements
+
+
+def main() -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4, 8, 16, 32, 64])
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--write", action="store_true", help="to docs/numerics-ranks.md")
+    options = parser.parse_args()
+    parts = []
+    for case in CASES:
+        lines = []
+        for ranks in options.ranks:
+            cells = [str(ranks)]
+            for scaling in SCALINGS:
+                ratio, under, over = measured(case, scaling, ranks, options.steps)
+                cells.append(f"{ratio:.1f} dB, {under:.2%}, {over:.3%}")
+            lines.append(cells)
+            print(case, *cells, sep=" | ", flush=True)
+        table = common.table(["ranks", *(f"`{name}`" for name in SCALINGS)], lines)
+        parts.append(f"## Gradients: {case}\n\n{table}")
+    if options.write:
+        page = f"{(__doc__ or '').strip()}\n\n" + "\n\n".join(parts)
+        common.write("docs/numerics-ranks.md", "Gradients of many ranks", page, "make ranks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
