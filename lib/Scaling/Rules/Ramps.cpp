@@ -12,8 +12,9 @@ using namespace scalify;
 /// The mean of n^power over the places.
 static double meanPower(double places, double power) {
   // Beyond this many the powers that occur have converged, or grow smoothly.
-  double count = std::min(places, 4096.0), sum = 0;
-  for (double n = 1; n <= count; ++n)
+  int count = static_cast<int>(std::min(places, 4096.0));
+  double sum = 0;
+  for (int n = 1; n <= count; ++n)
     sum += std::pow(n, power);
   return sum / count * (power > 0 ? std::pow(places / count, power) : 1.0);
 }
