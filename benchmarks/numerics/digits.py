@@ -23,17 +23,6 @@ import scalify
 
 __all__ = ["load", "main", "trained"]
 
-PRESETS = (
-    "bf16",
-    "fp16",
-    "fp8",
-    "fp8-current",
-    "fp8-delayed",
-    "fp8-block",
-    "fp8-lm-o1",
-    "fp8-lm-o2",
-    "fp8-lm-o3",
-)
 HELD_OUT, BATCH, WIDTHS = 300, 64, (64, 256, 256, 10)
 
 Tree = Any
@@ -92,7 +81,7 @@ def trained(recipe: str, seed: int, steps: int) -> tuple[float, float]:
 def main() -> int:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--recipes", nargs="*", default=list(PRESETS))
+    parser.add_argument("--recipes", nargs="*", default=list(common.PRESETS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--write", action="store_true", help="to docs/numerics-digits.md")

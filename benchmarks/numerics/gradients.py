@@ -16,7 +16,20 @@ import jax
 import numpy as np
 from numerics import cosine
 
-__all__ = ["Agreement", "Program", "compare", "leaves", "names", "table", "write"]
+__all__ = ["PRESETS", "Agreement", "Program", "compare", "leaves", "names", "table", "write"]
+
+# All but the controls that must lose.
+PRESETS = (
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp8-current",
+    "fp8-delayed",
+    "fp8-block",
+    "fp8-lm-o1",
+    "fp8-lm-o2",
+    "fp8-lm-o3",
+)
 
 # The tables take many compilations and few runs of each.
 FAST = {"xla_backend_optimization_level": 0}

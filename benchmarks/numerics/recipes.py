@@ -26,17 +26,6 @@ from config import ModelConfig, TrainConfig
 
 __all__ = ["main"]
 
-PRESETS = (
-    "bf16",
-    "fp16",
-    "fp8",
-    "fp8-current",
-    "fp8-delayed",
-    "fp8-block",
-    "fp8-lm-o1",
-    "fp8-lm-o2",
-    "fp8-lm-o3",
-)
 AMAX = "fp8-current"
 # Batches that fill the histories, whose window is 16.
 BEFORE = 16
@@ -61,7 +50,7 @@ def trained(
     return kept
 
 
-def agreements(
+def gradients_of(
     recipe: str, cfg: ModelConfig, kept: dict[int, Tree], batches: np.ndarray
 ) -> dict[int, Tree]:
     """Returns a preset's gradients at each set of weights."""
@@ -103,7 +92,7 @@ def described(cfg: ModelConfig, plan: TrainConfig) -> str:
 def main() -> int:
     """Runs the command; returns 1 where a bar fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--recipes", nargs="*", default=list(PRESETS))
+    parser.add_argument("--recipes", nargs="*", default=list(common.PRESETS))
     parser.add_argument("--looks", type=int, nargs="*", default=[0, 100, 1000])
     parser.add_argument("--write", action="store_true", help="to docs/numerics-recipes.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
@@ -115,10 +104,10 @@ def main() -> int:
     kept = trained(cfg, plan, looks, batches)
     print(f"trained {max(looks)} steps in F32", flush=True)
     later = batches[max(looks) :]
-    exact = agreements("none", cfg, kept, later)
+    exact = gradients_of("none", cfg, kept, later)
     found: dict[str, dict[int, common.Agreement]] = {}
     for recipe in dict.fromkeys([AMAX, *options.recipes]):
-        trees = agreements(recipe, cfg, kept, later)
+        trees = gradients_of(recipe, cfg, kept, later)
         found[recipe] = {n: common.compare(trees[n], exact[n]) for n in looks}
         print(recipe, {n: each.text() for n, each in found[recipe].items()}, flush=True)
     rows, good = [], True

@@ -115,15 +115,11 @@ def main() -> int:
     if options.write:
         page = (
             f"{options.dim} x {options.hidden} over {options.tokens} tokens, the worst of "
-            f"{options.seeds} seeds, in dB of signal over noise. {' '.join(doc())}\n\n{text}"
+            f"{options.seeds} seeds, in dB of signal over noise. "
+            f"{' '.join((__doc__ or '').split())}\n\n{text}"
         )
         common.write("docs/numerics-swiglu.md", "SwiGLU by each recipe", page, "make swiglu")
     return 0 if good else 1
-
-
-def doc() -> list[str]:
-    """Returns the module's text without its first line."""
-    return (__doc__ or "").split()[len((__doc__ or "").splitlines()[0].split()) :]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #define SCALIFY_RUNTIME_LOADER_PROGRAM_H
 
 #include "blas/Gemm.h"
+#include "scalify/runtime.h"
 #include "support/Types.h"
 
 #include <array>
@@ -15,7 +16,7 @@
 namespace scalify::rt {
 
 /// What a cast counts: saturated, flushed, zeros, NaNs.
-constexpr size_t counterWords = 4;
+constexpr size_t counterWords = SCALIFY_RT_COUNTER_WORDS;
 
 /// A kernel computes rows [lo, hi) of its outermost loop.
 using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pathlib
 import sys
 
-# Sharded programs are lowered for four devices. What runs here is small, and compiled often:
-# XLA's optimizations would take more time than they save.
-_FLAGS = {
-    "xla_force_host_platform_device_count": "4",
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": "true",
-}
-_given = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = " ".join(
-    [_given, *(f"--{name}={value}" for name, value in _FLAGS.items() if name not in _given)]
-)
+import xla_flags
+
+# Sharded programs are lowered for four devices.
+xla_flags.add({"xla_force_host_platform_device_count": "4", **xla_flags.FAST})
 
 import contrastive  # noqa: E402
 import diffusion  # noqa: E402

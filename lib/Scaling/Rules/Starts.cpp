@@ -27,10 +27,13 @@ static Value skipViews(Value value) {
   }
 }
 
-bool scalify::isParameter(Value value) {
-  Value source = skipLoopInvariants(peelToSource(value));
-  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(source, kRoleAttr));
+static bool isParameterItself(Value value) {
+  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(value, kRoleAttr));
   return role && role.getValue() == "param";
+}
+
+bool scalify::isParameter(Value value) {
+  return isParameterItself(skipLoopInvariants(peelToSource(value)));
 }
 
 bool scalify::startsAtZero(Value value) {
@@ -41,13 +44,9 @@ bool scalify::startsAtZero(Value value) {
 
 double scalify::getGrowthFromZero(Operation *product) {
   double growth = 1;
-  for (unsigned i : {0, 1}) {
-    auto role = dyn_cast_or_null<StringAttr>(
-        getArgumentAttr(skipViews(product->getOperand(i)), kRoleAttr));
-    if (role && role.getValue() == "param" &&
-        startsAtZero(product->getOperand(i)))
+  for (Value operand : product->getOperands().take_front(2))
+    if (isParameterItself(skipViews(operand)) && startsAtZero(operand))
       growth *= kPathFromZero;
-  }
   return growth;
 }
 
@@ -56,10 +55,9 @@ static bool isSmallGate(Value value) {
   Value source = skipViews(value);
   auto scale =
       dyn_cast_or_null<IntegerAttr>(getArgumentAttr(source, kScaleAttr));
-  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(source, kRoleAttr));
   auto type = cast<RankedTensorType>(value.getType());
   auto kept = cast<RankedTensorType>(peelToSource(value).getType());
-  return scale && role && role.getValue() == "param" &&
+  return scale && isParameterItself(source) &&
          std::exp2(scale.getInt()) < kEndOfGates &&
          kept.getNumElements() <= type.getShape().back();
 }
