@@ -38,20 +38,22 @@ __all__ = ["VARIANTS", "Plan", "main"]
 F32 = "F32"
 # Dots and gradients of FP8-LM, the optimizer's variables in F32.
 WIDE = '#scalify.recipe<"fp8-lm-o1", masters = given{}>'
+TO_NEAREST = ", state_rounding = nearest"
 VARIANTS = {
     F32: "none",
     "dots and gradients FP8": WIDE.format(""),
     "+ master F16": WIDE.format(", masters = f16"),
-    "+ master F16, stochastic": WIDE.format(", masters = f16, state_rounding = stochastic"),
+    "+ master F16, to nearest": WIDE.format(f", masters = f16{TO_NEAREST}"),
     "+ master BF16": WIDE.format(", masters = bf16"),
-    "+ master BF16, stochastic": WIDE.format(", masters = bf16, state_rounding = stochastic"),
+    "+ master BF16, to nearest": WIDE.format(f", masters = bf16{TO_NEAREST}"),
     "+ master E4M3": WIDE.format(", masters = f8E4M3FN"),
     "+ first moment E4M3": WIDE.format(", first_moment = f8E4M3FN"),
     "+ second moment F16": WIDE.format(", second_moment = f16"),
     "+ second moment E4M3": WIDE.format(", second_moment = f8E4M3FN"),
+    "+ second moment E4M3, to nearest": WIDE.format(f", second_moment = f8E4M3FN{TO_NEAREST}"),
     "+ second moment E5M2": WIDE.format(", second_moment = f8E5M2"),
     "fp8-lm-o2": "fp8-lm-o2",
-    "fp8-lm-o2, stochastic": '#scalify.recipe<"fp8-lm-o2", state_rounding = stochastic>',
+    "fp8-lm-o2, to nearest": f'#scalify.recipe<"fp8-lm-o2"{TO_NEAREST}>',
 }
 # Losses of single batches vary by a tenth: the mean over so many is compared.
 LAST = 50
@@ -235,8 +237,8 @@ def described(plan: Plan) -> str:
         f"for {plan.train.steps} steps; from that state {plan.steps} steps of AdamW at a learning "
         f"rate of {plan.rate:g}, beta2 {plan.train.beta2}, the same batches for all. A line names "
         "what is narrow beside the dots and the gradients of weights, which are FP8-LM's in all "
-        "but the first. State is stored with scales, second moments as their roots, rounded to "
-        "nearest unless it says stochastic. Validation is by F32's forward. The way is the change "
+        "but the first. State is stored with scales, second moments as their roots, rounded "
+        "stochastically unless it says to nearest. Validation is by F32's forward. The way is the change "
         "of all weights from the end of the first step on: a variable that loses updates makes it "
         "shorter, one that adds noise turns it."
     )

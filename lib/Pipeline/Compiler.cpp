@@ -198,6 +198,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.collectStatistics = options.collectStatistics;
   stageOptions.packState = options.packState && !toStableHLO;
   stageOptions.keepsState = !toStableHLO;
+  stageOptions.roundingKey = options.roundingKey;
   // XLA, with the same text, would merge the equal ops again.
   stageOptions.recompute = !toStableHLO;
   stageOptions.explain = isFull();

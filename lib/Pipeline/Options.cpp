@@ -119,6 +119,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.adaptScales;
   if (key == "packState")
     return &options.packState;
+  if (key == "roundingKey")
+    return &options.roundingKey;
   if (key == "collectStatistics")
     return &options.collectStatistics;
   if (key == "debugInfo")

@@ -58,6 +58,7 @@ static void buildPrecision(const StageOptions &options,
   precision.rangeUse = options.rangeUse;
   precision.packState = options.packState;
   precision.keepsState = options.keepsState;
+  precision.roundingKey = options.roundingKey;
   precision.recompute = options.recompute;
   buildPrecisionPipeline(manager, precision);
 }

@@ -129,7 +129,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     }
     if (recipe.castsDots()) {
       castSavedValues(func, recipe, caster);
-      castState(func, recipe, caster);
+      castState(func, recipe, caster, roundingKey);
     }
     eraseDeadOps(func.getBody().front());
     numNarrowStacks += narrowStacks(func, recipe, caster);

@@ -92,8 +92,11 @@ static bool hasNameOfSecondMoment(StringRef name) {
 namespace {
 class StateCaster {
 public:
-  StateCaster(func::FuncOp func, RecipeAttr recipe, Caster &caster)
+  StateCaster(func::FuncOp func, RecipeAttr recipe, Caster &caster,
+              bool hasRoundingKey)
       : func(func), recipe(recipe), caster(caster),
+        isStochastic(recipe.getStorage().rounding == RoundingMode::Stochastic),
+        hasRoundingKey(hasRoundingKey),
         terminator(func.getBody().front().getTerminator()),
         builder(terminator) {}
   void run();
@@ -112,6 +115,7 @@ private:
   func::FuncOp func;
   RecipeAttr recipe;
   Caster &caster;
+  bool isStochastic, hasRoundingKey;
   Operation *terminator;
   OpBuilder builder;
   /// Of the random words, by argument.
@@ -162,7 +166,7 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
   ScaleHint hint{
       caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
       builder.getStringAttr(rule)};
-  if (recipe.getStorage().rounding == RoundingMode::Stochastic)
+  if (isStochastic && hasRoundingKey)
     hint.stream = builder.getI64IntegerAttr(streams.lookup(index));
   return hint;
 }
@@ -239,6 +243,7 @@ Value StateCaster::castSecondMoment(Value written, unsigned index,
 
 void StateCaster::run() {
   findStreams();
+  unsigned numCast = 0;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto alias = func.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output");
     if (!alias || alias.getInt() >= terminator->getNumOperands())
@@ -255,6 +260,7 @@ void StateCaster::run() {
     if (isSecondMoment(i, written)) {
       result.set(
           castSecondMoment(written, i, *exponent, cast<FloatType>(format)));
+      numCast += result.get() != written;
       continue;
     }
     ScaleHint hint = makeHint(i, *exponent, "state: written by the step");
@@ -266,11 +272,18 @@ void StateCaster::run() {
     Value stored = caster.cast(written, hint, format, terminator->getBlock());
     markState(stored, kStateValue);
     result.set(stored);
+    ++numCast;
   }
+  if (numCast > 0 && isStochastic && !hasRoundingKey)
+    func.emitRemark("state is rounded to nearest (")
+        << numCast << " arrays), where updates below half a last place are "
+        << "lost: the recipe's 'state_rounding = stochastic' needs a "
+           "rounding_key, another one in each step";
 }
 
-void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster) {
+void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster,
+                        bool hasRoundingKey) {
   StorageFormats storage = recipe.getStorage();
   if (storage.masters || storage.firstMoments || storage.secondMoments)
-    StateCaster(func, recipe, caster).run();
+    StateCaster(func, recipe, caster, hasRoundingKey).run();
 }

@@ -21,7 +21,9 @@ void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
 unsigned recomputeForBackward(mlir::func::FuncOp func, mlir::Type saved);
 
 /// New parameters and moments leave the step through the recipe's formats.
-void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster);
+/// Without a key of random words they are rounded to nearest, with a remark.
+void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster,
+               bool hasRoundingKey);
 
 /// What the optimizer reads of the backward goes through the recipe's formats
 /// for gradients. Fails, under `strict`, where a sum cannot have its format.

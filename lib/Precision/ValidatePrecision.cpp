@@ -167,6 +167,7 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.remarks = options.remarks;
   quantize.rangeUse = options.rangeUse;
   quantize.recompute = options.recompute;
+  quantize.roundingKey = options.roundingKey;
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
   pm.addPass(createDelayScales());

@@ -81,7 +81,8 @@ def transform_lowered(
     """
     options: dict[str, Any] = {
         **(extra or {}),
-        "recipe": str(recipe) if rounds else _to_nearest(recipe),
+        "recipe": str(recipe),
+        "roundingKey": rounds,
         "strict": strict,
         "probeCasts": probe_casts,
         "fp8Form": form,
@@ -100,14 +101,6 @@ def transform_lowered(
         return full
 
     return text, Report(json.loads(report), explain)
-
-
-def _to_nearest(recipe: RecipeLike) -> str:
-    """Returns the text of a recipe without its random words."""
-    own = Recipe.of(recipe)
-    if own.state_rounding == "nearest":
-        return str(recipe)
-    return str(own.replace(state_rounding="nearest"))
 
 
 def _input(leaf: Any) -> Any:

@@ -65,7 +65,7 @@ class Recipe:
         masters: format in which parameters are stored, with their scale; "given": as they are.
         first_moment: format in which the optimizer's moments are stored, but for second ones.
         second_moment: of what the optimizer takes the root of; stored is the root.
-        state_rounding: "nearest", or "stochastic": up or down by chance, with the mean kept.
+        state_rounding: "stochastic", up or down by chance with the mean kept, or "nearest".
         stored_gradient: format in which gradients of weights are kept between the backward and the
             optimizer, with their scale; "given": as they are.
         gradient_scaling: what multiplies them before: "mu", a factor that follows saturation;
@@ -111,7 +111,7 @@ class Recipe:
     masters: Storage = "given"
     first_moment: Storage = "given"
     second_moment: Storage = "given"
-    state_rounding: Literal["nearest", "stochastic"] = "nearest"
+    state_rounding: Literal["nearest", "stochastic"] = "stochastic"
     stored_gradient: Storage = "given"
     gradient_scaling: Literal["mu", "minimum", "inverse_sqrt"] = "mu"
     gradient_sum: Storage = "given"

@@ -14,7 +14,7 @@
 // CHECK: %[[ONE:.*]] = stablehlo.constant dense<[0, 1]> : tensor<2xui32>
 // CHECK: %[[NEXT:.*]] = stablehlo.add %[[STEP]], %[[ONE]]
 // CHECK: return {{.*}}, %[[NEXT]] :
-module attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = stochastic>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func public @main(
       %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32},
       %x: tensor<4xf32> {tf.aliasing_output = 3 : i32, scalify.role = "param", scalify.scale = 0 : i32},
@@ -38,7 +38,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = sto
 // Where no state is narrow, nothing counts.
 // CHECK-LABEL: func.func public @main
 // CHECK-NOT: scalify.step
-module attributes {scalify.recipe = #scalify.recipe<"fp8", state_rounding = stochastic>} {
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32}) -> tensor<4xf32> {
     %0 = stablehlo.add %w, %w {scalify.scale = 0 : i32} : tensor<4xf32>
     return %0 : tensor<4xf32>

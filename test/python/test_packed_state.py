@@ -18,6 +18,7 @@ import scalify
 WIDTH, ROWS = 64, 32
 FP16 = "fp16"
 FP8_MOMENTS = '#scalify.recipe<"fp16", moments = f8E4M3FN>'
+TO_NEAREST = '#scalify.recipe<"fp16", moments = f8E4M3FN, state_rounding = nearest>'
 OPTIMIZER = optax.adam(1e-2, b2=0.95)
 
 
@@ -81,7 +82,7 @@ def narrow(values: Any, scale: float, dtype: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "moment"), [(FP16, np.float16), (FP8_MOMENTS, ml_dtypes.float8_e4m3fn)]
+    ("recipe", "moment"), [(FP16, np.float16), (TO_NEAREST, ml_dtypes.float8_e4m3fn)]
 )
 def test_packed_and_unpacked_state_have_the_same_bits(recipe: str, moment: Any) -> None:
     packed, plain = compiled(recipe), compiled(recipe, pack_state=False)
@@ -153,8 +154,9 @@ def test_steps_of_other_recipes_take_packed_state() -> None:
         assert evaluate(state[0], batch(9)) == evaluate(true[0], batch(9))
     # A change of recipe in the middle of a run, there and back.
     for recipe in ("none", "bf16", FP16):
-        other = compiled(recipe)
-        assert train(other, copy(state), 2)[1] == train(other, true, 2)[1]
+        # Each from its first step: later ones have other random words.
+        found = train(compiled(recipe), copy(state), 2)[1]
+        assert found == train(compiled(recipe), true, 2)[1]
     mixed, _ = train(compiled("none"), state, 1, first=4)
     mixed, losses = train(compiled(FP8_MOMENTS), mixed, 2, first=5)
     assert np.isfinite(losses).all() and isinstance(mixed[0]["gate"], scalify.ScaledArray)
@@ -165,12 +167,13 @@ def test_a_checkpoint_of_true_values_resumes_to_the_bit(tmp_path: pathlib.Path) 
     state, _ = train(fn, init(), 3)
     flat, tree = jax.tree.flatten(state)
     np.savez(tmp_path / "state.npz", *flat)
-    scales = fn.scales()
+    scales, kept = fn.scales(), fn.executable().kept
     _, straight = train(fn, state, 4, first=3)
     with np.load(tmp_path / "state.npz") as saved:
         assert saved["arr_0"].dtype == np.float32
         loaded = jax.tree.unflatten(tree, [saved[f"arr_{i}"] for i in range(len(flat))])
     resumed = scalify.jit(step, FP8_MOMENTS, donate_argnums=(0, 1), scales=scales)
+    resumed.executable(*loaded, batch(3)).kept = kept
     assert train(resumed, loaded, 4, first=3)[1] == straight
 
 

@@ -67,6 +67,9 @@ struct CompileOptions {
   /// State that the recipe narrows is narrow data also between steps: see the
   /// pass scalify-store-state. CPU target only.
   bool packState = false;
+  /// Whoever runs main brings another key of random words in each step; else
+  /// the recipe's stochastic rounding of state is to nearest, with a remark.
+  bool roundingKey = true;
   /// The input is the output of this stage.
   Stage compileFrom = Stage::Input;
   /// The last stage to run; before Target the output is IR text.

@@ -42,6 +42,8 @@ struct StageOptions {
   bool packState = false;
   /// Whoever runs main keeps arguments that are added to it.
   bool keepsState = true;
+  /// Whoever runs main brings a key of random words in each step.
+  bool roundingKey = true;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;
   /// Keep in the module which facts each scale came from.

@@ -28,6 +28,8 @@ struct PrecisionOptions {
   bool packState = false;
   /// Whoever runs main keeps arguments that are added to it.
   bool keepsState = true;
+  /// Whoever runs main brings a key of random words in each step.
+  bool roundingKey = true;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;
 };

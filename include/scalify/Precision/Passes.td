@@ -49,6 +49,9 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     Option<"recompute", "recompute", "bool", "false",
            "compute again in the backward what follows by elementwise ops from "
            "what is kept of the forward">,
+    Option<"roundingKey", "rounding-key", "bool", "true",
+           "whoever runs main brings another key of random words in each step; "
+           "else state is rounded to nearest, with a remark">,
     Option<"rangeUse", "range-use", "std::string", "\"report\"",
            "report: proofs of the range analysis are only noted; choose: E5M2 "
            "where a bound fits that format and not the recipe's, and under "

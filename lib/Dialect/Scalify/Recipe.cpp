@@ -60,6 +60,8 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
                       : Float8E5M2Type::get(context);
   SmallVector<DotFormats> roles(kNumFormats);
   StorageFormats storage;
+  // To nearest, updates below half a last place are lost in every step.
+  storage.rounding = RoundingMode::Stochastic;
   if (preset.width == Width::Float8) {
     // FP8 costs accuracy in these, and they are a small part of the work.
     for (DotRole role :

@@ -39,5 +39,7 @@ module @no_rescale attributes {scalify.recipe = #scalify.recipe<"fp8", rescale =
 module @block attributes {scalify.recipe = #scalify.recipe<"fp8-block", block = [1, 128], gradient = f8E4M3FN>} {}
 // CHECK: module @rows attributes {scalify.recipe = #scalify.recipe<"fp8", scales = block, block = [1, 0], weight_block = [1, 32]>}
 module @rows attributes {scalify.recipe = #scalify.recipe<"fp8", weight_block = [1, 32], block = [1, 0], scales = block>} {}
-// CHECK: module @rounding attributes {scalify.recipe = #scalify.recipe<"bf16", state_rounding = stochastic>}
-module @rounding attributes {scalify.recipe = #scalify.recipe<"bf16", state_rounding = stochastic>} {}
+// CHECK: module @rounding attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = nearest>}
+module @rounding attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = nearest>} {}
+// CHECK: module @by_chance attributes {scalify.recipe = #scalify.recipe<"bf16">}
+module @by_chance attributes {scalify.recipe = #scalify.recipe<"bf16", state_rounding = stochastic>} {}

@@ -60,7 +60,7 @@ enum class RoundingMode : uint32_t;
 /// Formats of what outlives a step or a phase; null: as the program has it.
 struct StorageFormats {
   mlir::Type masters, firstMoments, secondMoments, saved;
-  /// Of masters and moments; the first case, to nearest, if not said.
+  /// Of masters and moments; presets round stochastically.
   RoundingMode rounding = {};
 
   bool operator==(const StorageFormats &other) const {

@@ -137,8 +137,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       all three): parameters and the optimizer's moments are stored in this
       format, with their scale; `given`: as the program has them. A second
       moment is what the optimizer takes the root of; its root is stored.
-    - `state_rounding`: `nearest`, or `stochastic`: up or down by chance, with the
-      probability that keeps the mean.
+    - `state_rounding`: `stochastic`, up or down by chance, with the probability
+      that keeps the mean; or `nearest`.
     - `stored_gradient`: the format in which gradients of weights are kept
       between the backward and the optimizer, with a scale on which all ranks
       agree; `given`: as the program has them. Meant are the weights whose dots

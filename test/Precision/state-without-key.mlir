@@ -1,0 +1,18 @@
+// RUN: scalify-opt %s --scalify-quantize="rounding-key=0" --scalify-count-steps --scalify-validate-precision -verify-diagnostics | FileCheck %s
+
+// Who brings no random words is told that state is rounded to nearest.
+// CHECK-LABEL: func.func public @main
+// CHECK-NOT: scalify.step
+// CHECK-NOT: rounding
+// CHECK: return
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  // expected-remark @+1 {{state is rounded to nearest (2 arrays), where updates below half a last place are lost: the recipe's 'state_rounding = stochastic' needs a rounding_key, another one in each step}}
+  func.func public @main(
+      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32},
+      %m: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
+      %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %1 = stablehlo.add %m, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    return %0, %1 : tensor<4xf32>, tensor<4xf32>
+  }
+}
