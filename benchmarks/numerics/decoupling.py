@@ -238,9 +238,9 @@ def described(plan: Plan) -> str:
         f"rate of {plan.rate:g}, beta2 {plan.train.beta2}, the same batches for all. A line names "
         "what is narrow beside the dots and the gradients of weights, which are FP8-LM's in all "
         "but the first. State is stored with scales, second moments as their roots, rounded "
-        "stochastically unless it says to nearest. Validation is by F32's forward. The way is the change "
-        "of all weights from the end of the first step on: a variable that loses updates makes it "
-        "shorter, one that adds noise turns it."
+        "stochastically unless it says to nearest. Validation is by F32's forward. The way is the "
+        "change of all weights from the end of the first step on: a variable that loses updates "
+        "makes it shorter, one that adds noise turns it."
     )
 
 
