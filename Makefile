@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -39,6 +39,9 @@ numerics: build ## print the drift bar and the gradient bar of the example (ARGS
 
 seeds: build ## train under each recipe with 8 seeds, 1,000 steps; table of paired gaps (hours; goes on where it stopped)
 	@$(PY) benchmarks/numerics/seeds.py $(ARGS)
+
+sweep: build ## train by each recipe at three learning rates, 3 seeds; table of gaps and divergences (hours; goes on where it stopped)
+	@$(PY) benchmarks/numerics/sweep.py $(ARGS)
 
 recipes: build ## table of every preset's gradients beside F32's, at weights of F32 training (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/recipes.py $(ARGS)

@@ -462,7 +462,8 @@ def test_state_is_requantised_at_the_scale_that_moved() -> None:
     while fn.rescale():
         params, _ = fn(start, x, grow)
     want = start * grow
-    assert np.max(np.abs(np.asarray(params) - want) / np.abs(want)) <= 2.0**-11
+    # One of the two neighbours in F16, which are at most 2^-10 apart.
+    assert np.max(np.abs(np.asarray(params) - want) / np.abs(want)) <= 2.0**-10
     # What was stored is a value of the format at the scale that holds now: it stays as it is.
     stored = np.asarray(params).copy()
     for _ in range(12):
