@@ -50,6 +50,8 @@ def check(path: pathlib.Path) -> tuple[list[str], list[str]]:
     elif path.suffix in CODE and len(lines) > LONG:
         warnings.append(f"{name}: {len(lines)} lines, over {LONG}")
     for number, line in enumerate(lines, 1):
+        if line.startswith(("<<<<<<< ", ">>>>>>> ")):
+            errors.append(f"{name}:{number}: a conflict of a merge that nobody resolved")
         if match := UNFINISHED.search(line):
             errors.append(f"{name}:{number}: '{match.group()}' marks something unfinished")
     if path.suffix == ".md":
