@@ -120,6 +120,7 @@ struct Accumulator {
   Combiner combiner;
   SmallVector<Value> single; // memory of one element per result
   Value lanes;               // memory of a vector, or null
+  Value start;               // what the whole begins with
 };
 } // namespace
 
@@ -231,6 +232,7 @@ struct KernelEmitter::ReduceGroup {
   SmallVector<int64_t> dims, extents; // reduced, in order
   bool keepsLanes;                    // the results are vectors already
   int64_t width = 1;                  // lanes of the innermost loop
+  bool isShared = false;              // each thread has a part
   SmallVector<Accumulator> accumulators;
   SmallVector<Value> rowsToKeep;
 
@@ -265,9 +267,11 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
     return reduceKind(op) == ReduceKind::General;
   });
   if (!keepsLanes && !anyGeneral && !extents.empty() && !emitter.log)
-    for (width = 32; width > 1 && extents.back() < width;)
+    for (width = emitter.maxSumLanes; width > 1 && extents.back() < width;)
       width /= 2;
-  if (width > 1)
+  isShared = emitter.grid && width > 1 && !emitter.isSpread(level);
+  // A thread has no room for a row.
+  if (width > 1 && !emitter.grid)
     rowsToKeep = emitter.valuesToKeep(ops);
 }
 
@@ -275,7 +279,7 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
 LogicalResult KernelEmitter::ReduceGroup::allocate() {
   for (stablehlo::ReduceOp op : ops) {
     Type element = getElementTypeOrSelf(op.getInputs()[0].getType());
-    accumulators.push_back({op, {reduceKind(op), element}, {}, {}});
+    accumulators.push_back({op, {reduceKind(op), element}, {}, {}, {}});
     if (failed(allocate(accumulators.back())))
       return failure();
   }
@@ -290,6 +294,9 @@ LogicalResult KernelEmitter::ReduceGroup::allocate(Accumulator &acc) {
     Value start = e->value;
     if (keepsLanes)
       start = emitter.broadcast(emitter.at(level), start);
+    acc.start = start;
+    if (isShared)
+      start = acc.combiner.identity(emitter.at(level), loc, start.getType());
     Value memory = memref::AllocaOp::create(
         emitter.atEntry(), loc, MemRefType::get({}, start.getType()));
     memref::StoreOp::create(emitter.at(level), loc, start, memory);
@@ -363,7 +370,8 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
   auto part = [&](int64_t low, int64_t high, int64_t step) -> LogicalResult {
     if (low == high)
       return success();
-    loops.push_back(emitter.pushLoop(low, high, step, step > 1));
+    Spread spread = isShared ? Spread::Threads : Spread::None;
+    loops.push_back(emitter.pushLoop(low, high, step, step > 1, spread));
     LogicalResult result = accumulate(loops, step > 1);
     emitter.popLoop();
     loops.pop_back();
@@ -398,8 +406,13 @@ void KernelEmitter::ReduceGroup::finish() {
         value = acc.combiner.combine(b, loc, value,
                                      acc.combiner.acrossLanes(b, loc, lanes));
       }
+      if (isShared) {
+        value = emitter.acrossThreads(level, acc.combiner.lanes(), value);
+        value = acc.combiner.combine(emitter.at(level), loc, acc.start, value);
+      }
       OpResult result = cast<OpResult>(acc.op.getResult(i));
-      value = roundTo(b, loc, value, getElementTypeOrSelf(result.getType()));
+      value = roundTo(emitter.at(level), loc, value,
+                      getElementTypeOrSelf(result.getType()));
       key.first = Value(result).getAsOpaquePointer();
       emitter.remember(key, {value, level});
     }

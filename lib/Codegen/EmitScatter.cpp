@@ -164,15 +164,19 @@ LogicalResult KernelEmitter::Scatter::emitWindow(AffineExpr linear) {
   }
   int64_t extent = updateType.getDimSize(window.back());
   int64_t stride = strides[windowDims[window.size() - 1]];
-  int64_t lanes = 16;
+  int64_t lanes = emitter.maxLanes;
   while (lanes > 1 && (extent % lanes != 0 || stride != 1))
     lanes /= 2;
-  AffineExpr last = emitter.pushLoop(emitter.constantIndex(0), bound(extent),
-                                     {0, extent - 1}, lanes, lanes > 1);
+  AffineExpr last =
+      emitter.pushLoop(emitter.constantIndex(0), bound(extent), {0, extent - 1},
+                       lanes, lanes > 1, Spread::Threads);
   update[window.back()] = last;
   if (failed(combine(linear + last * stride)))
     return failure();
   emitter.popLoop();
+  // Windows of two places may meet in other threads.
+  if (emitter.grid)
+    emitter.waitForThreads(emitter.innermost());
   return success();
 }
 

@@ -83,9 +83,10 @@ public:
   std::optional<unsigned> laneDim;
   int64_t lanes = 1;
 
-private:
+  /// Whether it is a multiple of the lanes in every iteration.
   bool isLaneAligned(mlir::AffineExpr expr) const;
 
+private:
   mlir::MLIRContext *context;
   llvm::SmallVector<LoopDim> dims;
   llvm::SmallVector<IndexSymbol> symbols;

@@ -8,13 +8,18 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-KernelEmitter::KernelEmitter(plan::KernelOp kernel, func::FuncOp function)
+KernelEmitter::KernelEmitter(plan::KernelOp kernel, func::FuncOp function,
+                             Machine machine)
     : scope(kernel.getContext()), kernel(kernel), function(function),
+      maxLanes(lanesOf(kernel, machine)),
+      maxSumLanes(machine == Machine::CPU ? 32 : maxLanes),
       builder(kernel.getContext()) {
   Block &entry = function.getBody().front();
   builder.setInsertionPointToEnd(&entry);
   Operation *ret = func::ReturnOp::create(builder, kernel.getLoc());
-  levels.push_back({ret, nullptr, std::nullopt, 1, {}, {}});
+  levels.push_back({ret, nullptr, false, std::nullopt, 1, {}, {}});
+  if (machine == Machine::GPU)
+    openGrid();
   // Which reductions each reduction waits for.
   for (Operation &op : kernel.getBody().front()) {
     llvm::DenseSet<Operation *> set;
@@ -63,14 +68,18 @@ Value KernelEmitter::broadcast(OpBuilder &b, Value value) {
 //===----------------------------------------------------------------------===//
 
 AffineExpr KernelEmitter::pushLoop(Value lower, Value upper, Interval range,
-                                   int64_t step, bool isLanes) {
+                                   int64_t step, bool isLanes, Spread spread) {
   Value stepValue = constantIndex(step);
+  if (grid && spread != Spread::None)
+    std::tie(lower, stepValue) = spreadOver(spread, lower, step);
   Level &outer = levels.back();
   builder.setInsertionPoint(outer.anchor);
   auto loop =
       scf::ForOp::create(builder, kernel.getLoc(), lower, upper, stepValue);
   Level level{loop.getBody()->getTerminator(),
               loop,
+              outer.isSpread || (grid && (spread == Spread::Threads ||
+                                          spread == Spread::Grid)),
               scope.laneDim,
               scope.lanes,
               {},
@@ -88,9 +97,9 @@ AffineExpr KernelEmitter::pushLoop(Value lower, Value upper, Interval range,
 }
 
 AffineExpr KernelEmitter::pushLoop(int64_t lower, int64_t upper, int64_t step,
-                                   bool isLanes) {
+                                   bool isLanes, Spread spread) {
   return pushLoop(constantIndex(lower), constantIndex(upper),
-                  {lower, upper - 1}, step, isLanes);
+                  {lower, upper - 1}, step, isLanes, spread);
 }
 
 void KernelEmitter::popLoop() {
@@ -270,8 +279,11 @@ FailureOr<Element> KernelEmitter::load(unsigned argument, AffineExpr linear,
     value = memref::LoadOp::create(at(level), loc, memory, index);
   } else if (scope.laneStride(linear) == 1) {
     Value index = asIndex(linear);
-    value = vector::LoadOp::create(
+    auto load = vector::LoadOp::create(
         at(level), loc, cast<VectorType>(vectorOf(stored)), memory, index);
+    if (IntegerAttr alignment = vectorAlignment(linear, stored))
+      load.setAlignmentAttr(alignment);
+    value = load;
   } else {
     value = loadLanes(builder, memory, linear, stored);
   }
@@ -289,7 +301,7 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
     Value index = asIndex(linear);
     OpBuilder &b = at(level);
     Value value = toStorage(b, loc, element.value, type);
-    memref::StoreOp::create(b, loc, value, memory, index);
+    memref::StoreOp::create(atStore(level), loc, value, memory, index);
     return success();
   }
   bool contiguous = scope.laneStride(linear) == 1;
@@ -297,7 +309,10 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
   OpBuilder &b = at(level);
   Value value = toStorage(b, loc, broadcast(b, element.value), type);
   if (contiguous) {
-    vector::StoreOp::create(b, loc, value, memory, index);
+    auto store = vector::StoreOp::create(b, loc, value, memory, index);
+    Type stored = cast<MemRefType>(memory.getType()).getElementType();
+    if (IntegerAttr alignment = vectorAlignment(linear, stored))
+      store.setAlignmentAttr(alignment);
     return success();
   }
   for (int64_t i = 0; i < scope.lanes; ++i) {
@@ -452,6 +467,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   if (counters.pass != pass)
     return Element{q.code, level};
   auto count = [&](Value &memory, Value flags) {
+    if (grid)
+      return countOnGrid(level, memory, flags);
     Type i32 = builder.getI32Type();
     bool isVector = isa<VectorType>(flags.getType());
     // Vectors and the scalar rest of a loop count in different places.
@@ -497,6 +514,10 @@ LogicalResult KernelEmitter::finish() {
       int64_t position = slot++;
       if (!memory)
         continue;
+      if (grid) {
+        addCountOfGrid(memory, position);
+        continue;
+      }
       OpBuilder &b = at(0);
       Value lanes = memref::LoadOp::create(b, loc, memory);
       Type wide = VectorType::get({16}, b.getI64Type());

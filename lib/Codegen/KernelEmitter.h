@@ -54,23 +54,50 @@ struct QuantizeResult {
   }
 };
 
+/// For whom kernels are written.
+enum class Machine { CPU, GPU };
+
+/// Whose iterations the iterations of a loop are, on a GPU: every thread's,
+/// one thread's of the block, one block's, one thread's of the grid.
+enum class Spread { None, Threads, Blocks, Grid };
+
+/// On a GPU: where this thread is.
+struct Grid {
+  mlir::Value thread, threads, block, blocks;
+};
+
 class KernelEmitter {
 public:
   /// Arguments of `function`: one flat memref for each read, one for each
   /// write, lo, hi, counters.
-  KernelEmitter(plan::KernelOp kernel, mlir::func::FuncOp function);
+  KernelEmitter(plan::KernelOp kernel, mlir::func::FuncOp function,
+                Machine machine);
+  static int64_t lanesOf(plan::KernelOp kernel, Machine machine);
 
   //===--- loops (KernelEmitter.cpp) -------------------------------------===//
   /// Opens a loop at the current innermost place and makes it innermost.
   mlir::AffineExpr pushLoop(mlir::Value lower, mlir::Value upper,
-                            Interval range, int64_t step, bool isLanes);
+                            Interval range, int64_t step, bool isLanes,
+                            Spread spread = Spread::None);
   mlir::AffineExpr pushLoop(int64_t lower, int64_t upper, int64_t step = 1,
-                            bool isLanes = false);
+                            bool isLanes = false, Spread spread = Spread::None);
   void popLoop();
   unsigned innermost() const { return levels.size() - 1; }
   /// Runs `body` with the loops below `level` out of sight.
   mlir::LogicalResult atLevel(unsigned level,
                               llvm::function_ref<mlir::LogicalResult()> body);
+
+  //===--- the grid of a GPU (EmitGrid.cpp) ------------------------------===//
+  /// Whether the threads of a block have iterations of their own at a level.
+  bool isSpread(unsigned level) const { return levels[level].isSpread; }
+  /// Of a value that each thread has a part of, the whole; in every thread.
+  mlir::Value acrossThreads(unsigned level, mlir::vector::CombiningKind kind,
+                            mlir::Value part);
+  void waitForThreads(unsigned level);
+  /// A place where each value is written once, though all threads compute it.
+  mlir::OpBuilder &atStore(unsigned level);
+  /// i1: counts what this thread computes at a level.
+  mlir::Value isCounted(unsigned level);
 
   //===--- elements (KernelEmitter.cpp) ----------------------------------===//
   mlir::FailureOr<Element> element(mlir::Value value, const Index &index);
@@ -98,11 +125,16 @@ public:
   AccessLog *log = nullptr;
   plan::KernelOp kernel;
   mlir::func::FuncOp function;
+  /// Null on a CPU.
+  std::optional<Grid> grid;
+  /// Lanes of a vector: of elements, and of sums along memory.
+  int64_t maxLanes, maxSumLanes;
 
 private:
   struct Level {
     mlir::Operation *anchor; // operations of this level go before it
     mlir::Operation *loop;
+    bool isSpread;
     std::optional<unsigned> outerLaneDim;
     int64_t outerLanes;
     llvm::SmallVector<
@@ -142,6 +174,13 @@ private:
   mlir::LogicalResult apply(mlir::Block &body,
                             llvm::ArrayRef<Element> arguments,
                             llvm::SmallVectorImpl<Element> &results);
+  void openGrid();
+  void countOnGrid(unsigned level, mlir::Value &memory, mlir::Value flags);
+  void addCountOfGrid(mlir::Value memory, int64_t slot);
+  std::pair<mlir::Value, mlir::Value>
+  spreadOver(Spread spread, mlir::Value lower, int64_t step);
+  /// In bytes, of a vector in memory; null where it is not known.
+  mlir::IntegerAttr vectorAlignment(mlir::AffineExpr linear, mlir::Type stored);
   struct ReduceGroup;
   struct Scatter;
   mlir::LogicalResult emitReduceGroup(llvm::ArrayRef<stablehlo::ReduceOp> group,

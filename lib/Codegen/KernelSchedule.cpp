@@ -22,7 +22,8 @@ using namespace scalify::codegen;
 // Work of one task: large enough to hide its start, small enough to balance.
 static constexpr int64_t kTaskElements = 16384;
 static constexpr int64_t kEnoughRows = 64;
-static constexpr int64_t kLanes = 16;
+// Of a block on a GPU: four warps hide the latency of a row's loads.
+static constexpr int64_t kMostThreads = 256, kWarp = 32;
 
 namespace {
 struct Space {
@@ -30,7 +31,7 @@ struct Space {
   size_t rowRank = 0;    // leading loops that small outputs are stored in
   bool hasSmall = false; // there are small outputs
   bool hasLanes = true;  // innermost loop runs on vectors
-  int64_t lanes = kLanes;
+  int64_t lanes = 1;
   SmallVector<int64_t> cuts; // of the innermost loop
 
   int64_t size() const {
@@ -68,7 +69,7 @@ static void addBoundaries(SmallVectorImpl<int64_t> &boundaries,
       boundaries.push_back(q);
 }
 
-static FailureOr<Space> chooseSpace(plan::KernelOp kernel) {
+static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
   Block &body = kernel.getBody().front();
   Operation *yield = body.getTerminator();
   int64_t large = 0, small = INT64_MAX;
@@ -82,6 +83,7 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel) {
       return kernel.emitOpError("has outputs of sizes that share no rows");
   }
   Space space;
+  space.lanes = KernelEmitter::lanesOf(kernel, machine);
   space.hasSmall = small != large;
   SmallVector<int64_t> boundaries{large, 1};
   if (space.hasSmall)
@@ -110,7 +112,8 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel) {
       continue;
     if (llvm::is_contained(reduce.getDimensions(), type.getRank() - 1))
       space.hasLanes = false;
-    else if (space.extents.empty() || space.extents.back() % 32 == 0)
+    else if (machine == Machine::CPU &&
+             (space.extents.empty() || space.extents.back() % 32 == 0))
       space.lanes = 32;
   }
   return space;
@@ -150,6 +153,9 @@ public:
 private:
   LogicalResult emitInnermost();
   LogicalResult emitFlat(KernelRows &rows);
+  LogicalResult emitFlatOnGrid(KernelRows &rows);
+  AffineExpr pushRows(int64_t count);
+  int64_t chooseThreads() const;
   LogicalResult storeOutputs(bool wantSmall);
   bool isSmall(Value output) const {
     return space.hasSmall &&
@@ -236,6 +242,49 @@ LogicalResult NestEmitter::emitFlat(KernelRows &rows) {
               {whole, n - 1}, 1);
 }
 
+// One loop over everything, of which each thread of the grid has vectors.
+LogicalResult NestEmitter::emitFlatOnGrid(KernelRows &rows) {
+  int64_t n = space.extents[0], lanes = space.lanes;
+  while (lanes > n)
+    lanes /= 2;
+  int64_t whole = n / lanes * lanes;
+  rows.threads = kMostThreads;
+  rows.rows = llvm::divideCeil(n / lanes + n % lanes, rows.threads);
+  auto part = [&](int64_t low, int64_t high, int64_t step) {
+    if (low == high)
+      return LogicalResult::success();
+    loops = {e.pushLoop(low, high, step, step > 1, Spread::Grid)};
+    LogicalResult result = storeOutputs(false);
+    e.popLoop();
+    return result;
+  };
+  return failure(failed(part(0, whole, lanes)) || failed(part(whole, n, 1)));
+}
+
+/// The rows of this task, or of this block.
+AffineExpr NestEmitter::pushRows(int64_t count) {
+  if (e.grid)
+    return e.pushLoop(0, count, 1, false, Spread::Blocks);
+  unsigned first = e.kernel.getReads().size() + e.kernel.getWrites().size();
+  return e.pushLoop(e.function.getArgument(first),
+                    e.function.getArgument(first + 1), {0, count - 1}, 1,
+                    false);
+}
+
+/// As many as have a vector of the longest loop that they share.
+int64_t NestEmitter::chooseThreads() const {
+  int64_t longest = space.hasLanes && !space.extents.empty()
+                        ? space.extents.back()
+                        : int64_t(1);
+  for (auto reduce : e.kernel.getBody().front().getOps<stablehlo::ReduceOp>())
+    for (int64_t dim : reduce.getDimensions())
+      longest =
+          std::max(longest, tensorType(reduce.getInputs()[0]).getDimSize(dim));
+  int64_t vectors = llvm::divideCeil(longest, space.lanes);
+  return std::clamp<int64_t>(llvm::alignTo(vectors, kWarp), kWarp,
+                             kMostThreads);
+}
+
 LogicalResult NestEmitter::emitInnermost() {
   if (!space.hasLanes || space.extents.empty())
     return storeOutputs(false);
@@ -246,7 +295,7 @@ LogicalResult NestEmitter::emitInnermost() {
   auto part = [&](int64_t low, int64_t high, int64_t step) {
     if (low == high)
       return LogicalResult::success();
-    loops.push_back(e.pushLoop(low, high, step, step > 1));
+    loops.push_back(e.pushLoop(low, high, step, step > 1, Spread::Threads));
     LogicalResult result = storeOutputs(false);
     e.popLoop();
     loops.pop_back();
@@ -268,7 +317,7 @@ FailureOr<KernelRows> NestEmitter::emit() {
   KernelRows rows;
   size_t rank = space.extents.size();
   if (rank == 1 && space.hasLanes && !space.hasSmall && space.cuts.empty()) {
-    if (failed(emitFlat(rows)))
+    if (failed(e.grid ? emitFlatOnGrid(rows) : emitFlat(rows)))
       return failure();
     return rows;
   }
@@ -276,13 +325,11 @@ FailureOr<KernelRows> NestEmitter::emit() {
   size_t scalarLoops = rank - (space.hasLanes && rank > 0);
   size_t limit = space.hasSmall ? space.rowRank : scalarLoops;
   size_t leading = 0;
-  while (leading < limit && rows.rows < kEnoughRows)
+  while (leading < limit && (e.grid || rows.rows < kEnoughRows))
     rows.rows *= space.extents[leading++];
+  rows.threads = chooseThreads();
   if (leading > 0) {
-    unsigned first = e.kernel.getReads().size() + e.kernel.getWrites().size();
-    AffineExpr row = e.pushLoop(e.function.getArgument(first),
-                                e.function.getArgument(first + 1),
-                                {0, rows.rows - 1}, 1, false);
+    AffineExpr row = pushRows(rows.rows);
     Index index =
         e.scope.delinearise(row, ArrayRef(space.extents).take_front(leading));
     loops.append(index.begin(), index.end());
@@ -336,24 +383,28 @@ static void chooseGrain(plan::KernelOp kernel, KernelRows &rows) {
 }
 
 FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
-                                                   func::FuncOp function) {
+                                                   func::FuncOp function,
+                                                   Machine machine) {
   function.addEntryBlock();
   Operation *yield = kernel.getBody().front().getTerminator();
   if (yield->getNumOperands() == 1)
     if (auto scatter =
             yield->getOperand(0).getDefiningOp<stablehlo::ScatterOp>()) {
-      KernelEmitter emitter(kernel, function);
+      KernelEmitter emitter(kernel, function, machine);
       if (failed(emitter.emitScatter(scatter)))
         return failure();
-      return KernelRows();
+      KernelRows one;
+      one.threads = kMostThreads;
+      return one;
     }
-  FailureOr<Space> space = chooseSpace(kernel);
+  FailureOr<Space> space = chooseSpace(kernel, machine);
   if (failed(space))
     return failure();
   {
     AccessLog log;
     OwningOpRef<func::FuncOp> trial = function.clone();
-    KernelEmitter emitter(kernel, *trial);
+    // What it learns of indices is the same on every machine.
+    KernelEmitter emitter(kernel, *trial, Machine::CPU);
     emitter.log = &log;
     NestEmitter nest(emitter, *space);
     if (failed(nest.emitTrial()))
@@ -387,11 +438,12 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
         --space->rowRank;
     }
   }
-  KernelEmitter emitter(kernel, function);
+  KernelEmitter emitter(kernel, function, machine);
   NestEmitter nest(emitter, *space);
   FailureOr<KernelRows> rows = nest.emit();
   if (failed(rows) || failed(emitter.finish()))
     return failure();
-  chooseGrain(kernel, *rows);
+  if (machine == Machine::CPU)
+    chooseGrain(kernel, *rows);
   return rows;
 }

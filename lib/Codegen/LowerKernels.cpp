@@ -5,6 +5,7 @@
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/Plan/Plan.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/AsmState.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -59,7 +60,10 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
     std::string name = "k" + std::to_string(known.size() - 1);
     auto function = func::FuncOp::create(b, kernel.getLoc(), name,
                                          codegen::kernelFunctionType(kernel));
-    FailureOr<codegen::KernelRows> rows = codegen::emitKernel(kernel, function);
+    bool isGPU = machine == "gpu";
+    FailureOr<codegen::KernelRows> rows = codegen::emitKernel(
+        kernel, function,
+        isGPU ? codegen::Machine::GPU : codegen::Machine::CPU);
     if (failed(rows)) {
       function.erase();
       return kernel.emitOpError("could not be lowered");
@@ -73,6 +77,8 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
                       b.getI64IntegerAttr(kernel.getReads().size()));
     function->setAttr("plan.writes",
                       b.getI64IntegerAttr(kernel.getWrites().size()));
+    if (isGPU)
+      function->setAttr("plan.threads", b.getI64IntegerAttr(rows->threads));
     entry = {b.getStringAttr(name), *rows};
     ++numFunctions;
   }
@@ -85,6 +91,11 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
 
 void LowerKernelsPass::runOnOperation() {
   known.clear();
+  if (machine != "cpu" && machine != "gpu") {
+    getOperation().emitError("unknown machine '")
+        << machine << "': expected cpu or gpu";
+    return signalPassFailure();
+  }
   SmallVector<plan::KernelOp> kernels;
   getOperation().walk(
       [&](plan::KernelOp kernel) { kernels.push_back(kernel); });

@@ -14,6 +14,7 @@
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Scaling/Rules.h"
+#include "scalify/Target/CUDA/Passes.h"
 #include "scalify/Target/StableHLO/Passes.h"
 
 #include "mlir/IR/DialectRegistry.h"
@@ -35,5 +36,6 @@ void scalify::registerAllPasses() {
   registerTargetStableHLOPasses();
   registerFusionPasses();
   registerCodegenPasses();
+  registerTargetCUDAPasses();
   registerPipelines();
 }

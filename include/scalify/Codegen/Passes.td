@@ -24,7 +24,13 @@ def LowerKernels : Pass<"scalify-lower-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+    "::mlir::gpu::GPUDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"cpu\"",
+           "cpu: functions of tasks; gpu: functions of one thread of a grid, "
+           "whose kernels say how many blocks have rows and functions how many "
+           "threads a block has">];
   let statistics = [
     Statistic<"numKernels", "kernels", "kernels in the program">,
     Statistic<"numFunctions", "functions", "functions written for them">];
@@ -51,6 +57,25 @@ def KernelsToLLVM : Pass<"scalify-kernels-to-llvm", "::mlir::ModuleOp"> {
     Expects a module that holds kernel functions only.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def KernelsToNVVM : Pass<"scalify-kernels-to-nvvm", "::mlir::ModuleOp"> {
+  let summary = "lowers the kernel functions of a GPU to the NVVM dialect";
+  let description = [{
+    Before: a module of kernel functions that `scalify-lower-kernels` wrote with
+    `machine=gpu`. After: it holds one `gpu.module @kernels` of functions in the
+    LLVM and NVVM dialects that a driver can launch, with a pointer for each
+    buffer and one for the counters. Fails if any other op is left, naming it.
+
+    ```mlir
+    gpu.module @kernels {
+      llvm.func @k0(%x: !llvm.ptr, %y: !llvm.ptr, %counters: !llvm.ptr)
+          attributes {gpu.kernel, nvvm.kernel, nvvm.reqntid = array<i32: 64, 1, 1>}
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::gpu::GPUDialect"];
 }
 
 #endif // SCALIFY_CODEGEN_PASSES

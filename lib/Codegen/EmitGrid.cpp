@@ -1,0 +1,199 @@
+//===- EmitGrid.cpp - A kernel's loops over the threads of a GPU ----------===//
+//
+// A block has whole rows, and its threads share the innermost loop: each has
+// vectors, as far apart as all threads have together, so that neighbouring
+// threads read neighbouring memory. What does not vary along a row every
+// thread computes for itself, and one stores. Of a sum along a row each thread
+// has a part; the parts meet in an order that depends on their number only.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::codegen;
+
+// Of narrow elements as many as fill 16 bytes where they are 16 bits wide.
+int64_t KernelEmitter::lanesOf(plan::KernelOp kernel, Machine machine) {
+  if (machine == Machine::CPU)
+    return 16;
+  auto isNarrow = [](Value buffer) {
+    auto type = cast<MemRefType>(buffer.getType());
+    return type.getElementTypeBitWidth() <= 16;
+  };
+  return llvm::any_of(kernel.getReads(), isNarrow) ||
+                 llvm::any_of(kernel.getWrites(), isNarrow)
+             ? 8
+             : 4;
+}
+
+void KernelEmitter::openGrid() {
+  Location loc = kernel.getLoc();
+  OpBuilder &b = at(0);
+  grid = Grid{gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x),
+              gpu::BlockDimOp::create(b, loc, gpu::Dimension::x),
+              gpu::BlockIdOp::create(b, loc, gpu::Dimension::x),
+              gpu::GridDimOp::create(b, loc, gpu::Dimension::x)};
+}
+
+/// Where this thread's iterations of a loop begin, and how far apart they are.
+std::pair<Value, Value> KernelEmitter::spreadOver(Spread spread, Value lower,
+                                                  int64_t step) {
+  Value unit = constantIndex(step);
+  Location loc = kernel.getLoc();
+  OpBuilder &b = at(innermost());
+  Value place = spread == Spread::Blocks ? grid->block : grid->thread;
+  Value count = spread == Spread::Blocks ? grid->blocks : grid->threads;
+  if (spread == Spread::Grid) {
+    Value before = arith::MulIOp::create(b, loc, grid->block, grid->threads);
+    place = arith::AddIOp::create(b, loc, before, grid->thread);
+    count = arith::MulIOp::create(b, loc, grid->blocks, grid->threads);
+  }
+  Value first = arith::MulIOp::create(b, loc, place, unit);
+  return {arith::AddIOp::create(b, loc, lower, first),
+          arith::MulIOp::create(b, loc, count, unit)};
+}
+
+IntegerAttr KernelEmitter::vectorAlignment(AffineExpr linear, Type stored) {
+  if (!grid || !scope.isLaneAligned(linear))
+    return {};
+  // Buffers begin at multiples of far more. No access is wider than this.
+  constexpr int64_t kWidest = 16;
+  int64_t bytes = scope.lanes * stored.getIntOrFloatBitWidth() / 8;
+  return builder.getI64IntegerAttr(std::min(bytes, kWidest));
+}
+
+void KernelEmitter::waitForThreads(unsigned level) {
+  gpu::BarrierOp::create(at(level), kernel.getLoc());
+}
+
+static gpu::AllReduceOperation operationOf(vector::CombiningKind kind) {
+  using From = vector::CombiningKind;
+  using To = gpu::AllReduceOperation;
+  switch (kind) {
+  case From::ADD:
+    return To::ADD;
+  case From::MUL:
+    return To::MUL;
+  case From::MINUI:
+    return To::MINUI;
+  case From::MINSI:
+    return To::MINSI;
+  case From::MAXUI:
+    return To::MAXUI;
+  case From::MAXSI:
+    return To::MAXSI;
+  case From::MINIMUMF:
+    return To::MINIMUMF;
+  case From::MAXIMUMF:
+    return To::MAXIMUMF;
+  case From::AND:
+    return To::AND;
+  case From::OR:
+    return To::OR;
+  default:
+    return To::XOR;
+  }
+}
+
+Value KernelEmitter::acrossThreads(unsigned level, vector::CombiningKind kind,
+                                   Value part) {
+  Location loc = kernel.getLoc();
+  OpBuilder &b = at(level);
+  Type type = part.getType();
+  // Shuffles move words. An AND of what was extended keeps its low bits, and so
+  // do a maximum and a minimum without signs.
+  bool isSmall = type.isInteger() && type.getIntOrFloatBitWidth() < 32;
+  bool isSigned = kind == vector::CombiningKind::MINSI ||
+                  kind == vector::CombiningKind::MAXSI;
+  if (isSmall && isSigned)
+    part = arith::ExtSIOp::create(b, loc, b.getI32Type(), part);
+  else if (isSmall)
+    part = arith::ExtUIOp::create(b, loc, b.getI32Type(), part);
+  // The memory of the reduction before may still be read.
+  gpu::BarrierOp::create(b, loc);
+  auto operation =
+      gpu::AllReduceOperationAttr::get(b.getContext(), operationOf(kind));
+  Value whole = gpu::AllReduceOp::create(b, loc, part, operation,
+                                         /*uniform=*/b.getUnitAttr());
+  if (isSmall)
+    whole = arith::TruncIOp::create(b, loc, type, whole);
+  return whole;
+}
+
+Value KernelEmitter::isCounted(unsigned level) {
+  Location loc = kernel.getLoc();
+  OpBuilder &b = at(level);
+  Value zero = constantLike(b, loc, b.getIndexType(), int64_t(0));
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                        grid->thread, zero);
+  // Outside of the loop of rows every block computes it.
+  if (level > 0)
+    return isFirst;
+  Value isFirstBlock = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                             grid->block, zero);
+  return arith::AndIOp::create(b, loc, isFirst, isFirstBlock);
+}
+
+OpBuilder &KernelEmitter::atStore(unsigned level) {
+  if (!grid || isSpread(level))
+    return at(level);
+  // Other threads may not have read yet what is stored over.
+  if (kernel.getInplace())
+    waitForThreads(level);
+  Value isFirst = isCounted(level);
+  auto branch = scf::IfOp::create(at(level), kernel.getLoc(), isFirst);
+  builder.setInsertionPoint(branch.thenYield());
+  return builder;
+}
+
+// One counter a thread, which is one register.
+void KernelEmitter::countOnGrid(unsigned level, Value &memory, Value flags) {
+  Location loc = kernel.getLoc();
+  Type i32 = builder.getI32Type();
+  if (!memory) {
+    OpBuilder &e = atEntry();
+    memory = memref::AllocaOp::create(e, loc, MemRefType::get({}, i32));
+    Value zero = constantLike(e, loc, i32, int64_t(0));
+    zero.getDefiningOp()->moveBefore(memory.getDefiningOp());
+    builder.setInsertionPointAfter(memory.getDefiningOp());
+    memref::StoreOp::create(builder, loc, zero, memory);
+  }
+  Value ones;
+  if (auto type = dyn_cast<VectorType>(flags.getType())) {
+    OpBuilder &b = at(level);
+    Value wide = arith::ExtUIOp::create(
+        b, loc, VectorType::get(type.getShape(), i32), flags);
+    ones =
+        vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, wide);
+  } else {
+    if (!isSpread(level)) {
+      Value isMine = isCounted(level);
+      flags = arith::AndIOp::create(at(level), loc, flags, isMine);
+    }
+    ones = arith::ExtUIOp::create(at(level), loc, i32, flags);
+  }
+  OpBuilder &b = at(level);
+  Value sum = memref::LoadOp::create(b, loc, memory);
+  memref::StoreOp::create(b, loc, arith::AddIOp::create(b, loc, sum, ones),
+                          memory);
+}
+
+void KernelEmitter::addCountOfGrid(Value memory, int64_t slot) {
+  Location loc = kernel.getLoc();
+  Value part = memref::LoadOp::create(at(0), loc, memory);
+  Value sum = acrossThreads(0, vector::CombiningKind::ADD, part);
+  Value place = constantIndex(slot);
+  OpBuilder &b = at(0);
+  Value zero = constantLike(b, loc, b.getIndexType(), int64_t(0));
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                        grid->thread, zero);
+  auto branch = scf::IfOp::create(b, loc, isFirst);
+  builder.setInsertionPoint(branch.thenYield());
+  Value wide = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), sum);
+  memref::AtomicRMWOp::create(builder, loc, arith::AtomicRMWKind::addi, wide,
+                              function.getArguments().back(), place);
+}

@@ -1,0 +1,162 @@
+//===- KernelsToNVVM.cpp - A GPU's kernel functions in the NVVM dialect ---===//
+
+#include "scalify/Codegen/Passes.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/LoweringOptions.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/GPU/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_KERNELSTONVVM
+#include "scalify/Codegen/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+class KernelsToNVVMPass
+    : public scalify::impl::KernelsToNVVMBase<KernelsToNVVMPass> {
+public:
+  using KernelsToNVVMBase::KernelsToNVVMBase;
+  void getDependentDialects(DialectRegistry &registry) const override;
+  void runOnOperation() override;
+
+private:
+  LogicalResult expandReductions(gpu::GPUModuleOp kernels);
+  LogicalResult convert(gpu::GPUModuleOp kernels);
+};
+} // namespace
+
+static void buildExpansion(OpPassManager &pm) {
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createExpandMath());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
+}
+
+static void buildPreparation(OpPassManager &pm) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(arith::createArithExpandOpsPass());
+  ConvertVectorToLLVMPassOptions vectors;
+  vectors.reassociateFPReductions = false;
+  kernels.addPass(createConvertVectorToLLVMPass(vectors));
+}
+
+static void buildCleaning(OpPassManager &pm) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+}
+
+void KernelsToNVVMPass::getDependentDialects(DialectRegistry &registry) const {
+  registry.insert<LLVM::LLVMDialect, NVVM::NVVMDialect, gpu::GPUDialect>();
+  OpPassManager pm("builtin.module");
+  buildExpansion(pm);
+  buildPreparation(pm);
+  buildCleaning(pm);
+  pm.getDependentDialects(registry);
+}
+
+/// The same body as a kernel; lo and hi, which a grid has no need of, go.
+static gpu::GPUFuncOp outline(func::FuncOp function, OpBuilder &b) {
+  Block &body = function.getBody().front();
+  unsigned count = body.getNumArguments();
+  body.eraseArguments(count - 3, 2);
+  FunctionType type =
+      FunctionType::get(function.getContext(), body.getArgumentTypes(), {});
+  auto kernel =
+      gpu::GPUFuncOp::create(b, function.getLoc(), function.getName(), type);
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  if (auto threads = function->getAttrOfType<IntegerAttr>("plan.threads"))
+    kernel.setKnownBlockSizeAttr(
+        b.getDenseI32ArrayAttr({static_cast<int32_t>(threads.getInt()), 1, 1}));
+  Block &entry = kernel.getBody().front();
+  for (auto [from, to] : llvm::zip(body.getArguments(), entry.getArguments()))
+    from.replaceAllUsesWith(to);
+  entry.getOperations().splice(entry.end(), body.getOperations());
+  Operation *end = entry.getTerminator();
+  OpBuilder at(end);
+  gpu::ReturnOp::create(at, end->getLoc());
+  end->erase();
+  function.erase();
+  return kernel;
+}
+
+// What threads agree on becomes shuffles within warps and one step between.
+LogicalResult KernelsToNVVMPass::expandReductions(gpu::GPUModuleOp kernels) {
+  RewritePatternSet patterns(&getContext());
+  populateGpuRewritePatterns(patterns);
+  return applyPatternsGreedily(kernels, std::move(patterns));
+}
+
+// As MLIR's pass of this kind, but that square roots, roundings and products
+// with sums are instructions: it would call NVIDIA's library for them.
+LogicalResult KernelsToNVVMPass::convert(gpu::GPUModuleOp kernels) {
+  MLIRContext *context = &getContext();
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  options.overrideIndexBitwidth(64);
+  LLVMTypeConverter converter(context, options);
+  configureGpuToNVVMTypeConverter(converter);
+  RewritePatternSet patterns(context);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  populateGpuToNVVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns,
+                                       /*approximateLog1p=*/false,
+                                       /*benefit=*/2);
+  LLVMConversionTarget target(*context);
+  configureGpuToNVVMConversionLegality(target);
+  target.addLegalOp<LLVM::CopySignOp, LLVM::FAbsOp, LLVM::FCeilOp,
+                    LLVM::FFloorOp, LLVM::RoundEvenOp, LLVM::SqrtOp>();
+  return applyPartialConversion(kernels, target, std::move(patterns));
+}
+
+void KernelsToNVVMPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  OpPassManager expansion("builtin.module");
+  buildExpansion(expansion);
+  if (failed(runPipeline(expansion, module)))
+    return signalPassFailure();
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
+  b.setInsertionPointToStart(kernels.getBody());
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    outline(function, b);
+  OpPassManager preparation("builtin.module"), cleaning("builtin.module");
+  buildPreparation(preparation);
+  buildCleaning(cleaning);
+  if (failed(expandReductions(kernels)) ||
+      failed(runPipeline(preparation, module)) || failed(convert(kernels)) ||
+      failed(runPipeline(cleaning, module)))
+    return signalPassFailure();
+  // A half-lowered op would be dropped or miscompiled later on.
+  WalkResult walk = kernels.walk([&](Operation *op) {
+    if (op == kernels ||
+        isa_and_nonnull<LLVM::LLVMDialect, NVVM::NVVMDialect>(op->getDialect()))
+      return WalkResult::advance();
+    op->emitOpError("is left after lowering to NVVM");
+    return WalkResult::interrupt();
+  });
+  if (walk.wasInterrupted())
+    signalPassFailure();
+}

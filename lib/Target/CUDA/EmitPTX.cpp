@@ -1,0 +1,134 @@
+//===- EmitPTX.cpp - Kernels in the NVVM dialect to PTX -------------------===//
+//
+// By LLVM's own code generator and without NVIDIA's libdevice: kernels call no
+// mathematical function, for those are polynomials by now.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Target/CUDA/Passes.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_EMITPTX
+#include "scalify/Target/CUDA/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static constexpr llvm::StringLiteral kTriple = "nvptx64-nvidia-cuda";
+// What drivers of CUDA 12.6 and later read.
+static constexpr llvm::StringLiteral kFeatures = "+ptx86";
+
+static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef chip,
+                                                          std::string &error) {
+  static const bool initialised = [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    return true;
+  }();
+  (void)initialised;
+  llvm::Triple triple(kTriple);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  // As on the CPU: products and sums may round once.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, chip, kFeatures, options, std::nullopt, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
+}
+
+static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graph, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+static LogicalResult checkClosed(gpu::GPUModuleOp kernels,
+                                 const llvm::Module &module) {
+  for (const llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic())
+      return kernels.emitError("kernels call '")
+             << function.getName() << "', which no kernel defines";
+  return success();
+}
+
+FailureOr<std::string> scalify::emitPTX(gpu::GPUModuleOp kernels,
+                                        StringRef chip) {
+  MLIRContext &mlirContext = *kernels.getContext();
+  registerBuiltinDialectTranslation(mlirContext);
+  registerLLVMDialectTranslation(mlirContext);
+  registerNVVMDialectTranslation(mlirContext);
+  registerGPUDialectTranslation(mlirContext);
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module =
+      translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!module)
+    return failure();
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(chip, error);
+  if (!machine)
+    return kernels.emitError("no code generator for PTX: ") << error;
+  module->setTargetTriple(llvm::Triple(kTriple));
+  module->setDataLayout(machine->createDataLayout());
+  if (failed(checkClosed(kernels, *module)))
+    return failure();
+  optimise(*module, *machine);
+  SmallVector<char> text;
+  llvm::raw_svector_ostream os(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, os, nullptr,
+                                   llvm::CodeGenFileType::AssemblyFile))
+    return kernels.emitError("the code generator cannot write PTX");
+  passes.run(*module);
+  return std::string(text.data(), text.size());
+}
+
+namespace {
+struct EmitPTXPass : scalify::impl::EmitPTXBase<EmitPTXPass> {
+  using EmitPTXBase::EmitPTXBase;
+
+  void runOnOperation() override {
+    SmallVector<gpu::GPUModuleOp> modules(
+        getOperation().getOps<gpu::GPUModuleOp>());
+    for (gpu::GPUModuleOp kernels : modules) {
+      FailureOr<std::string> ptx = emitPTX(kernels, chip);
+      if (failed(ptx))
+        return signalPassFailure();
+      OpBuilder b(kernels);
+      auto target = NVVM::NVVMTargetAttr::get(&getContext(), /*O=*/3, kTriple,
+                                              chip, kFeatures);
+      auto object = gpu::ObjectAttr::get(
+          target, gpu::CompilationTarget::Assembly, b.getStringAttr(*ptx));
+      gpu::BinaryOp::create(b, kernels.getLoc(), kernels.getName(), nullptr,
+                            ArrayRef<Attribute>{object});
+      kernels.erase();
+    }
+  }
+};
+} // namespace

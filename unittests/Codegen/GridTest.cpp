@@ -1,0 +1,463 @@
+// Kernels of a GPU, run by a simulated grid of host threads, against those of
+// the CPU: the same bits where no sum meets, sums within their rounding.
+#include "scalify/Codegen/Passes.h"
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/Passes.h"
+#include "scalify/Pipeline/InitAll.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/ExecutionEngine/ExecutionEngine.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <gtest/gtest.h>
+
+#include <pthread.h>
+#include <random>
+#include <thread>
+
+using namespace mlir;
+using namespace scalify;
+
+//===----------------------------------------------------------------------===//
+// The simulated grid
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One block at a time, each of its threads a thread of the host.
+struct SharedBlock {
+  explicit SharedBlock(int64_t threads) : floats(threads), words(threads) {
+    pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(threads));
+  }
+  ~SharedBlock() { pthread_barrier_destroy(&barrier); }
+  pthread_barrier_t barrier;
+  std::vector<double> floats;
+  std::vector<int64_t> words;
+};
+
+struct Place {
+  int64_t thread = 0, threads = 1, block = 0, blocks = 1;
+  SharedBlock *shared = nullptr;
+};
+} // namespace
+
+static thread_local Place here;
+
+static int64_t getThread() { return here.thread; }
+static int64_t getThreads() { return here.threads; }
+static int64_t getBlock() { return here.block; }
+static int64_t getBlocks() { return here.blocks; }
+static void waitForAll() { pthread_barrier_wait(&here.shared->barrier); }
+
+template <typename T> static T combine(gpu::AllReduceOperation kind, T a, T b) {
+  switch (kind) {
+  case gpu::AllReduceOperation::ADD:
+    return a + b;
+  case gpu::AllReduceOperation::MUL:
+    return a * b;
+  case gpu::AllReduceOperation::MINIMUMF:
+  case gpu::AllReduceOperation::MINSI:
+  case gpu::AllReduceOperation::MINUI:
+    return a != a || a < b ? a : b;
+  case gpu::AllReduceOperation::MAXIMUMF:
+  case gpu::AllReduceOperation::MAXSI:
+  case gpu::AllReduceOperation::MAXUI:
+    return a != a || a > b ? a : b;
+  default:
+    break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    if (kind == gpu::AllReduceOperation::AND)
+      return a & b;
+    if (kind == gpu::AllReduceOperation::OR)
+      return a | b;
+    return a ^ b;
+  }
+  return std::numeric_limits<T>::quiet_NaN();
+}
+
+template <typename T>
+static T reduceOver(std::vector<T> &parts, T value, int32_t kind) {
+  parts[here.thread] = value;
+  waitForAll();
+  T whole = parts[0];
+  for (int64_t i = 1; i < here.threads; ++i)
+    whole =
+        combine(static_cast<gpu::AllReduceOperation>(kind), whole, parts[i]);
+  waitForAll();
+  return whole;
+}
+static double reduceFloat(double value, int32_t kind) {
+  return reduceOver(here.shared->floats, value, kind);
+}
+static int64_t reduceWord(int64_t value, int32_t kind) {
+  return reduceOver(here.shared->words, value, kind);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels for it
+//===----------------------------------------------------------------------===//
+
+static Value callHost(OpBuilder &b, Location loc, void *function, Type result,
+                      ValueRange arguments) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Value address = LLVM::ConstantOp::create(
+      b, loc, b.getI64IntegerAttr(reinterpret_cast<int64_t>(function)));
+  SmallVector<Value> operands{
+      LLVM::IntToPtrOp::create(b, loc, pointer, address)};
+  llvm::append_range(operands, arguments);
+  Type type = result ? result : LLVM::LLVMVoidType::get(b.getContext());
+  auto call =
+      LLVM::CallOp::create(b, loc,
+                           LLVM::LLVMFunctionType::get(
+                               type, SmallVector<Type>(arguments.getTypes())),
+                           operands);
+  return result ? call.getResult() : Value();
+}
+
+static void replacePlace(Operation *op, int64_t (*function)()) {
+  OpBuilder b(op);
+  Value word = callHost(b, op->getLoc(), reinterpret_cast<void *>(function),
+                        b.getI64Type(), {});
+  op->replaceAllUsesWith(ValueRange{
+      arith::IndexCastOp::create(b, op->getLoc(), b.getIndexType(), word)});
+  op->erase();
+}
+
+static void replaceReduction(gpu::AllReduceOp op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Type type = op.getType();
+  bool isFloat = isa<FloatType>(type);
+  Type wide = isFloat ? Type(b.getF64Type()) : b.getI64Type();
+  Value value = op.getValue();
+  if (type != wide)
+    value = isFloat ? Value(arith::ExtFOp::create(b, loc, wide, value))
+                    : Value(arith::ExtSIOp::create(b, loc, wide, value));
+  Value kind = LLVM::ConstantOp::create(
+      b, loc, b.getI32IntegerAttr(static_cast<int32_t>(*op.getOp())));
+  void *function = isFloat ? reinterpret_cast<void *>(reduceFloat)
+                           : reinterpret_cast<void *>(reduceWord);
+  Value whole = callHost(b, loc, function, wide, {value, kind});
+  if (type != wide)
+    whole = isFloat ? Value(arith::TruncFOp::create(b, loc, type, whole))
+                    : Value(arith::TruncIOp::create(b, loc, type, whole));
+  op.replaceAllUsesWith(whole);
+  op.erase();
+}
+
+static void simulateGrid(ModuleOp functions) {
+  functions.walk([](Operation *op) {
+    if (isa<gpu::ThreadIdOp>(op))
+      return replacePlace(op, getThread);
+    if (isa<gpu::BlockDimOp>(op))
+      return replacePlace(op, getThreads);
+    if (isa<gpu::BlockIdOp>(op))
+      return replacePlace(op, getBlock);
+    if (isa<gpu::GridDimOp>(op))
+      return replacePlace(op, getBlocks);
+    if (auto reduction = dyn_cast<gpu::AllReduceOp>(op))
+      return replaceReduction(reduction);
+    if (isa<gpu::BarrierOp>(op)) {
+      OpBuilder b(op);
+      callHost(b, op->getLoc(), reinterpret_cast<void *>(waitForAll), {}, {});
+      op->erase();
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Both, on the same memory
+//===----------------------------------------------------------------------===//
+
+namespace {
+using KernelFn = void (*)(void *const *, int64_t, int64_t, uint64_t *);
+
+/// The kernels of a program for one machine, as functions of this process.
+struct Machine {
+  OwningOpRef<ModuleOp> module, functions;
+  std::unique_ptr<ExecutionEngine> engine;
+  SmallVector<plan::KernelOp> kernels;
+
+  Machine(ModuleOp program, StringRef machine) : module(program.clone()) {
+    PassManager lower(program.getContext());
+    LowerKernelsOptions options;
+    options.machine = machine.str();
+    lower.addPass(createLowerKernels(options));
+    EXPECT_TRUE(succeeded(lower.run(*module)));
+    module->walk([&](plan::KernelOp kernel) { kernels.push_back(kernel); });
+    functions = ModuleOp::create(program.getLoc());
+    for (auto function :
+         llvm::make_early_inc_range(module->getOps<func::FuncOp>())) {
+      function->remove();
+      functions->push_back(function);
+    }
+    simulateGrid(*functions);
+    PassManager toLLVM(program.getContext());
+    toLLVM.addPass(createKernelsToLLVM());
+    EXPECT_TRUE(succeeded(toLLVM.run(*functions)));
+    auto made = ExecutionEngine::create(*functions);
+    EXPECT_TRUE(static_cast<bool>(made));
+    engine = std::move(*made);
+  }
+
+  KernelFn find(plan::KernelOp kernel) {
+    auto found = engine->lookup(*kernel.getFunction());
+    EXPECT_TRUE(static_cast<bool>(found));
+    return reinterpret_cast<KernelFn>(*found);
+  }
+};
+
+/// Memory of a kernel's buffers, and what its casts count.
+struct Memory {
+  std::vector<std::vector<char>> buffers;
+  std::vector<uint64_t> counters = std::vector<uint64_t>(64);
+
+  std::vector<void *> pointers() {
+    std::vector<void *> all;
+    for (std::vector<char> &buffer : buffers)
+      all.push_back(buffer.data());
+    return all;
+  }
+};
+} // namespace
+
+static Type elementOf(Value buffer) {
+  return cast<MemRefType>(buffer.getType()).getElementType();
+}
+
+static std::vector<char> makeBuffer(Value buffer, std::mt19937 &random) {
+  auto type = cast<MemRefType>(buffer.getType());
+  Type element = type.getElementType();
+  int64_t bytes = std::max(1u, element.getIntOrFloatBitWidth() / 8);
+  std::vector<char> data(type.getNumElements() * bytes + 64);
+  std::normal_distribution<float> normal;
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    float value = normal(random);
+    // Indices of what has eight rows, and codes that are no NaN.
+    uint32_t word = random() % (element.isInteger(1) ? 2 : 8);
+    if (auto format = dyn_cast<FloatType>(element)) {
+      bool lost;
+      APFloat number(value);
+      number.convert(format.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                     &lost);
+      word = static_cast<uint32_t>(number.bitcastToAPInt().getZExtValue());
+    }
+    std::memcpy(data.data() + i * bytes, &word, std::min<int64_t>(bytes, 4));
+  }
+  return data;
+}
+
+static double readElement(const std::vector<char> &data, Type element,
+                          int64_t i) {
+  unsigned width = std::max(8u, element.getIntOrFloatBitWidth());
+  uint64_t word = 0;
+  std::memcpy(&word, data.data() + i * (width / 8), width / 8);
+  if (auto format = dyn_cast<FloatType>(element))
+    return APFloat(format.getFloatSemantics(), APInt(width, word))
+        .convertToDouble();
+  return static_cast<double>(word);
+}
+
+static Memory makeMemory(plan::KernelOp kernel, unsigned seed) {
+  std::mt19937 random(seed);
+  Memory memory;
+  for (Value read : kernel.getReads())
+    memory.buffers.push_back(makeBuffer(read, random));
+  for (Value write : kernel.getWrites())
+    memory.buffers.push_back(makeBuffer(write, random));
+  return memory;
+}
+
+/// What is written in place of an input lies there.
+static std::vector<void *> bind(plan::KernelOp kernel, Memory &memory) {
+  std::vector<void *> all = memory.pointers();
+  if (auto pairs = kernel.getInplace())
+    for (size_t i = 0; i + 1 < size_t(pairs->size()); i += 2)
+      all[kernel.getReads().size() + (*pairs)[i]] = all[(*pairs)[i + 1]];
+  return all;
+}
+
+static void runOnGrid(KernelFn function, std::vector<void *> buffers,
+                      uint64_t *counters, int64_t threads, int64_t blocks) {
+  for (int64_t block = 0; block < blocks; ++block) {
+    SharedBlock shared(threads);
+    std::vector<std::thread> all;
+    for (int64_t thread = 0; thread < threads; ++thread)
+      all.emplace_back([&, thread] {
+        here = {thread, threads, block, blocks, &shared};
+        function(buffers.data(), 0, 0, counters);
+      });
+    for (std::thread &thread : all)
+      thread.join();
+  }
+}
+
+static void compare(plan::KernelOp kernel, const std::vector<void *> &expected,
+                    const std::vector<void *> &found) {
+  for (auto [i, write] : llvm::enumerate(kernel.getWrites())) {
+    Type element = elementOf(write);
+    int64_t count = cast<MemRefType>(write.getType()).getNumElements();
+    int64_t bytes = count * std::max(1u, element.getIntOrFloatBitWidth() / 8);
+    size_t at = kernel.getReads().size() + i;
+    auto copy = [&](void *data) {
+      auto *begin = static_cast<char *>(data);
+      return std::vector<char>(begin, begin + bytes);
+    };
+    std::vector<char> a = copy(expected[at]), b = copy(found[at]);
+    double worst = 0, largest = 0;
+    for (int64_t k = 0; k < count; ++k) {
+      double x = readElement(a, element, k), y = readElement(b, element, k);
+      if (std::isnan(x) && std::isnan(y))
+        continue;
+      largest = std::max(largest, std::fabs(x));
+      worst = std::max(worst, std::fabs(x - y));
+    }
+    // Sums of F32 in another order, and a place of a narrow format beside it.
+    double places =
+        isa<FloatType>(element)
+            ? std::max(
+                  std::ldexp(1.0,
+                             -APFloat::semanticsPrecision(
+                                 cast<FloatType>(element).getFloatSemantics()) +
+                                 1),
+                  1e-5)
+            : 0;
+    EXPECT_LE(worst, places * largest)
+        << kernel.getName().str() << ", write " << i;
+  }
+}
+
+static void checkProgram(StringRef text, bool isPlan = false) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registry.insert<func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect>();
+  MLIRContext context(registry);
+  OwningOpRef<ModuleOp> program = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(program);
+  if (!isPlan) {
+    PassManager fusion(&context);
+    buildFusionPipeline(fusion);
+    ASSERT_TRUE(succeeded(fusion.run(*program)));
+  }
+  Machine cpu(*program, "cpu"), gpu(*program, "gpu");
+  ASSERT_GT(cpu.kernels.size(), 0u);
+  ASSERT_EQ(cpu.kernels.size(), gpu.kernels.size());
+  for (auto [i, kernel] : llvm::enumerate(cpu.kernels)) {
+    Memory expected = makeMemory(kernel, i);
+    auto buffers = bind(kernel, expected);
+    cpu.find(kernel)(buffers.data(), 0, *kernel.getRows(),
+                     expected.counters.data());
+    bool isScatter = kernel.getRows() == 1;
+    for (auto [threads, blocks] :
+         {std::pair<int64_t, int64_t>{1, 1}, {4, 1}, {5, 3}}) {
+      Memory found = makeMemory(kernel, i);
+      auto others = bind(kernel, found);
+      // What has one row has one block.
+      int64_t used = std::min(blocks, int64_t(*gpu.kernels[i].getRows()));
+      runOnGrid(gpu.find(gpu.kernels[i]), others, found.counters.data(),
+                threads, isScatter ? 1 : used);
+      compare(kernel, buffers, others);
+      EXPECT_EQ(expected.counters, found.counters) << kernel.getName().str();
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+TEST(Grid, OfElements) {
+  // Of a size that no vector divides, and of two formats.
+  checkProgram(R"(
+func.func @main(%x: tensor<37x131xf32>, %y: tensor<37x131xbf16>) -> (tensor<37x131xf32>, tensor<37x131xbf16>) {
+  %a = stablehlo.logistic %x : tensor<37x131xf32>
+  %b = stablehlo.multiply %x, %a : tensor<37x131xf32>
+  %c = stablehlo.convert %y : (tensor<37x131xbf16>) -> tensor<37x131xf32>
+  %d = stablehlo.add %b, %c : tensor<37x131xf32>
+  %e = stablehlo.convert %d : (tensor<37x131xf32>) -> tensor<37x131xbf16>
+  return %d, %e : tensor<37x131xf32>, tensor<37x131xbf16>
+})");
+}
+
+TEST(Grid, OfRowsWithSums) {
+  checkProgram(R"(
+func.func @main(%x: tensor<9x83xf32>) -> (tensor<9x83xf32>, tensor<9xf32>, tensor<83xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %m = stablehlo.reduce(%x init: %least) applies stablehlo.maximum across dimensions = [1] : (tensor<9x83xf32>, tensor<f32>) -> tensor<9xf32>
+  %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<9xf32>) -> tensor<9x83xf32>
+  %d = stablehlo.subtract %x, %mb : tensor<9x83xf32>
+  %e = stablehlo.exponential %d : tensor<9x83xf32>
+  %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<9x83xf32>, tensor<f32>) -> tensor<9xf32>
+  %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<9xf32>) -> tensor<9x83xf32>
+  %p = stablehlo.divide %e, %sb : tensor<9x83xf32>
+  %l = stablehlo.log %s : tensor<9xf32>
+  %c = stablehlo.reduce(%p init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<9x83xf32>, tensor<f32>) -> tensor<83xf32>
+  %t = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<9x83xf32>, tensor<f32>) -> tensor<f32>
+  return %p, %l, %c, %t : tensor<9x83xf32>, tensor<9xf32>, tensor<83xf32>, tensor<f32>
+})");
+}
+
+TEST(Grid, OfCastsThatCount) {
+  // The first scale saturates, the second makes zeros; the third cast is one
+  // of a row, which all threads of a block compute and one counts.
+  checkProgram(R"(
+plan.program @step {
+  %x = plan.argument 0 : memref<6x96xf32>
+  %a = plan.result 0 : memref<6x96xf8E4M3FN>
+  %b = plan.result 1 : memref<6x96xf8E5M2>
+  %c = plan.result 2 : memref<6xf8E4M3FN>
+  plan.kernel "casts" reads(%x : memref<6x96xf32>) writes(%a, %b, %c : memref<6x96xf8E4M3FN>, memref<6x96xf8E5M2>, memref<6xf8E4M3FN>) {
+  ^bb0(%v: tensor<6x96xf32>):
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %small = stablehlo.constant dense<0.001953125> : tensor<f32>
+    %large = stablehlo.constant dense<262144.0> : tensor<f32>
+    %q = scalify.quantize %v, %small {cast = "c0"} : tensor<6x96xf32> -> tensor<6x96xf8E4M3FN>
+    %s = stablehlo.reduce(%v init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x96xf32>, tensor<f32>) -> tensor<6xf32>
+    %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<6xf32>) -> tensor<6x96xf32>
+    %p = stablehlo.multiply %v, %sb : tensor<6x96xf32>
+    %r = scalify.quantize %p, %large {cast = "c1"} : tensor<6x96xf32> -> tensor<6x96xf8E5M2>
+    %t = scalify.quantize %s, %small {cast = "c2"} : tensor<6xf32> -> tensor<6xf8E4M3FN>
+    plan.yield %q, %r, %t : tensor<6x96xf8E4M3FN>, tensor<6x96xf8E5M2>, tensor<6xf8E4M3FN>
+  }
+})",
+               /*isPlan=*/true);
+}
+
+TEST(Grid, OfMovesAndPlaces) {
+  checkProgram(R"(
+func.func @main(%x: tensor<8x48xf32>, %i: tensor<5x1xi32>, %u: tensor<5x48xf32>) -> (tensor<48x8xf32>, tensor<8x96xf32>, tensor<5x48xf32>, tensor<8x48xf32>) {
+  %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<8x48xf32>) -> tensor<48x8xf32>
+  %n = stablehlo.negate %x : tensor<8x48xf32>
+  %c = stablehlo.concatenate %n, %x, dim = 1 : (tensor<8x48xf32>, tensor<8x48xf32>) -> tensor<8x96xf32>
+  %g = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 48>}> : (tensor<8x48xf32>, tensor<5x1xi32>) -> tensor<5x48xf32>
+  %s = "stablehlo.scatter"(%x, %i, %u) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %r = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %r : tensor<f32>
+  }) : (tensor<8x48xf32>, tensor<5x1xi32>, tensor<5x48xf32>) -> tensor<8x48xf32>
+  return %t, %c, %g, %s : tensor<48x8xf32>, tensor<8x96xf32>, tensor<5x48xf32>, tensor<8x48xf32>
+})");
+}
+
+TEST(Grid, OfAnUpdateInPlace) {
+  checkProgram(R"(
+func.func @main(%w: tensor<64x301xf32> {tf.aliasing_output = 0 : i32}, %m: tensor<64x301xf32> {tf.aliasing_output = 1 : i32}, %g: tensor<64x301xf32>) -> (tensor<64x301xf32>, tensor<64x301xf32>) {
+  %b = stablehlo.constant dense<0.9> : tensor<64x301xf32>
+  %r = stablehlo.constant dense<0.01> : tensor<64x301xf32>
+  %mb = stablehlo.multiply %m, %b : tensor<64x301xf32>
+  %m1 = stablehlo.add %mb, %g : tensor<64x301xf32>
+  %u = stablehlo.multiply %m1, %r : tensor<64x301xf32>
+  %w1 = stablehlo.subtract %w, %u : tensor<64x301xf32>
+  return %w1, %m1 : tensor<64x301xf32>, tensor<64x301xf32>
+})");
+}
