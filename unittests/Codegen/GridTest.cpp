@@ -277,7 +277,7 @@ static Memory makeMemory(plan::KernelOp kernel, unsigned seed) {
 static std::vector<void *> bind(plan::KernelOp kernel, Memory &memory) {
   std::vector<void *> all = memory.pointers();
   if (auto pairs = kernel.getInplace())
-    for (size_t i = 0; i + 1 < size_t(pairs->size()); i += 2)
+    for (size_t i = 0; i + 1 < pairs->size(); i += 2)
       all[kernel.getReads().size() + (*pairs)[i]] = all[(*pairs)[i + 1]];
   return all;
 }
