@@ -169,7 +169,7 @@ def finish(plan: Plan, store: Store, arrays: pathlib.Path, names: list[str], lim
     todo = [name for name in names if store.get(plan.key(name)) is None]
     if todo and not base.exists():
         todo = [F32, *(name for name in todo if name != F32)]
-    if todo and not start.exists():
+    if todo and not start.exists() and limit > 0:
         with context.Pool(1) as pool:
             pool.apply(trained, (plan, start))
     for name in todo:
