@@ -356,15 +356,14 @@ static void checkProgram(StringRef text, bool isPlan = false) {
     auto buffers = bind(kernel, expected);
     cpu.find(kernel)(buffers.data(), 0, *kernel.getRows(),
                      expected.counters.data());
-    bool isScatter = kernel.getRows() == 1;
     for (auto [threads, blocks] :
          {std::pair<int64_t, int64_t>{1, 1}, {4, 1}, {5, 3}}) {
       Memory found = makeMemory(kernel, i);
       auto others = bind(kernel, found);
-      // What has one row has one block.
+      // What has one row, as a scatter, has one block.
       int64_t used = std::min(blocks, int64_t(*gpu.kernels[i].getRows()));
       runOnGrid(gpu.find(gpu.kernels[i]), others, found.counters.data(),
-                threads, isScatter ? 1 : used);
+                threads, used);
       compare(kernel, buffers, others);
       EXPECT_EQ(expected.counters, found.counters) << kernel.getName().str();
     }
