@@ -2,18 +2,15 @@
 
 #include "scalify/Target/CPU/CPUTarget.h"
 
+#include "scalify/Codegen/MachineCode.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -30,44 +27,8 @@ createMachine(const CPUTargetOptions &options, std::string &error) {
     return true;
   }();
   (void)initialised;
-  llvm::Triple triple(kTriple);
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return nullptr;
-  llvm::TargetOptions targetOptions;
-  // Products and sums may round once: what GEMMs and XLA do as well.
-  targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, options.mcpu, "", targetOptions, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Default));
-}
-
-static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PipelineTuningOptions tuning;
-  llvm::PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graph, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
-      .run(module, modules);
-}
-
-static bool emitObject(llvm::Module &module, llvm::TargetMachine &machine,
-                       SmallVectorImpl<char> &object) {
-  llvm::raw_svector_ostream os(object);
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, os, nullptr,
-                                  llvm::CodeGenFileType::ObjectFile))
-    return false;
-  passes.run(module);
-  return true;
+  return createTargetMachine(kTriple, options.mcpu, "", llvm::Reloc::PIC_,
+                             llvm::CodeGenOptLevel::Default, error);
 }
 
 namespace {
@@ -165,17 +126,15 @@ scalify::compileKernels(ModuleOp kernels, const CPUTargetOptions &options) {
   std::unique_ptr<llvm::TargetMachine> machine = createMachine(options, error);
   if (!machine)
     return kernels.emitError("no code generator for x86-64: ") << error;
-  module->setTargetTriple(llvm::Triple(kTriple));
-  module->setDataLayout(machine->createDataLayout());
   for (llvm::Function &function : *module)
     if (!function.isDeclaration()) {
       function.addFnAttr("target-cpu", options.mcpu);
       // Loops stay loops: there is no memcpy to call.
       function.addFnAttr("no-builtins");
     }
-  optimise(*module, *machine);
   SmallVector<char> object;
-  if (!emitObject(*module, *machine, object))
+  if (!emitMachineCode(*module, *machine, llvm::OptimizationLevel::O2,
+                       llvm::CodeGenFileType::ObjectFile, object))
     return kernels.emitError("the code generator cannot write an object");
   FailureOr<std::string> linked = link(kernels.getLoc(), object, options);
   if (failed(linked) || failed(checkClosed(kernels.getLoc(), *linked)))

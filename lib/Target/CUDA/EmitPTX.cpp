@@ -7,17 +7,14 @@
 
 #include "scalify/Target/CUDA/Passes.h"
 
+#include "scalify/Codegen/MachineCode.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_EMITPTX
@@ -41,32 +38,8 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef chip,
     return true;
   }();
   (void)initialised;
-  llvm::Triple triple(kTriple);
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return nullptr;
-  llvm::TargetOptions options;
-  // As on the CPU: products and sums may round once.
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, chip, kFeatures, options, std::nullopt, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
-}
-
-static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graph;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graph);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graph, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, modules);
+  return createTargetMachine(kTriple, chip, kFeatures, std::nullopt,
+                             llvm::CodeGenOptLevel::Aggressive, error);
 }
 
 static LogicalResult checkClosed(gpu::GPUModuleOp kernels,
@@ -94,18 +67,12 @@ FailureOr<std::string> scalify::emitPTX(gpu::GPUModuleOp kernels,
   std::unique_ptr<llvm::TargetMachine> machine = createMachine(chip, error);
   if (!machine)
     return kernels.emitError("no code generator for PTX: ") << error;
-  module->setTargetTriple(llvm::Triple(kTriple));
-  module->setDataLayout(machine->createDataLayout());
   if (failed(checkClosed(kernels, *module)))
     return failure();
-  optimise(*module, *machine);
   SmallVector<char> text;
-  llvm::raw_svector_ostream os(text);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, os, nullptr,
-                                   llvm::CodeGenFileType::AssemblyFile))
+  if (!emitMachineCode(*module, *machine, llvm::OptimizationLevel::O3,
+                       llvm::CodeGenFileType::AssemblyFile, text))
     return kernels.emitError("the code generator cannot write PTX");
-  passes.run(*module);
   return std::string(text.data(), text.size());
 }
 
