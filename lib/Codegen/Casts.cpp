@@ -2,10 +2,12 @@
 //
 // x86 has no FP8 and, before AVX-512, no BF16: both are made of 32-bit integer
 // operations, which vectorise. Rounding is to nearest even; the results are
-// those of ml_dtypes bit for bit, but for the payload of a NaN.
+// those of ml_dtypes bit for bit, but for the payload of a NaN. A GPU has
+// instructions for them.
 //
 //===----------------------------------------------------------------------===//
 
+#include "CastsGPU.h"
 #include "KernelEmitter.h"
 
 using namespace mlir;
@@ -138,12 +140,17 @@ static QuantizeResult encode(OpBuilder &b, Location loc, Value value, Type type,
 }
 
 Value scalify::codegen::encodeFloat8(OpBuilder &b, Location loc, Value value,
-                                     Type type, bool saturate) {
+                                     Type type, bool saturate,
+                                     Machine machine) {
+  if (machine == Machine::GPU)
+    return instructions::encodeFloat8(b, loc, value, type, saturate).code;
   return encode(b, loc, value, type, saturate).code;
 }
 
 Value scalify::codegen::decodeFloat8(OpBuilder &b, Location loc, Value code,
-                                     Type type) {
+                                     Type type, Machine machine) {
+  if (machine == Machine::GPU)
+    return instructions::decodeFloat8(b, loc, code, type);
   Type f32 = like(code, b.getF32Type());
   if (isa<Float8E5M2Type>(type)) {
     // E5M2 is the upper byte of a half.
@@ -181,7 +188,9 @@ static Value roundBF16(Bits &bits, Value word) {
 }
 
 Value scalify::codegen::roundTo(OpBuilder &b, Location loc, Value value,
-                                Type type) {
+                                Type type, Machine machine) {
+  if (machine == Machine::GPU && (type.isF16() || type.isBF16()))
+    return instructions::round16(b, loc, value, type);
   if (type.isF16()) {
     Value half =
         arith::TruncFOp::create(b, loc, like(value, b.getF16Type()), value);
@@ -194,7 +203,7 @@ Value scalify::codegen::roundTo(OpBuilder &b, Location loc, Value value,
 }
 
 Value scalify::codegen::toRegister(OpBuilder &b, Location loc, Value stored,
-                                   Type type) {
+                                   Type type, Machine machine) {
   if (type.isInteger(1))
     return arith::CmpIOp::create(
         b, loc, arith::CmpIPredicate::ne, stored,
@@ -203,6 +212,8 @@ Value scalify::codegen::toRegister(OpBuilder &b, Location loc, Value stored,
     return arith::ExtFOp::create(b, loc, like(stored, b.getF32Type()), stored);
   if (!type.isBF16())
     return stored;
+  if (machine == Machine::GPU)
+    return instructions::unpackBF16(b, loc, stored);
   Bits bits{b, loc, stored};
   Value word = arith::ExtUIOp::create(b, loc, bits.i32(), stored);
   return bits.toFloat(bits.shl(word, 16));
@@ -210,13 +221,15 @@ Value scalify::codegen::toRegister(OpBuilder &b, Location loc, Value stored,
 
 // A value in a register is exact in its type, so storing rounds nothing.
 Value scalify::codegen::toStorage(OpBuilder &b, Location loc, Value value,
-                                  Type type) {
+                                  Type type, Machine machine) {
   if (type.isInteger(1))
     return arith::ExtUIOp::create(b, loc, like(value, b.getI8Type()), value);
   if (type.isF16())
     return arith::TruncFOp::create(b, loc, like(value, b.getF16Type()), value);
   if (!type.isBF16())
     return value;
+  if (machine == Machine::GPU)
+    return instructions::packBF16(b, loc, value);
   Bits bits{b, loc, value};
   return arith::TruncIOp::create(b, loc, like(value, b.getI16Type()),
                                  bits.shr(bits.of(value), 16));
@@ -225,11 +238,11 @@ Value scalify::codegen::toStorage(OpBuilder &b, Location loc, Value value,
 // F16 and BF16 live in registers as the F32 values that they hold. Rounding
 // first finds what overflows: it gives an infinity.
 static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
-                                 Type type) {
+                                 Type type, Machine machine) {
   Bits bits{b, loc, value};
   Value word = bits.of(value);
   Value magnitude = bits.band(word, 0x7fffffff);
-  Value rounded = bits.of(roundTo(b, loc, value, type));
+  Value rounded = bits.of(roundTo(b, loc, value, type, machine));
   Value size = bits.band(rounded, 0x7fffffff);
   auto compare = [&](arith::CmpIPredicate predicate, Value x, int64_t y) {
     return arith::CmpIOp::create(b, loc, predicate, x, bits.c(y));
@@ -249,14 +262,18 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
 }
 
 QuantizeResult scalify::codegen::quantizeNarrow(OpBuilder &b, Location loc,
-                                                Value scaled, Type type) {
+                                                Value scaled, Type type,
+                                                Machine machine) {
   if (type.getIntOrFloatBitWidth() == 16)
-    return quantize16(b, loc, scaled, type);
+    return quantize16(b, loc, scaled, type, machine);
+  if (machine == Machine::GPU)
+    return instructions::encodeFloat8(b, loc, scaled, type, /*saturate=*/true);
   return encode(b, loc, scaled, type, /*saturate=*/true);
 }
 
 Value scalify::codegen::decodeNarrow(OpBuilder &b, Location loc, Value code,
-                                     Type type) {
-  return type.getIntOrFloatBitWidth() == 16 ? code
-                                            : decodeFloat8(b, loc, code, type);
+                                     Type type, Machine machine) {
+  return type.getIntOrFloatBitWidth() == 16
+             ? code
+             : decodeFloat8(b, loc, code, type, machine);
 }

@@ -109,7 +109,7 @@ static Value intToInt(OpBuilder &b, Location loc, Value value, Type from,
 }
 
 Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
-                                    Type from, Type to) {
+                                    Type from, Type to, Machine machine) {
   if (from == to)
     return value;
   if (from.isInteger() && to.isInteger())
@@ -118,7 +118,7 @@ Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
     return isa<FloatType>(t) && t.getIntOrFloatBitWidth() == 8;
   };
   if (isFloat8(from)) {
-    value = decodeFloat8(b, loc, value, from);
+    value = decodeFloat8(b, loc, value, from, machine);
     from = b.getF32Type();
   }
   if (to.isInteger())
@@ -134,8 +134,8 @@ Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
   else if (!from.isF64() && to.isF64())
     value = arith::ExtFOp::create(b, loc, type, value);
   if (isFloat8(to))
-    return encodeFloat8(b, loc, value, to, /*saturate=*/false);
-  return roundTo(b, loc, value, to);
+    return encodeFloat8(b, loc, value, to, /*saturate=*/false, machine);
+  return roundTo(b, loc, value, to, machine);
 }
 
 //===----------------------------------------------------------------------===//
@@ -451,26 +451,27 @@ static FailureOr<Value> emitBinary(Emit &e, Operation *op) {
 }
 
 static Value bitcastConvert(OpBuilder &b, Location loc, Value value, Type from,
-                            Type to) {
+                            Type to, Machine machine) {
   // Through the pattern in memory, where both have the same width.
-  Value stored = toStorage(b, loc, value, from);
+  Value stored = toStorage(b, loc, value, from, machine);
   Type type = withElement(value.getType(), storageType(to));
   if (stored.getType() != type)
     stored = arith::BitcastOp::create(b, loc, type, stored);
-  return toRegister(b, loc, stored, to);
+  return toRegister(b, loc, stored, to, machine);
 }
 
 FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
-                                                   ValueRange operands) {
+                                                   ValueRange operands,
+                                                   Machine machine) {
   Location loc = op->getLoc();
   Type from = getElementTypeOrSelf(op->getOperand(0).getType());
   Type to = getElementTypeOrSelf(op->getResult(0).getType());
   if (isa<stablehlo::ConvertOp>(op))
-    return emitConvert(b, loc, operands[0], from, to);
+    return emitConvert(b, loc, operands[0], from, to, machine);
   if (isa<stablehlo::BitcastConvertOp>(op)) {
     if (from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth())
       return failure();
-    return bitcastConvert(b, loc, operands[0], from, to);
+    return bitcastConvert(b, loc, operands[0], from, to, machine);
   }
   if (isa<stablehlo::SelectOp>(op))
     return Value(
@@ -488,13 +489,13 @@ FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
   bool isFloat8 = isa<FloatType>(from) && from.getIntOrFloatBitWidth() == 8;
   if (isFloat8)
     for (Value &arg : args)
-      arg = decodeFloat8(b, loc, arg, from);
+      arg = decodeFloat8(b, loc, arg, from, machine);
   Emit emit{b, loc, args[0].getType(), from, args};
   FailureOr<Value> result =
       args.size() == 1 ? emitUnary(emit, op) : emitBinary(emit, op);
   if (failed(result) || !isa<FloatType>(to))
     return result;
   if (to.getIntOrFloatBitWidth() == 8)
-    return encodeFloat8(b, loc, *result, to, /*saturate=*/false);
-  return roundTo(b, loc, *result, to);
+    return encodeFloat8(b, loc, *result, to, /*saturate=*/false, machine);
+  return roundTo(b, loc, *result, to, machine);
 }

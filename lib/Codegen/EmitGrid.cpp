@@ -164,11 +164,14 @@ void KernelEmitter::countOnGrid(unsigned level, Value &memory, Value flags) {
   }
   Value ones;
   if (auto type = dyn_cast<VectorType>(flags.getType())) {
+    // Lane by lane a count is an addition under a predicate. Of a vector's sum
+    // LLVM would make a mask first, with twice the instructions.
     OpBuilder &b = at(level);
-    Value wide = arith::ExtUIOp::create(
-        b, loc, VectorType::get(type.getShape(), i32), flags);
-    ones =
-        vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, wide);
+    for (int64_t i = 0; i < type.getDimSize(0); ++i) {
+      Value flag = vector::ExtractOp::create(b, loc, flags, i);
+      Value one = arith::ExtUIOp::create(b, loc, i32, flag);
+      ones = ones ? Value(arith::AddIOp::create(b, loc, ones, one)) : one;
+    }
   } else {
     if (!isSpread(level)) {
       Value isMine = isCounted(level);

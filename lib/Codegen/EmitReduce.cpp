@@ -149,7 +149,7 @@ LogicalResult KernelEmitter::apply(Block &body, ArrayRef<Element> arguments,
       operands.push_back(map.lookup(operand));
     FailureOr<Value> value = failure();
     if (isElementwiseOp(&op))
-      value = emitElementwise(at(level), &op, operands);
+      value = emitElementwise(at(level), &op, operands, machine);
     if (failed(value))
       return op.emitOpError("not in the CPU target inside a reduction");
     map.map(op.getResult(0), *value);
@@ -412,7 +412,7 @@ void KernelEmitter::ReduceGroup::finish() {
       }
       OpResult result = cast<OpResult>(acc.op.getResult(i));
       value = roundTo(emitter.at(level), loc, value,
-                      getElementTypeOrSelf(result.getType()));
+                      getElementTypeOrSelf(result.getType()), emitter.machine);
       key.first = Value(result).getAsOpaquePointer();
       emitter.remember(key, {value, level});
     }

@@ -133,7 +133,7 @@ LogicalResult KernelEmitter::Scatter::combine(AffineExpr linear) {
                              b, loc, cast<VectorType>(emitter.vectorOf(stored)),
                              memory, place))
                        : Value(memref::LoadOp::create(b, loc, memory, place));
-  old = toRegister(b, loc, old, resultType.getElementType());
+  old = toRegister(b, loc, old, resultType.getElementType(), emitter.machine);
   SmallVector<Element> results;
   Element now = *value;
   if (isVector)

@@ -10,8 +10,8 @@ using namespace scalify::codegen;
 
 KernelEmitter::KernelEmitter(plan::KernelOp kernel, func::FuncOp function,
                              Machine machine)
-    : scope(kernel.getContext()), kernel(kernel), function(function),
-      maxLanes(lanesOf(kernel, machine)),
+    : machine(machine), scope(kernel.getContext()), kernel(kernel),
+      function(function), maxLanes(lanesOf(kernel, machine)),
       maxSumLanes(machine == Machine::CPU ? 32 : maxLanes),
       builder(kernel.getContext()) {
   Block &entry = function.getBody().front();
@@ -242,7 +242,7 @@ Element KernelEmitter::asElement(AffineExpr expr, Type elementType) {
     type = vectorOf(integer);
   Value value = arith::IndexCastOp::create(b, loc, type, index);
   if (!elementType.isInteger())
-    value = emitConvert(b, loc, value, b.getI32Type(), elementType);
+    value = emitConvert(b, loc, value, b.getI32Type(), elementType, machine);
   return {value, level};
 }
 
@@ -287,7 +287,8 @@ FailureOr<Element> KernelEmitter::load(unsigned argument, AffineExpr linear,
   } else {
     value = loadLanes(builder, memory, linear, stored);
   }
-  return Element{toRegister(at(level), loc, value, elementType), level};
+  return Element{toRegister(at(level), loc, value, elementType, machine),
+                 level};
 }
 
 LogicalResult KernelEmitter::store(unsigned write, Element element,
@@ -300,14 +301,14 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
   if (!scope.dependsOnLanes(linear)) {
     Value index = asIndex(linear);
     OpBuilder &b = at(level);
-    Value value = toStorage(b, loc, element.value, type);
+    Value value = toStorage(b, loc, element.value, type, machine);
     memref::StoreOp::create(atStore(level), loc, value, memory, index);
     return success();
   }
   bool contiguous = scope.laneStride(linear) == 1;
   Value index = contiguous ? asIndex(linear) : asIndexVector(linear);
   OpBuilder &b = at(level);
-  Value value = toStorage(b, loc, broadcast(b, element.value), type);
+  Value value = toStorage(b, loc, broadcast(b, element.value), type, machine);
   if (contiguous) {
     auto store = vector::StoreOp::create(b, loc, value, memory, index);
     Type stored = cast<MemRefType>(memory.getType()).getElementType();
@@ -390,14 +391,16 @@ FailureOr<Element> KernelEmitter::compute(Value value, const Index &index) {
       return failure();
     unsigned level = std::max(code->level, scale->level);
     OpBuilder &b = at(level);
-    Value wide = decodeNarrow(b, op->getLoc(), code->value,
-                              cast.getData().getType().getElementType());
+    Value wide =
+        decodeNarrow(b, op->getLoc(), code->value,
+                     cast.getData().getType().getElementType(), machine);
     Value factor = scale->value;
     if (isa<VectorType>(wide.getType()))
       factor = broadcast(b, factor);
     Value product = arith::MulFOp::create(b, op->getLoc(), wide, factor);
-    return Element{roundTo(b, op->getLoc(), product, type.getElementType()),
-                   level};
+    return Element{
+        roundTo(b, op->getLoc(), product, type.getElementType(), machine),
+        level};
   }
   if (auto random = dyn_cast<RandomBitsOp>(op))
     return randomBits(random, index);
@@ -428,7 +431,7 @@ FailureOr<Element> KernelEmitter::elementwise(Operation *op,
     for (Value &value : MutableArrayRef(values).drop_front(scalarChoice))
       value = broadcast(b, value);
   }
-  FailureOr<Value> result = emitElementwise(b, op, values);
+  FailureOr<Value> result = emitElementwise(b, op, values, machine);
   if (failed(result))
     return op->emitOpError("not in the CPU target for these types");
   return Element{*result, level};
@@ -458,8 +461,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     scaled = arith::MulFOp::create(b, loc, x->value, factor);
   else
     scaled = arith::DivFOp::create(b, loc, x->value, factor);
-  QuantizeResult q =
-      quantizeNarrow(b, loc, scaled, op.getResult().getType().getElementType());
+  QuantizeResult q = quantizeNarrow(
+      b, loc, scaled, op.getResult().getType().getElementType(), machine);
   if (log)
     return Element{q.code, level};
   CastCounters &counters =

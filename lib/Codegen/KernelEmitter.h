@@ -72,6 +72,7 @@ public:
   /// write, lo, hi, counters.
   KernelEmitter(plan::KernelOp kernel, mlir::func::FuncOp function,
                 Machine machine);
+  const Machine machine;
   static int64_t lanesOf(plan::KernelOp kernel, Machine machine);
 
   //===--- loops (KernelEmitter.cpp) -------------------------------------===//
@@ -234,9 +235,11 @@ mlir::Type storageType(mlir::Type type);
 /// all scalars or all vectors. `types` are the operands' element types.
 mlir::FailureOr<mlir::Value> emitElementwise(mlir::OpBuilder &b,
                                              mlir::Operation *op,
-                                             mlir::ValueRange operands);
+                                             mlir::ValueRange operands,
+                                             Machine machine);
 mlir::Value emitConvert(mlir::OpBuilder &b, mlir::Location loc,
-                        mlir::Value value, mlir::Type from, mlir::Type to);
+                        mlir::Value value, mlir::Type from, mlir::Type to,
+                        Machine machine);
 mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Type type, double value);
 mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
@@ -244,20 +247,22 @@ mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
 
 // Casts.cpp
 mlir::Value toRegister(mlir::OpBuilder &b, mlir::Location loc,
-                       mlir::Value stored, mlir::Type type);
+                       mlir::Value stored, mlir::Type type, Machine machine);
 mlir::Value toStorage(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
-                      mlir::Type type);
+                      mlir::Type type, Machine machine);
 mlir::Value roundTo(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
-                    mlir::Type type);
+                    mlir::Type type, Machine machine);
 mlir::Value encodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
-                         mlir::Value value, mlir::Type type, bool saturate);
+                         mlir::Value value, mlir::Type type, bool saturate,
+                         Machine machine);
 mlir::Value decodeFloat8(mlir::OpBuilder &b, mlir::Location loc,
-                         mlir::Value code, mlir::Type type);
+                         mlir::Value code, mlir::Type type, Machine machine);
 /// A saturating cast to FP8, F16 or BF16; the code is what a register holds.
 QuantizeResult quantizeNarrow(mlir::OpBuilder &b, mlir::Location loc,
-                              mlir::Value scaled, mlir::Type type);
+                              mlir::Value scaled, mlir::Type type,
+                              Machine machine);
 mlir::Value decodeNarrow(mlir::OpBuilder &b, mlir::Location loc,
-                         mlir::Value code, mlir::Type type);
+                         mlir::Value code, mlir::Type type, Machine machine);
 
 /// Kinds of reduction whose lanes can be combined in any order.
 enum class ReduceKind { Add, Mul, Max, Min, And, Or, Xor, General };

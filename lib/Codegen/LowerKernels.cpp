@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Plan/Plan.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/AsmState.h"
 #include "llvm/ADT/StringMap.h"
 

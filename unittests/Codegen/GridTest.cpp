@@ -6,12 +6,15 @@
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Pipeline/InitAll.h"
 
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/ExecutionEngine/ExecutionEngine.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/Support/TargetSelect.h"
 
 #include <gtest/gtest.h>
@@ -98,6 +101,38 @@ static int64_t reduceWord(int64_t value, int32_t kind) {
   return reduceOver(here.shared->words, value, kind);
 }
 
+// FP8 as PTX has it, by LLVM's arithmetic: to the nearest finite value, and a
+// NaN becomes 0x7F whatever its sign.
+static uint32_t encodeAsPTX(float value, bool isE4M3) {
+  if (std::isnan(value))
+    return 0x7f;
+  const llvm::fltSemantics &format =
+      isE4M3 ? APFloat::Float8E4M3FN() : APFloat::Float8E5M2();
+  APFloat number(value), largest = APFloat::getLargest(format);
+  bool lost;
+  largest.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lost);
+  if (abs(number) > largest)
+    number = APFloat::copySign(largest, number);
+  number.convert(format, APFloat::rmNearestTiesToEven, &lost);
+  return static_cast<uint32_t>(number.bitcastToAPInt().getZExtValue());
+}
+static int16_t encodePair(float high, float low, int32_t isE4M3) {
+  return static_cast<int16_t>(encodeAsPTX(high, isE4M3 != 0) << 8 |
+                              encodeAsPTX(low, isE4M3 != 0));
+}
+static int32_t decodePair(int16_t codes, int32_t isE4M3) {
+  uint32_t halves = 0;
+  for (unsigned shift : {0u, 8u}) {
+    APFloat number(isE4M3 ? APFloat::Float8E4M3FN() : APFloat::Float8E5M2(),
+                   APInt(8, (static_cast<uint16_t>(codes) >> shift) & 0xff));
+    bool lost;
+    number.convert(APFloat::IEEEhalf(), APFloat::rmNearestTiesToEven, &lost);
+    halves |= static_cast<uint32_t>(number.bitcastToAPInt().getZExtValue())
+              << (2 * shift);
+  }
+  return static_cast<int32_t>(halves);
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels for it
 //===----------------------------------------------------------------------===//
@@ -150,8 +185,61 @@ static void replaceReduction(gpu::AllReduceOp op) {
   op.erase();
 }
 
+static Value isE4M3(OpBuilder &b, Location loc, Type type) {
+  return LLVM::ConstantOp::create(
+      b, loc, b.getI32IntegerAttr(isa<Float8E4M3FNType>(type)));
+}
+
+static void replaceEncoding(NVVM::ConvertF32x2ToF8x2Op op) {
+  EXPECT_EQ(op.getRnd(), NVVM::FPRoundingMode::RN);
+  EXPECT_EQ(op.getSat(), NVVM::SaturationMode::SATFINITE);
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  op.replaceAllUsesWith(
+      callHost(b, loc, reinterpret_cast<void *>(encodePair), b.getI16Type(),
+               {op.getA(), op.getB(), isE4M3(b, loc, op.getDstTy())}));
+  op.erase();
+}
+
+static void replaceDecoding(NVVM::ConvertF8x2ToF16x2Op op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Value codes = LLVM::BitcastOp::create(b, loc, b.getI16Type(), op.getSrc());
+  Value halves =
+      callHost(b, loc, reinterpret_cast<void *>(decodePair), b.getI32Type(),
+               {codes, isE4M3(b, loc, op.getSrcType())});
+  op.getResult().replaceAllUsesWith(
+      LLVM::BitcastOp::create(b, loc, op.getType(), halves));
+  op.erase();
+}
+
+template <typename Op> static void replaceRounding(Op op) {
+  EXPECT_EQ(op.getRnd(), NVVM::FPRoundingMode::RN);
+  OpBuilder b(op);
+  Value wide = vector::FromElementsOp::create(
+      b, op.getLoc(), VectorType::get({2}, b.getF32Type()),
+      ValueRange{op.getSrcLo(), op.getSrcHi()});
+  Value narrow = arith::TruncFOp::create(b, op.getLoc(), op.getType(), wide);
+  op.getResult().replaceAllUsesWith(narrow);
+  op.erase();
+}
+
 static void simulateGrid(ModuleOp functions) {
   functions.walk([](Operation *op) {
+    if (auto rounding = dyn_cast<NVVM::ConvertF32x2ToF16x2Op>(op))
+      replaceRounding(rounding);
+    else if (auto rounding = dyn_cast<NVVM::ConvertF32x2ToBF16x2Op>(op))
+      replaceRounding(rounding);
+  });
+  // The host has no BF16.
+  RewritePatternSet patterns(functions.getContext());
+  arith::populateExpandBFloat16Patterns(patterns);
+  EXPECT_TRUE(succeeded(applyPatternsGreedily(functions, std::move(patterns))));
+  functions.walk([](Operation *op) {
+    if (auto encoding = dyn_cast<NVVM::ConvertF32x2ToF8x2Op>(op))
+      return replaceEncoding(encoding);
+    if (auto decoding = dyn_cast<NVVM::ConvertF8x2ToF16x2Op>(op))
+      return replaceDecoding(decoding);
     if (isa<gpu::ThreadIdOp>(op))
       return replacePlace(op, getThread);
     if (isa<gpu::BlockDimOp>(op))
@@ -312,10 +400,12 @@ static void compare(plan::KernelOp kernel, const std::vector<void *> &expected,
     double worst = 0, largest = 0;
     for (int64_t k = 0; k < count; ++k) {
       double x = readElement(a, element, k), y = readElement(b, element, k);
-      if (std::isnan(x) && std::isnan(y))
+      // The code of a NaN may have another sign and payload.
+      if (x == y || (std::isnan(x) && std::isnan(y)))
         continue;
-      largest = std::max(largest, std::fabs(x));
-      worst = std::max(worst, std::fabs(x - y));
+      bool isFinite = std::isfinite(x) && std::isfinite(y);
+      largest = std::max(largest, isFinite ? std::fabs(x) : 0);
+      worst = std::max(worst, isFinite ? std::fabs(x - y) : INFINITY);
     }
     // Sums of F32 in another order, and a place of a narrow format beside it.
     double places =
@@ -430,6 +520,47 @@ plan.program @step {
   }
 })",
                /*isPlan=*/true);
+}
+
+TEST(Grid, OfCastsOfEveryKindOfValue) {
+  // Every BF16 word, so ties, subnormals, infinities and NaN; then words of
+  // F32 in between.
+  for (StringRef word : {"shift_left", "multiply"}) {
+    std::string text = R"(
+plan.program @step {
+  %k = plan.argument 0 : memref<1xf32>
+  %a = plan.result 0 : memref<65536xf8E4M3FN>
+  %b = plan.result 1 : memref<65536xf8E5M2>
+  %c = plan.result 2 : memref<65536xf8E4M3FN>
+  %d = plan.result 3 : memref<65536xf8E5M2>
+  %e = plan.result 4 : memref<65536xbf16>
+  %f = plan.result 5 : memref<65536xf16>
+  %g = plan.result 6 : memref<65536xbf16>
+  %h = plan.result 7 : memref<65536xf32>
+  plan.kernel "casts" reads(%k : memref<1xf32>) writes(%a, %b, %c, %d, %e, %f, %g, %h : memref<65536xf8E4M3FN>, memref<65536xf8E5M2>, memref<65536xf8E4M3FN>, memref<65536xf8E5M2>, memref<65536xbf16>, memref<65536xf16>, memref<65536xbf16>, memref<65536xf32>) {
+  ^bb0(%unused: tensor<1xf32>):
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %i = stablehlo.iota dim = 0 : tensor<65536xi32>
+    %n = stablehlo.constant dense<NUMBER> : tensor<65536xi32>
+    %w = stablehlo.WORD %i, %n : tensor<65536xi32>
+    %v = stablehlo.bitcast_convert %w : (tensor<65536xi32>) -> tensor<65536xf32>
+    %p = scalify.quantize %v, %one {cast = "c0"} : tensor<65536xf32> -> tensor<65536xf8E4M3FN>
+    %q = scalify.quantize %v, %one {cast = "c1"} : tensor<65536xf32> -> tensor<65536xf8E5M2>
+    %r = stablehlo.convert %v : (tensor<65536xf32>) -> tensor<65536xf8E4M3FN>
+    %s = stablehlo.convert %v : (tensor<65536xf32>) -> tensor<65536xf8E5M2>
+    %t = stablehlo.convert %v : (tensor<65536xf32>) -> tensor<65536xbf16>
+    %u = scalify.quantize %v, %one {cast = "c2"} : tensor<65536xf32> -> tensor<65536xf16>
+    %x = scalify.quantize %v, %one {cast = "c3"} : tensor<65536xf32> -> tensor<65536xbf16>
+    %y = scalify.dequantize %p, %one : tensor<65536xf8E4M3FN> -> tensor<65536xf32>
+    %z = stablehlo.convert %s : (tensor<65536xf8E5M2>) -> tensor<65536xf32>
+    %yz = stablehlo.add %y, %z : tensor<65536xf32>
+    plan.yield %p, %q, %r, %s, %t, %u, %x, %yz : tensor<65536xf8E4M3FN>, tensor<65536xf8E5M2>, tensor<65536xf8E4M3FN>, tensor<65536xf8E5M2>, tensor<65536xbf16>, tensor<65536xf16>, tensor<65536xbf16>, tensor<65536xf32>
+  }
+})";
+    text.replace(text.find("NUMBER"), 6, word == "multiply" ? "65521" : "16");
+    text.replace(text.find("WORD"), 4, word.str());
+    checkProgram(text, /*isPlan=*/true);
+  }
 }
 
 TEST(Grid, OfMovesAndPlaces) {

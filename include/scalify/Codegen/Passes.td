@@ -25,7 +25,7 @@ def LowerKernels : Pass<"scalify-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
-    "::mlir::gpu::GPUDialect"];
+    "::mlir::gpu::GPUDialect", "::mlir::NVVM::NVVMDialect"];
   let options = [
     Option<"machine", "machine", "std::string", "\"cpu\"",
            "cpu: functions of tasks; gpu: functions of one thread of a grid, "
