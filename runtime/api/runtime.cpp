@@ -11,8 +11,8 @@
 using namespace scalify::rt;
 
 struct scalify_rt_executable {
-  scalify_rt_executable(Image image, std::unique_ptr<Device> device)
-      : impl(std::move(image), std::move(device)) {}
+  scalify_rt_executable(Image image, const DeviceMaker &makeDevice)
+      : impl(std::move(image), makeDevice) {}
   Executable impl;
   mutable std::string trace;
 };
@@ -58,19 +58,6 @@ void requireIndex(int32_t index, const Table &table, const char *what) {
                 std::to_string(table.size()));
 }
 
-std::unique_ptr<Device> makeDevice(const scalify_rt_options *options) {
-  scalify_rt_options defaults = {};
-  const scalify_rt_options &chosen = options ? *options : defaults;
-  if (chosen.threads < 0 || chosen.threads > 4096)
-    badArgument("threads must be 0 to 4096, not " +
-                std::to_string(chosen.threads));
-  if (chosen.device == SCALIFY_RT_DEVICE_NULL)
-    return makeNullDevice();
-  if (chosen.device != SCALIFY_RT_DEVICE_CPU)
-    unsupported("there is no device " + std::to_string(int(chosen.device)));
-  return makeCpuDevice(chosen.threads);
-}
-
 template <typename MakeImage>
 scalify_rt_status load(const scalify_rt_options *options,
                        scalify_rt_executable **out, MakeImage makeImage) {
@@ -79,7 +66,12 @@ scalify_rt_status load(const scalify_rt_options *options,
       badArgument("the place for the executable is null");
     *out = nullptr;
     Image image = makeImage();
-    *out = new scalify_rt_executable(std::move(image), makeDevice(options));
+    scalify_rt_options chosen = {};
+    if (options)
+      chosen = *options;
+    *out = new scalify_rt_executable(
+        std::move(image),
+        [&](const Program &program) { return makeDevice(chosen, program); });
   });
 }
 
@@ -254,6 +246,47 @@ scalify_rt_status scalify_rt_run(scalify_rt_executable *executable,
     if (!function || (num_args && !args) || (num_results && !results))
       badArgument("the function's name, arguments or results are null");
     executable->impl.run(function, args, num_args, results, num_results);
+  });
+}
+
+scalify_rt_status scalify_rt_memory_alloc(scalify_rt_executable *executable,
+                                          uint64_t bytes, void **out) {
+  return guarded([&] {
+    if (!out)
+      badArgument("the place for the memory's address is null");
+    *out = nullptr;
+    requireHandle(executable);
+    *out = executable->impl.allocate(bytes);
+  });
+}
+
+scalify_rt_status scalify_rt_memory_free(scalify_rt_executable *executable,
+                                         void *memory) {
+  return guarded([&] {
+    requireHandle(executable);
+    executable->impl.release(memory);
+  });
+}
+
+scalify_rt_status scalify_rt_memory_copy_in(scalify_rt_executable *executable,
+                                            void *memory, const void *data,
+                                            uint64_t bytes) {
+  return guarded([&] {
+    requireHandle(executable);
+    if (bytes && (!memory || !data))
+      badArgument("what to copy, or where, is null");
+    executable->impl.copyIn(memory, data, bytes);
+  });
+}
+
+scalify_rt_status scalify_rt_memory_copy_out(scalify_rt_executable *executable,
+                                             void *data, const void *memory,
+                                             uint64_t bytes) {
+  return guarded([&] {
+    requireHandle(executable);
+    if (bytes && (!memory || !data))
+      badArgument("what to copy, or where, is null");
+    executable->impl.copyOut(data, memory, bytes);
   });
 }
 

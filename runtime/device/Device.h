@@ -5,30 +5,64 @@
 
 #include "loader/Program.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace scalify::rt {
 
+class Image;
+
+/// One call of a function: what the caller passed, checked. A result in its
+/// argument's memory has that argument's address.
+struct StepCall {
+  const Function *function = nullptr;
+  const Interface *interface = nullptr;
+  std::vector<void *> args, results;
+  bool isTimed = false;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
 
-  /// True if kernels must be loaded from the artefact.
-  virtual bool needsKernels() const = 0;
+  /// Called once: takes kernels and constants out of the artefact, gets the
+  /// arena, and makes ready whatever else lets a step run without allocating.
+  virtual void load(Program &program, const Image &image) = 0;
+  /// Where temporaries and constants lie, as kernels address them.
+  virtual void *arena() const = 0;
+  virtual const void *constants() const = 0;
 
-  /// Called once per command when an executable is loaded, so that running
-  /// the command need not allocate.
-  virtual void prepare(const Command &command) = 0;
+  /// Before the commands of a step. May put addresses of its own in the place
+  /// of the caller's. False if it knows the commands from an earlier step, and
+  /// nobody need walk them.
+  virtual bool begin(StepCall &call) { return true; }
+  /// After them: the step is done when it returns. Adds what casts counted.
+  virtual void finish(StepCall &call, uint64_t *counts) {}
+  /// After an error in or between the two.
+  virtual void abandon() noexcept {}
+  /// True if commands only begin when they are called: then a step may be
+  /// interrupted when it is finished, and the device takes the time.
+  virtual bool isAsynchronous() const { return false; }
+  /// Of a command of the last timed step.
+  virtual uint64_t nanoseconds(size_t command) { return 0; }
 
   /// Runs rows [0, command.rows). Adds the tasks' counts to `counters`,
-  /// `counterWords` for each of command.counters, in that order.
+  /// `counterWords` for each of command.counters, in that order, unless
+  /// finish() does.
   virtual void kernel(const Command &command, void *const *buffers,
                       uint64_t *counters) = 0;
-  virtual void gemm(const Command &command, const float *a, const float *b,
-                    float *c) = 0;
+  /// `buffers` are those of the command, with its element offsets applied.
+  virtual void gemm(const Command &command, void *const *buffers) = 0;
   virtual void copy(const Command &command, const void *src, void *dst) = 0;
   virtual void fill(const Command &command, void *dst) = 0;
+
+  /// Memory that arguments may lie in without being moved. Given back by
+  /// release(), or with the device.
+  virtual void *allocate(size_t bytes) = 0;
+  virtual void release(void *memory) = 0;
+  virtual void copyIn(void *dst, const void *src, size_t bytes) = 0;
+  virtual void copyOut(void *dst, const void *src, size_t bytes) = 0;
 
   virtual int threads() const { return 1; }
   virtual void setThreads(int threads) {}
@@ -39,6 +73,13 @@ public:
 /// `threads` of 0 means one per available core.
 std::unique_ptr<Device> makeCpuDevice(int threads);
 std::unique_ptr<Device> makeNullDevice();
+
+/// The device that `options` name, if it runs programs of that target; throws
+/// Error that says which one would.
+std::unique_ptr<Device> makeDevice(const scalify_rt_options &options,
+                                   const Program &program);
+
+using DeviceMaker = std::function<std::unique_ptr<Device>(const Program &)>;
 
 } // namespace scalify::rt
 

@@ -1,5 +1,6 @@
 #include "loader/CommandReader.h"
 #include "loader/Manifest.h"
+#include "support/FloatFormats.h"
 
 #include <algorithm>
 
@@ -37,6 +38,9 @@ int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
 }
 
 namespace {
+constexpr int64_t mostThreads = 1024; // of a block of any NVIDIA GPU
+constexpr const char *operandNames[] = {"a", "b", "c"};
+
 int32_t bufferIndex(const JsonNode &node, const Interface &interface) {
   return node.index(interface.buffers.size(), "buffers");
 }
@@ -49,7 +53,7 @@ void requireWritable(const JsonNode &node, int32_t index,
 }
 
 void readKernel(const JsonNode &node, const Interface &interface,
-                size_t numCounters, Command &command) {
+                const Program &program, Command &command) {
   command.symbol = node["symbol"].text();
   JsonNode buffers = node["bufs"];
   for (size_t i = 0; i < buffers.size(); ++i)
@@ -63,7 +67,15 @@ void readKernel(const JsonNode &node, const Interface &interface,
   if (node.has("counters")) {
     JsonNode counters = node["counters"];
     for (size_t i = 0; i < counters.size(); ++i)
-      command.counters.push_back(counters.at(i).index(numCounters, "counters"));
+      command.counters.push_back(
+          counters.at(i).index(program.counters.size(), "counters"));
+  }
+  if (program.isGpu()) {
+    int64_t threads = node["threads"].atLeast(1);
+    if (threads > mostThreads)
+      node["threads"].fail("is " + std::to_string(threads) +
+                           ", more than a block's 1024");
+    command.threads = static_cast<int32_t>(threads);
   }
   command.rowsPerTask =
       chooseRowsPerTask(command.rows, command.grain, command.bytes);
@@ -75,33 +87,81 @@ Strides readStrides(const JsonNode &node) {
   return {node.at(0).atLeast(0), node.at(1).atLeast(0)};
 }
 
+bool isFP8(DType type) {
+  return type == DType::F8E4M3FN || type == DType::F8E5M2;
+}
+
+/// Which types can be multiplied at all; which of them together, and how they
+/// must lie, is cuBLASLt's own contract, and checked where it is asked.
+void checkTypes(const Command &command, const Interface &interface,
+                const Program &program) {
+  for (int i = 0; i < 3; ++i) {
+    DType type = command.gemmTypes.operands[i];
+    std::string what = "gemm '" + command.name + "' has operand " +
+                       operandNames[i] + " of type " +
+                       toString(interface.buffers[command.buffers[i]].type);
+    if (!program.isGpu() && type != DType::F32)
+      unsupported(what + "; a CPU multiplies f32 only, convert it first");
+    if (!isNarrowFloat(type))
+      unsupported(what + "; a GPU multiplies f8E4M3FN, f8E5M2, bf16, f16 and "
+                         "f32, convert it first");
+    if (i == 2 && isFP8(type))
+      unsupported(what + "; write bf16, f16 or f32, and cast it in a kernel");
+  }
+}
+
+int32_t readScale(const JsonNode &node, const char *key, DType operand,
+                  const Interface &interface, Command &command) {
+  if (!node.has(key))
+    return -1;
+  int32_t buffer = bufferIndex(node[key], interface);
+  const TensorType &type = interface.buffers[buffer].type;
+  if (!isFP8(operand))
+    node[key].fail("scales an operand of type " + std::string(name(operand)) +
+                   "; only FP8 operands have scales");
+  if (type.dtype != DType::F32 || type.elements != 1)
+    node[key].fail("is buffer " + std::to_string(buffer) + " of type " +
+                   toString(type) + ", not one f32");
+  command.buffers.push_back(buffer);
+  return static_cast<int32_t>(command.buffers.size()) - 1;
+}
+
+void readGpuGemm(const JsonNode &node, const Interface &interface,
+                 Command &command) {
+  GemmTypes &types = command.gemmTypes;
+  types.aScale =
+      readScale(node, "a_scale", types.operands[0], interface, command);
+  types.bScale =
+      readScale(node, "b_scale", types.operands[1], interface, command);
+  std::string compute = node.textOr("compute", "f32");
+  if (compute != "f32" && compute != "tf32")
+    node["compute"].fail("is '" + compute + "', neither f32 nor tf32");
+  types.isTF32 = compute == "tf32";
+  if (types.isTF32 && types.operands[0] != DType::F32)
+    node["compute"].fail("is 'tf32', which is for f32 operands");
+  types.isFastAccumulation =
+      node.has("fast_accumulation") && node["fast_accumulation"].boolean();
+  if (types.isFastAccumulation && !isFP8(types.operands[0]))
+    node["fast_accumulation"].fail("is for FP8 operands");
+}
+
 /// The largest element of each operand must lie in its buffer.
 void checkGemmExtents(const JsonNode &node, const Interface &interface,
                       const Command &command) {
-  const char *names[] = {"a", "b", "c"};
   for (int operand = 0; operand < 3; ++operand) {
     const Buffer &buffer = interface.buffers[command.buffers[operand]];
-    if (buffer.type.dtype != DType::F32)
-      unsupported("gemm '" + command.name + "' has operand " + names[operand] +
-                  " of type " + toString(buffer.type) +
-                  "; the runtime multiplies f32 only, convert it first");
     int64_t last = 0;
     if (!command.gemm.lastElement(operand, last) ||
         __builtin_add_overflow(last, command.gemmOffsets[operand], &last) ||
         last >= buffer.type.elements)
-      node[names[operand]].fail("reaches past the end of buffer " +
-                                std::to_string(command.buffers[operand]) +
-                                " of type " + toString(buffer.type));
+      node[operandNames[operand]].fail(
+          "reaches past the end of buffer " +
+          std::to_string(command.buffers[operand]) + " of type " +
+          toString(buffer.type));
   }
 }
 
-void readGemm(const JsonNode &node, const Interface &interface,
-              Command &command) {
-  std::string dtype = node.textOr("dtype", "f32");
-  if (dtype != "f32")
-    unsupported("gemm '" + command.name + "' has dtype '" + dtype +
-                "'; the runtime multiplies f32 only, convert it first");
-  GemmShape &gemm = command.gemm;
+void readShape(const JsonNode &node, GemmShape &gemm) {
   gemm.m = node["m"].atLeast(0);
   gemm.n = node["n"].atLeast(0);
   gemm.k = node["k"].atLeast(0);
@@ -118,20 +178,35 @@ void readGemm(const JsonNode &node, const Interface &interface,
                             dim["b"].atLeast(0), dim["c"].atLeast(0)});
     }
   }
-  const char *names[] = {"a", "b", "c"};
+}
+
+void readGemm(const JsonNode &node, const Interface &interface,
+              const Program &program, Command &command) {
+  std::string dtype = node.textOr("dtype", "f32");
+  if (dtype != "f32" && !program.isGpu())
+    unsupported("gemm '" + command.name + "' has dtype '" + dtype +
+                "'; a CPU multiplies f32 only, convert it first");
+  readShape(node, command.gemm);
   const char *offsets[] = {"a_off", "b_off", "c_off"};
   for (int i = 0; i < 3; ++i) {
-    command.buffers.push_back(bufferIndex(node[names[i]], interface));
+    command.buffers.push_back(bufferIndex(node[operandNames[i]], interface));
+    command.gemmTypes.operands[i] =
+        interface.buffers[command.buffers.back()].type.dtype;
     if (node.has(offsets[i]))
       command.gemmOffsets[i] = node[offsets[i]].atLeast(0);
   }
+  checkTypes(command, interface, program);
   requireWritable(node["c"], command.buffers[2], interface);
   checkGemmExtents(node, interface, command);
-  std::string reason = planGemm(gemm, command.gemmPlan);
+  std::string reason = planGemm(command.gemm, command.gemmPlan);
   if (!reason.empty())
     unsupported("gemm '" + command.name + "': " + reason);
-  for (int32_t buffer : command.buffers)
-    command.bytes += interface.buffers[buffer].type.bytes;
+  for (int i = 0; i < 3; ++i) {
+    command.gemmOffsets[i] *= byteWidth(command.gemmTypes.operands[i]);
+    command.bytes += interface.buffers[command.buffers[i]].type.bytes;
+  }
+  if (program.isGpu())
+    readGpuGemm(node, interface, command);
 }
 
 void checkLength(const JsonNode &node, const Interface &interface,
@@ -147,17 +222,17 @@ void checkLength(const JsonNode &node, const Interface &interface,
 
 Command scalify::rt::readCommand(const JsonNode &node,
                                  const Interface &interface,
-                                 size_t numCounters) {
+                                 const Program &program) {
   Command command;
   std::string op = node["op"].text();
   command.name = node.textOr("name", op.c_str());
   command.loc = node.textOr("loc", "");
   if (op == "kernel") {
     command.op = Command::Op::Kernel;
-    readKernel(node, interface, numCounters, command);
+    readKernel(node, interface, program, command);
   } else if (op == "gemm") {
     command.op = Command::Op::Gemm;
-    readGemm(node, interface, command);
+    readGemm(node, interface, program, command);
   } else if (op == "copy") {
     command.op = Command::Op::Copy;
     command.buffers = {bufferIndex(node["src"], interface),

@@ -7,9 +7,9 @@
 
 namespace scalify::rt {
 
-/// `interface` already holds its buffers. `numCounters` are the program's.
+/// `interface` already holds its buffers, `program` its target and counters.
 Command readCommand(const JsonNode &node, const Interface &interface,
-                    size_t numCounters);
+                    const Program &program);
 
 } // namespace scalify::rt
 

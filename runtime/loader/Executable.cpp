@@ -1,10 +1,8 @@
 #include "loader/Executable.h"
-#include "loader/CpuFeatures.h"
 #include "loader/Manifest.h"
 #include "support/Error.h"
 
 #include <algorithm>
-#include <sys/mman.h>
 
 using namespace scalify::rt;
 
@@ -19,45 +17,20 @@ bool overlap(const void *a, int64_t aSize, const void *b, int64_t bSize) {
 }
 } // namespace
 
-/// Functions run one after another and leave nothing in the arena.
-static int64_t mostArenaBytes(const Program &plan) {
-  int64_t bytes = plan.arenaBytes;
-  for (const Function &function : plan.functions)
-    bytes = std::max(bytes, plan.interfaceOf(function).arenaBytes);
-  return bytes;
-}
-
-PageMemory::PageMemory(int64_t size) : length(static_cast<size_t>(size)) {
-  if (length == 0)
-    return;
-  void *map = mmap(nullptr, length, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map == MAP_FAILED)
-    throw Error(SCALIFY_RT_INTERNAL, "cannot allocate the arena of " +
-                                         std::to_string(size) + " bytes");
-  // Temporaries are streamed through: huge pages spare TLB misses. Refusal of
-  // the advice does no harm.
-  (void)madvise(map, length, MADV_HUGEPAGE);
-  bytes = static_cast<uint8_t *>(map);
-}
-
-PageMemory::~PageMemory() {
-  if (bytes)
-    munmap(bytes, length);
-}
-
-Executable::Executable(Image file, std::unique_ptr<Device> device)
+Executable::Executable(Image file, const DeviceMaker &makeDevice)
     : image(std::move(file)),
       plan(parseManifest(image.manifest(), int64_t(image.size()))),
-      dev(std::move(device)), arena(mostArenaBytes(plan)) {
-  if (dev->needsKernels())
-    loadKernels();
+      dev(makeDevice(plan)) {
+  dev->load(plan, image);
   size_t mostBuffers = 0, mostCounters = 0, mostBound = 0;
+  size_t mostArgs = 0, mostResults = 0;
   for (const Function &function : plan.functions) {
+    const Interface &interface = plan.interfaceOf(function);
     firstRow.push_back(rows.size());
-    mostBound = std::max(mostBound, plan.interfaceOf(function).buffers.size());
+    mostBound = std::max(mostBound, interface.buffers.size());
+    mostArgs = std::max(mostArgs, interface.args.size());
+    mostResults = std::max(mostResults, interface.results.size());
     for (const Command &command : function.commands) {
-      dev->prepare(command);
       mostBuffers = std::max(mostBuffers, command.buffers.size());
       mostCounters = std::max(mostCounters, command.counters.size());
       rows.push_back({&function, &command, {}});
@@ -67,27 +40,13 @@ Executable::Executable(Image file, std::unique_ptr<Device> device)
   kernelCounts.resize(counterWords * mostCounters);
   counts.resize(counterWords * plan.counters.size());
   bound.resize(mostBound);
+  call.args.reserve(mostArgs);
+  call.results.reserve(mostResults);
 }
 
-void Executable::loadKernels() {
-  bool any = false;
-  for (const Function &function : plan.functions)
-    for (const Command &command : function.commands)
-      any |= command.op == Command::Op::Kernel;
-  if (!any)
-    return;
-  requireCpu(plan.mcpu);
-  kernels = SharedObject(image.data() + plan.kernels.offset,
-                         static_cast<size_t>(plan.kernels.size));
-  for (Function &function : plan.functions)
-    for (Command &command : function.commands)
-      if (command.op == Command::Op::Kernel)
-        command.kernel = kernels.kernel(command.symbol);
-}
-
-void Executable::bind(const Interface &interface, void *const *args,
-                      int32_t numArgs, void *const *results,
-                      int32_t numResults) {
+void Executable::check(const Interface &interface, void *const *args,
+                       int32_t numArgs, void *const *results,
+                       int32_t numResults) {
   if (numArgs != int64_t(interface.args.size()) ||
       numResults != int64_t(interface.results.size()))
     badArgument("the function takes " + std::to_string(interface.args.size()) +
@@ -123,23 +82,37 @@ void Executable::bind(const Interface &interface, void *const *args,
                   name(result.type.dtype) + " elements");
     }
   }
+}
+
+void Executable::begin(const Function &function, void *const *args,
+                       void *const *results) {
+  const Interface &interface = plan.interfaceOf(function);
+  call.function = &function;
+  call.interface = &interface;
+  call.args.assign(args, args + interface.args.size());
+  call.results.assign(results, results + interface.results.size());
+  for (size_t i = 0; i < interface.results.size(); ++i)
+    if (int32_t alias = interface.results[i].aliasArg; alias >= 0)
+      call.results[i] = args[alias];
+  call.isTimed = profiling;
+}
+
+void Executable::bind(const Interface &interface) {
   for (size_t i = 0; i < interface.buffers.size(); ++i) {
     const Buffer &buffer = interface.buffers[i];
     void *base = nullptr;
     switch (buffer.kind) {
     case Buffer::Kind::Arg:
-      base = args[buffer.index];
+      base = call.args[buffer.index];
       break;
     case Buffer::Kind::Result:
-      base = interface.results[buffer.index].aliasArg >= 0
-                 ? args[interface.results[buffer.index].aliasArg]
-                 : results[buffer.index];
+      base = call.results[buffer.index];
       break;
     case Buffer::Kind::Temp:
-      base = arena.data();
+      base = dev->arena();
       break;
     case Buffer::Kind::Const:
-      base = const_cast<uint8_t *>(image.data()) + plan.constants.offset;
+      base = const_cast<void *>(dev->constants());
       break;
     }
     bound[i] = static_cast<uint8_t *>(base) + buffer.offset;
@@ -150,9 +123,6 @@ void Executable::execute(const Command &command) {
   for (size_t i = 0; i < command.buffers.size(); ++i)
     kernelArgs[i] = bound[command.buffers[i]];
   void **at = kernelArgs.data();
-  auto element = [&](int operand) {
-    return static_cast<float *>(at[operand]) + command.gemmOffsets[operand];
-  };
   switch (command.op) {
   case Command::Op::Kernel:
     std::fill_n(kernelCounts.begin(), counterWords * command.counters.size(),
@@ -164,7 +134,9 @@ void Executable::execute(const Command &command) {
                word] += kernelCounts[counterWords * i + word];
     return;
   case Command::Op::Gemm:
-    return dev->gemm(command, element(0), element(1), element(2));
+    for (size_t i = 0; i < 3; ++i)
+      at[i] = static_cast<uint8_t *>(at[i]) + command.gemmOffsets[i];
+    return dev->gemm(command, at);
   case Command::Op::Copy:
     return dev->copy(command, at[0], at[1]);
   case Command::Op::Fill:
@@ -187,16 +159,35 @@ void Executable::run(const std::string &functionName, void *const *args,
   const Function *function = plan.find(functionName);
   if (!function)
     badArgument("the artefact has no function '" + functionName + "'");
-  bind(plan.interfaceOf(*function), args, numArgs, results, numResults);
+  check(plan.interfaceOf(*function), args, numArgs, results, numResults);
+  begin(*function, args, results);
   // @rescale reads what the step has counted.
   if (function->counts())
     std::fill(counts.begin(), counts.end(), 0);
-  ProfileRow *row =
-      rows.data() + firstRow[size_t(function - plan.functions.data())];
-  const bool timed = profiling || poll;
+  try {
+    if (dev->begin(call)) {
+      bind(*call.interface);
+      walk(*function);
+    }
+    dev->finish(call, counts.data());
+    if (dev->isAsynchronous())
+      takeTimes(*function);
+  } catch (...) {
+    dev->abandon();
+    throw;
+  }
+}
+
+Executable::ProfileRow *Executable::rowsOf(const Function &function) {
+  return rows.data() + firstRow[size_t(&function - plan.functions.data())];
+}
+
+void Executable::walk(const Function &function) {
+  ProfileRow *row = rowsOf(function);
+  const bool timed = (profiling || poll) && !dev->isAsynchronous();
   Clock::time_point start = Clock::now();
   lastPoll = start;
-  for (const Command &command : function->commands) {
+  for (const Command &command : function.commands) {
     execute(command);
     if (timed) {
       Clock::time_point end = Clock::now();
@@ -208,6 +199,16 @@ void Executable::run(const std::string &functionName, void *const *args,
     }
     ++row;
   }
+}
+
+void Executable::takeTimes(const Function &function) {
+  ProfileRow *row = rowsOf(function);
+  for (size_t i = 0; call.isTimed && i < function.commands.size(); ++i, ++row) {
+    ++row->time.calls;
+    row->time.nanoseconds += dev->nanoseconds(i);
+  }
+  if (poll)
+    pollIfDue(Clock::now());
 }
 
 std::unique_lock<std::mutex> Executable::lockForUse() {
@@ -236,4 +237,24 @@ void Executable::setProfiling(bool on) {
   if (on)
     for (ProfileRow &row : rows)
       row.time = {};
+}
+
+void *Executable::allocate(size_t bytes) {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  return dev->allocate(bytes);
+}
+
+void Executable::release(void *memory) {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  dev->release(memory);
+}
+
+void Executable::copyIn(void *dst, const void *src, size_t bytes) {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  dev->copyIn(dst, src, bytes);
+}
+
+void Executable::copyOut(void *dst, const void *src, size_t bytes) {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  dev->copyOut(dst, src, bytes);
 }

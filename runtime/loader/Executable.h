@@ -5,27 +5,12 @@
 #include "device/Device.h"
 #include "loader/Image.h"
 #include "loader/Program.h"
-#include "loader/SharedObject.h"
 #include "scalify/runtime.h"
 
 #include <chrono>
 #include <mutex>
 
 namespace scalify::rt {
-
-/// Page-aligned zeroed memory from the system.
-class PageMemory {
-public:
-  explicit PageMemory(int64_t size);
-  ~PageMemory();
-  PageMemory(const PageMemory &) = delete;
-  PageMemory &operator=(const PageMemory &) = delete;
-  uint8_t *data() const { return bytes; }
-
-private:
-  uint8_t *bytes = nullptr;
-  size_t length = 0;
-};
 
 class Executable {
 public:
@@ -39,7 +24,8 @@ public:
     Time time;
   };
 
-  Executable(Image image, std::unique_ptr<Device> device);
+  /// The device is chosen by what the artefact is for.
+  Executable(Image image, const DeviceMaker &makeDevice);
 
   /// Throws Error; nothing is allocated. See scalify_rt_run.
   void run(const std::string &function, void *const *args, int32_t numArgs,
@@ -48,6 +34,12 @@ public:
   void setPoll(scalify_rt_poll poll, void *context);
   void setThreads(int threads);
   void setProfiling(bool on);
+
+  // Memory for arguments, where they need not be moved.
+  void *allocate(size_t bytes);
+  void release(void *memory);
+  void copyIn(void *dst, const void *src, size_t bytes);
+  void copyOut(void *dst, const void *src, size_t bytes);
 
   const std::string &manifest() const { return image.manifest(); }
   const Program &program() const { return plan; }
@@ -59,20 +51,22 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  void loadKernels();
-  void bind(const Interface &interface, void *const *args, int32_t numArgs,
-            void *const *results, int32_t numResults);
+  static void check(const Interface &interface, void *const *args,
+                    int32_t numArgs, void *const *results, int32_t numResults);
+  void begin(const Function &function, void *const *args, void *const *results);
+  void bind(const Interface &interface);
+  void walk(const Function &function);
   void execute(const Command &command);
+  void takeTimes(const Function &function);
+  ProfileRow *rowsOf(const Function &function);
   void pollIfDue(Clock::time_point now);
   std::unique_lock<std::mutex> lockForUse();
 
   Image image;
   Program plan;
   std::unique_ptr<Device> dev;
-  SharedObject kernels;
-  PageMemory arena;
-
   std::mutex inUse;
+  StepCall call;                      // the running one
   std::vector<void *> bound;          // address of each buffer
   std::vector<void *> kernelArgs;     // scratch of the running command
   std::vector<uint64_t> counts;       // of the last run

@@ -65,6 +65,11 @@ public:
            std::to_string(count) + " " + what);
     return static_cast<int32_t>(number);
   }
+  bool boolean() const {
+    if (!value->is_boolean())
+      fail("must be true or false");
+    return value->get<bool>();
+  }
   double number() const {
     if (!value->is_number())
       fail("must be a number");

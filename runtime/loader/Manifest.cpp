@@ -13,6 +13,13 @@ const Function *Program::find(const std::string &name) const {
   return nullptr;
 }
 
+int64_t Program::mostArenaBytes() const {
+  int64_t bytes = arenaBytes;
+  for (const Function &function : functions)
+    bytes = std::max(bytes, interfaceOf(function).arenaBytes);
+  return bytes;
+}
+
 bool Function::counts() const {
   return std::any_of(
       commands.begin(), commands.end(),
@@ -169,6 +176,7 @@ void readCounters(const JsonNode &list, Program &program) {
 void readFunctions(const JsonNode &table, Program &program) {
   if (!table.json().is_object())
     table.fail("must be an object");
+  size_t numCommands = 0;
   for (const auto &[name, value] : table.json().items()) {
     JsonNode node = table[name.c_str()];
     Function function;
@@ -177,9 +185,11 @@ void readFunctions(const JsonNode &table, Program &program) {
     if (isOwn)
       readInterface(node, program, function.own.emplace());
     JsonNode list = isOwn ? node["commands"] : node;
-    for (size_t i = 0; i < list.size(); ++i)
-      function.commands.push_back(readCommand(
-          list.at(i), program.interfaceOf(function), program.counters.size()));
+    for (size_t i = 0; i < list.size(); ++i) {
+      function.commands.push_back(
+          readCommand(list.at(i), program.interfaceOf(function), program));
+      function.commands.back().index = numCommands++;
+    }
     program.functions.push_back(std::move(function));
   }
 }
@@ -203,14 +213,16 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
                 "; compile it again with the matching compiler");
   Program program;
   program.target = root["target"].text();
-  if (program.target != "cpu")
+  if (program.target != "cpu" && program.target != "sm_90a")
     unsupported("artefact is for target '" + program.target +
-                "', this runtime runs 'cpu'");
+                "', this runtime runs 'cpu' and 'sm_90a'");
   program.mcpu = root.textOr("mcpu", "x86-64");
   program.recipe = root.textOr("recipe", "none");
   program.hash = root.textOr("hash", "");
   program.kernels = readSection(root["sections"]["kernels"], fileSize);
   program.constants = readSection(root["sections"]["constants"], fileSize);
+  if (root["sections"].has("cubin"))
+    program.cubin = readSection(root["sections"]["cubin"], fileSize);
   readInterface(root, program, program);
   readCounters(root["counters"], program);
   readFunctions(root["functions"], program);

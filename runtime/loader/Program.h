@@ -53,26 +53,39 @@ struct Counter {
   uint64_t elements = 0;
 };
 
+/// What a product on a GPU is made of; a CPU multiplies f32 only.
+struct GemmTypes {
+  std::array<DType, 3> operands = {DType::F32, DType::F32, DType::F32};
+  /// Places of the scales in the command's buffers, or -1.
+  int32_t aScale = -1, bScale = -1;
+  bool isTF32 = false;
+  bool isFastAccumulation = false;
+};
+
 /// One entry of a function's list. The fields in use depend on `op`.
 struct Command {
   enum class Op : uint8_t { Kernel, Gemm, Copy, Fill };
   Op op = Op::Kernel;
   std::string name;
   std::string loc;
+  size_t index = 0;  // among the program's commands
   int64_t bytes = 0; // memory traffic; for copy and fill also the length
 
   // Kernel.
   std::string symbol;
   KernelFn kernel = nullptr; // set when the kernels are loaded
   std::vector<int32_t> buffers;
-  int64_t rows = 0;
+  int64_t rows = 0;    // on a GPU: blocks that have something to do
+  int32_t threads = 0; // of a block, on a GPU
   int64_t grain = 1;
   int64_t rowsPerTask = 1; // a multiple of grain, fixed at load
   std::vector<int32_t> counters;
 
-  // Gemm: buffers {a, b, c} and element offsets into them.
+  // Gemm: buffers {a, b, c} and byte offsets into them; on a GPU, behind them
+  // the scales of a and b where they have some.
   GemmShape gemm;
   GemmPlan gemmPlan;
+  GemmTypes gemmTypes;
   std::array<int64_t, 3> gemmOffsets = {0, 0, 0};
 
   // Copy: buffers {src, dst}; fill: buffers {dst}.
@@ -107,10 +120,14 @@ struct Section {
 struct Program : Interface {
   std::string target, mcpu, recipe, hash;
   Section kernels, constants;
+  std::optional<Section> cubin;
   std::vector<Counter> counters;
   std::vector<Function> functions;
 
   const Function *find(const std::string &name) const;
+  bool isGpu() const { return target != "cpu"; }
+  /// Functions run one after another and leave nothing in the arena.
+  int64_t mostArenaBytes() const;
   const Interface &interfaceOf(const Function &function) const {
     return function.own ? *function.own : *this;
   }

@@ -61,7 +61,7 @@ TEST(Artefact, FlippedManifestWithRightChecksum) {
       bad[at] = byte;
       reseal(bad);
       scalify_rt_executable *raw = nullptr;
-      scalify_rt_options options = {1, SCALIFY_RT_DEVICE_NULL};
+      scalify_rt_options options = {1, SCALIFY_RT_DEVICE_NULL, 0};
       scalify_rt_status status =
           scalify_rt_load_memory(bad.data(), bad.size(), &options, &raw);
       Handle exe(raw);

@@ -38,18 +38,27 @@ std::string scalify::rt::test::packText(const std::string &manifest,
 }
 
 std::string scalify::rt::test::pack(Json manifest, const std::string &kernels,
-                                    const std::string &constants) {
-  // The manifest's length depends on the offsets in it: leave room for both.
-  size_t first = align(32 + manifest.dump().size() + 256);
+                                    const std::string &constants,
+                                    const std::string &cubin) {
+  // The manifest's length depends on the offsets in it: leave room for them.
+  size_t first = align(32 + manifest.dump().size() + 384);
   size_t second = align(first + kernels.size());
+  size_t third = align(second + constants.size());
   manifest["sections"] = {
       {"kernels", {{"offset", first}, {"size", kernels.size()}}},
       {"constants", {{"offset", second}, {"size", constants.size()}}}};
+  if (!cubin.empty())
+    manifest["sections"]["cubin"] = {{"offset", third}, {"size", cubin.size()}};
   std::string text = manifest.dump();
   std::string tail(first - 32 - text.size(), '\0');
   tail += kernels;
   tail.resize(second - 32 - text.size());
-  return packText(text, tail + constants);
+  tail += constants;
+  if (!cubin.empty()) {
+    tail.resize(third - 32 - text.size());
+    tail += cubin;
+  }
+  return packText(text, tail);
 }
 
 Json scalify::rt::test::buffer(const char *kind, int64_t at,

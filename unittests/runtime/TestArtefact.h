@@ -16,9 +16,10 @@ using Json = nlohmann::json;
 /// The bytes of a file.
 std::string readFile(const std::string &path);
 
-/// Header, manifest, and the two sections, page aligned. Fills in "sections".
+/// Header, manifest, and the sections, page aligned. Fills in "sections"; the
+/// cubin's is there if it is not empty.
 std::string pack(Json manifest, const std::string &kernels,
-                 const std::string &constants);
+                 const std::string &constants, const std::string &cubin = "");
 
 /// The same with a manifest that is not JSON, or is edited text.
 std::string packText(const std::string &manifest, const std::string &tail);

@@ -1,7 +1,10 @@
 // Runs commands on the cores of this machine. Every command is cut into tasks
 // by its shape alone; the pool only decides who computes which task.
 #include "blas/Blas.h"
-#include "device/Device.h"
+#include "device/HostDevice.h"
+#include "loader/CpuFeatures.h"
+#include "loader/Image.h"
+#include "loader/SharedObject.h"
 #include "support/ThreadPool.h"
 
 #include <algorithm>
@@ -13,19 +16,19 @@ namespace {
 // One core copies this much in about the time another takes to wake up.
 constexpr int64_t copyChunk = 1 << 20;
 
-class CpuDevice : public Device {
+class CpuDevice : public HostDevice {
 public:
   explicit CpuDevice(int threads) { setThreads(threads); }
 
-  bool needsKernels() const override { return true; }
-
-  void prepare(const Command &command) override {
-    if (command.op == Command::Op::Kernel)
-      slots.resize(
-          std::max(slots.size(), command.counters.size() * counterWords *
-                                     static_cast<size_t>(command.tasks())));
-    else if (command.op == Command::Op::Gemm)
-      Blas::get();
+  void load(Program &program, const Image &image) override {
+    HostDevice::load(program, image);
+    for (Function &function : program.functions)
+      for (Command &command : function.commands) {
+        if (command.op == Command::Op::Kernel)
+          loadKernel(program, image, command);
+        else if (command.op == Command::Op::Gemm)
+          Blas::get();
+      }
   }
 
   void kernel(const Command &command, void *const *buffers,
@@ -44,13 +47,14 @@ public:
         counters[word] += slots[static_cast<size_t>(task) * words + word];
   }
 
-  void gemm(const Command &command, const float *a, const float *b,
-            float *c) override {
+  void gemm(const Command &command, void *const *buffers) override {
     const GemmPlan &plan = command.gemmPlan;
     if (plan.batches == 0 || plan.m == 0 || plan.n == 0)
       return;
     pool->forEach(plan.tasks(), [&](int64_t task) {
-      runGemmTask(command.gemm, plan, a, b, c, task);
+      runGemmTask(command.gemm, plan, static_cast<const float *>(buffers[0]),
+                  static_cast<const float *>(buffers[1]),
+                  static_cast<float *>(buffers[2]), task);
     });
   }
 
@@ -81,6 +85,20 @@ public:
   }
 
 private:
+  void loadKernel(const Program &program, const Image &image,
+                  Command &command) {
+    if (!isLoaded) {
+      requireCpu(program.mcpu);
+      kernels = SharedObject(image.data() + program.kernels.offset,
+                             static_cast<size_t>(program.kernels.size));
+      isLoaded = true;
+    }
+    command.kernel = kernels.kernel(command.symbol);
+    slots.resize(
+        std::max(slots.size(), command.counters.size() * counterWords *
+                                   static_cast<size_t>(command.tasks())));
+  }
+
   template <typename Fn> void inChunks(int64_t bytes, Fn fn) {
     pool->forEach((bytes + copyChunk - 1) / copyChunk, [&](int64_t chunk) {
       int64_t at = chunk * copyChunk;
@@ -89,6 +107,8 @@ private:
   }
 
   std::unique_ptr<ThreadPool> pool;
+  SharedObject kernels;
+  bool isLoaded = false;
   /// Counter words of each task of the running kernel.
   std::vector<uint64_t> slots;
 };

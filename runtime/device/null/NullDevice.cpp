@@ -1,22 +1,18 @@
 // Computes nothing and records every command: lets a test see what a plan
 // would do, on any machine.
-#include "device/Device.h"
+#include "device/HostDevice.h"
 
 using namespace scalify::rt;
 
 namespace {
-class NullDevice : public Device {
+class NullDevice : public HostDevice {
 public:
-  bool needsKernels() const override { return false; }
-  void prepare(const Command &) override {}
-
   void kernel(const Command &command, void *const *, uint64_t *) override {
     record(command, command.symbol + " rows=" + std::to_string(command.rows) +
                         " per_task=" + std::to_string(command.rowsPerTask) +
                         " tasks=" + std::to_string(command.tasks()));
   }
-  void gemm(const Command &command, const float *, const float *,
-            float *) override {
+  void gemm(const Command &command, void *const *) override {
     const GemmShape &g = command.gemm;
     record(command, command.name + " " + std::to_string(g.m) + "x" +
                         std::to_string(g.n) + "x" + std::to_string(g.k) +

@@ -45,17 +45,22 @@ typedef enum scalify_rt_status {
 
 typedef struct scalify_rt_executable scalify_rt_executable;
 
-/* Where the commands run. The null device computes nothing and records what it
- * was asked to do: it exists for tests of plans. */
+/* Where the commands run. The CPU runs artefacts of target "cpu", CUDA (an
+ * NVIDIA GPU, its driver and cuBLASLt, opened when they are asked for) those of
+ * target "sm_90a". The null device takes both, computes nothing and records
+ * what it was asked to do: it exists for tests of plans. */
 typedef enum scalify_rt_device {
   SCALIFY_RT_DEVICE_CPU = 0,
-  SCALIFY_RT_DEVICE_NULL = 1
+  SCALIFY_RT_DEVICE_NULL = 1,
+  SCALIFY_RT_DEVICE_CUDA = 2
 } scalify_rt_device;
 
 /* How to load. Zero-initialise it; zero means the default everywhere. */
 typedef struct scalify_rt_options {
   int32_t threads; /* 0: one per core this process may use */
   scalify_rt_device device;
+  int32_t
+      device_index; /* which GPU, of those that CUDA_VISIBLE_DEVICES shows */
 } scalify_rt_options;
 
 /* One argument or result, as the manifest describes it. */
@@ -171,6 +176,27 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_run(
     scalify_rt_executable *executable, const char *function, void *const *args,
     int32_t num_args, void *const *results, int32_t num_results);
 
+/* Memory where arguments and results need not be moved: on a GPU the device's,
+ * else the host's, so that callers need not distinguish. State that lies in it
+ * stays there from step to step. scalify_rt_run takes pointers to it and to the
+ * host's memory, mixed as the caller likes, and pointers into any memory of the
+ * GPU that other libraries gave; on a GPU the latter and places inside an
+ * allocation must be multiples of 64. What lies in the host's memory is copied
+ * to the GPU before a step, and donated arguments and results back after it.
+ * The memory belongs to the executable: it is given back by
+ * scalify_rt_memory_free or with the executable. The copies are done when they
+ * return; `memory` may point inside an allocation. */
+SCALIFY_RT_API scalify_rt_status scalify_rt_memory_alloc(
+    scalify_rt_executable *executable, uint64_t bytes, void **out);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_memory_free(scalify_rt_executable *executable, void *memory);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_memory_copy_in(scalify_rt_executable *executable, void *memory,
+                          const void *data, uint64_t bytes);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_memory_copy_out(scalify_rt_executable *executable, void *data,
+                           const void *memory, uint64_t bytes);
+
 /* Threads that a run uses, the caller's included. Results do not depend on it,
  * not by one bit. */
 SCALIFY_RT_API int32_t
@@ -207,8 +233,10 @@ SCALIFY_RT_API scalify_rt_status
 scalify_rt_profile(const scalify_rt_executable *executable, int32_t index,
                    scalify_rt_profile_entry *out);
 
-/* The null device's record: one line of text per command that ran, oldest
- * first, until the next load. Other devices record nothing. */
+/* The null device's record, oldest first, from the load on: one line of text
+ * per command that ran, or, for an artefact for a GPU, one per call of CUDA's
+ * driver and cuBLASLt, addresses as "arena+256", "const+0", "arg3+0",
+ * "result1+0", "counters+32". Other devices record nothing. */
 SCALIFY_RT_API const char *
 scalify_rt_trace(const scalify_rt_executable *executable);
 

@@ -1,0 +1,29 @@
+#include "device/Device.h"
+#include "device/cuda/CudaDevice.h"
+#include "support/Error.h"
+
+using namespace scalify::rt;
+
+std::unique_ptr<Device>
+scalify::rt::makeDevice(const scalify_rt_options &options,
+                        const Program &program) {
+  if (options.threads < 0 || options.threads > 4096)
+    badArgument("threads must be 0 to 4096, not " +
+                std::to_string(options.threads));
+  const std::string target = "artefact is for target '" + program.target + "'";
+  switch (options.device) {
+  case SCALIFY_RT_DEVICE_CPU:
+    if (program.isGpu())
+      unsupported(target + ": load it with device 'cuda', or with device "
+                           "'null' to see what a step would do");
+    return makeCpuDevice(options.threads);
+  case SCALIFY_RT_DEVICE_NULL:
+    return program.isGpu() ? cuda::makeRecordingDevice() : makeNullDevice();
+  case SCALIFY_RT_DEVICE_CUDA:
+    if (!program.isGpu())
+      unsupported(target + ": load it with device 'cpu', or compile it for "
+                           "target 'sm_90a'");
+    return cuda::makeCudaDevice(cuda::loadDriver(), options.device_index);
+  }
+  unsupported("there is no device " + std::to_string(int(options.device)));
+}

@@ -1,0 +1,35 @@
+#include "device/HostDevice.h"
+#include "loader/Image.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace scalify::rt;
+
+void HostDevice::load(Program &program, const Image &image) {
+  arenaMemory = PageMemory(program.mostArenaBytes(), "the arena");
+  // In place: the image lives as long as the device.
+  constantBytes = image.data() + program.constants.offset;
+}
+
+void *HostDevice::allocate(size_t bytes) {
+  PageMemory memory(static_cast<int64_t>(std::max<size_t>(bytes, 1)),
+                    "an argument");
+  void *address = memory.data();
+  allocated[address] = std::move(memory);
+  return address;
+}
+
+void HostDevice::release(void *memory) {
+  if (memory && !allocated.erase(memory))
+    badArgument("the executable allocated no memory at that address");
+}
+
+void HostDevice::copyIn(void *dst, const void *src, size_t bytes) {
+  std::memcpy(dst, src, bytes);
+}
+
+void HostDevice::copyOut(void *dst, const void *src, size_t bytes) {
+  std::memcpy(dst, src, bytes);
+}

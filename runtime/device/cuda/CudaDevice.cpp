@@ -1,0 +1,315 @@
+#include "device/cuda/CudaDevice.h"
+#include "device/cuda/CudaGemm.h"
+#include "device/cuda/Graphs.h"
+#include "device/cuda/Module.h"
+#include "device/cuda/RecordingDriver.h"
+#include "device/cuda/Staging.h"
+#include "loader/Image.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+using namespace scalify::rt;
+using namespace scalify::rt::cuda;
+
+namespace {
+class CudaDevice : public Device {
+public:
+  CudaDevice(std::shared_ptr<Driver> driver, int ordinal)
+      : session(std::move(driver), ordinal), stream(session.makeStream()) {}
+  ~CudaDevice() override;
+
+  void load(Program &program, const Image &image) override;
+  void *arena() const override { return pointer(arenaMemory.get()); }
+  const void *constants() const override {
+    return pointer(constantMemory.get());
+  }
+
+  bool begin(StepCall &call) override;
+  void finish(StepCall &call, uint64_t *counts) override;
+  void abandon() noexcept override;
+  bool isAsynchronous() const override { return true; }
+  uint64_t nanoseconds(size_t command) override;
+
+  void kernel(const Command &command, void *const *buffers,
+              uint64_t *counters) override;
+  void gemm(const Command &command, void *const *buffers) override;
+  void copy(const Command &command, const void *src, void *dst) override;
+  void fill(const Command &command, void *dst) override;
+
+  void *allocate(size_t bytes) override;
+  void release(void *memory) override;
+  void copyIn(void *dst, const void *src, size_t bytes) override;
+  void copyOut(void *dst, const void *src, size_t bytes) override;
+
+  std::string trace() const override { return session.driver->trace(); }
+
+private:
+  void loadCommands(const Program &program);
+  void prepareTimes(const StepCall &call);
+  void zeroCounters(const Function &function);
+  void addCounters(const Function &function, uint64_t *counts) const;
+  void synchronize() const;
+  size_t counterBytes(const Function &function) const;
+
+  /// Issues one command: errors name it, and its time is taken.
+  template <typename Fn> void issue(const Command &command, Fn fn) {
+    session.command = &command;
+    if (isTimed)
+      session.check(
+          session.driver->cuEventRecord(events[numTimed++].get(), stream.get()),
+          "cuEventRecord");
+    fn(*session.driver);
+    if (isBlocking)
+      synchronize();
+    session.command = nullptr;
+  }
+
+  Session session;
+  Owned<StreamHandle> stream;
+  DeviceBlock arenaMemory, constantMemory, counterMemory;
+  HostBlock counterCopy;
+  CallerMemory callers;
+  Module module;
+  std::unique_ptr<LtContext> blas;
+  std::vector<std::unique_ptr<CudaGemm>> gemms; // by command; null for others
+  std::vector<size_t> counterAt; // by command, words from counterMemory
+  std::map<const Function *, Staging> staging;
+  std::map<const Function *, Graphs> graphs;
+  std::vector<Owned<EventHandle>> events;
+  std::vector<DevicePtr> parameters; // scratch of the kernel being launched
+  std::vector<void *> parameterPlaces;
+  size_t numTimed = 0;
+  bool isTimed = false, isReplay = false;
+  /// Waits after every command, so that an error names the one that failed.
+  bool isBlocking = std::getenv("SCALIFY_CUDA_BLOCKING") != nullptr;
+};
+
+CudaDevice::~CudaDevice() {
+  try {
+    session.makeCurrent();
+  } catch (...) {
+    return; // the context is gone, and what was in it with it
+  }
+}
+
+void CudaDevice::load(Program &program, const Image &image) {
+  session.makeCurrent();
+  arenaMemory = session.allocate(size_t(program.mostArenaBytes()), "arena");
+  constantMemory = session.allocate(size_t(program.constants.size), "const");
+  if (program.constants.size)
+    copyIn(pointer(constantMemory.get()),
+           image.data() + program.constants.offset,
+           size_t(program.constants.size));
+  module = Module(session, program, image);
+  loadCommands(program);
+}
+
+void CudaDevice::loadCommands(const Program &program) {
+  size_t mostBytes = 0, mostBuffers = 0;
+  for (const Function &function : program.functions) {
+    size_t words = 0;
+    for (const Command &command : function.commands) {
+      counterAt.push_back(words);
+      words += command.counters.size() * counterWords;
+      mostBuffers = std::max(mostBuffers, command.buffers.size());
+      gemms.emplace_back();
+      session.command = &command;
+      if (command.op == Command::Op::Gemm) {
+        if (!blas)
+          blas = std::make_unique<LtContext>(session, stream.get());
+        gemms.back() = std::make_unique<CudaGemm>(*blas, command);
+      }
+      session.command = nullptr;
+    }
+    mostBytes = std::max(mostBytes, words * sizeof(uint64_t));
+    staging[&function];
+    graphs[&function];
+  }
+  counterMemory = session.allocate(mostBytes, "counters");
+  counterCopy = session.allocateHost(mostBytes);
+  parameters.resize(mostBuffers + 1);
+  for (DevicePtr &parameter : parameters)
+    parameterPlaces.push_back(&parameter);
+}
+
+size_t CudaDevice::counterBytes(const Function &function) const {
+  if (function.commands.empty())
+    return 0;
+  const Command &last = function.commands.back();
+  return (counterAt[last.index] + last.counters.size() * counterWords) *
+         sizeof(uint64_t);
+}
+
+void CudaDevice::prepareTimes(const StepCall &call) {
+  isTimed = call.isTimed;
+  numTimed = 0;
+  while (isTimed && events.size() <= call.function->commands.size())
+    events.push_back(session.makeEvent());
+}
+
+bool CudaDevice::begin(StepCall &call) {
+  session.makeCurrent();
+  staging[call.function].begin(session, callers, stream.get(), call);
+  prepareTimes(call);
+  Graphs &known = graphs[call.function];
+  isReplay = false;
+  if (!isTimed && !isBlocking) {
+    isReplay = known.find(call);
+    if (isReplay)
+      return false;
+    known.begin(session, stream.get());
+  }
+  zeroCounters(*call.function);
+  return true;
+}
+
+void CudaDevice::zeroCounters(const Function &function) {
+  if (size_t bytes = counterBytes(function))
+    session.check(session.driver->cuMemsetD8Async(counterMemory.get(), 0, bytes,
+                                                  stream.get()),
+                  "cuMemsetD8Async");
+}
+
+void CudaDevice::finish(StepCall &call, uint64_t *counts) {
+  const Driver &driver = *session.driver;
+  Graphs &known = graphs[call.function];
+  if (isTimed)
+    session.check(driver.cuEventRecord(events[numTimed].get(), stream.get()),
+                  "cuEventRecord");
+  else if (!isBlocking && !isReplay)
+    known.finish(session, stream.get(), call);
+  if (!isTimed && !isBlocking)
+    known.launch(session, stream.get());
+  size_t bytes = counterBytes(*call.function);
+  if (bytes)
+    session.check(driver.cuMemcpyDtoHAsync_v2(counterCopy.get(),
+                                              counterMemory.get(), bytes,
+                                              stream.get()),
+                  "cuMemcpyDtoHAsync");
+  staging[call.function].finish(session, stream.get(), call);
+  synchronize();
+  addCounters(*call.function, counts);
+}
+
+void CudaDevice::abandon() noexcept {
+  session.command = nullptr;
+  for (auto &[function, known] : graphs)
+    known.abandon(session, stream.get());
+  // Nobody may read or free what a copy still writes.
+  session.driver->cuStreamSynchronize(stream.get());
+}
+
+void CudaDevice::synchronize() const {
+  session.check(session.driver->cuStreamSynchronize(stream.get()),
+                "cuStreamSynchronize",
+                isBlocking ? ""
+                           : "to see which command failed, set "
+                             "SCALIFY_CUDA_BLOCKING=1");
+}
+
+void CudaDevice::addCounters(const Function &function, uint64_t *counts) const {
+  const auto *words = static_cast<const uint64_t *>(counterCopy.get());
+  for (const Command &command : function.commands)
+    for (size_t i = 0; i < command.counters.size(); ++i)
+      for (size_t word = 0; word < counterWords; ++word)
+        counts[counterWords * size_t(command.counters[i]) + word] +=
+            words[counterAt[command.index] + counterWords * i + word];
+}
+
+uint64_t CudaDevice::nanoseconds(size_t command) {
+  float milliseconds = 0;
+  session.check(session.driver->cuEventElapsedTime(&milliseconds,
+                                                   events[command].get(),
+                                                   events[command + 1].get()),
+                "cuEventElapsedTime");
+  return uint64_t(double(milliseconds) * 1e6);
+}
+
+void CudaDevice::kernel(const Command &command, void *const *buffers,
+                        uint64_t *) {
+  issue(command, [&](const Driver &driver) {
+    if (command.rows == 0)
+      return;
+    size_t count = command.buffers.size();
+    for (size_t i = 0; i < count; ++i)
+      parameters[i] = onDevice(buffers[i]);
+    parameters[count] =
+        command.counters.empty()
+            ? 0
+            : counterMemory.get() + counterAt[command.index] * sizeof(uint64_t);
+    // Kernels loop over what a grid does not cover.
+    auto grid = unsigned(std::min<int64_t>(command.rows, INT32_MAX));
+    session.check(driver.cuLaunchKernel(module.function(command), grid, 1, 1,
+                                        unsigned(command.threads), 1, 1, 0,
+                                        stream.get(), parameterPlaces.data(),
+                                        nullptr),
+                  "cuLaunchKernel");
+  });
+}
+
+void CudaDevice::gemm(const Command &command, void *const *buffers) {
+  issue(command, [&](const Driver &) {
+    gemms[command.index]->issue(*blas, command, buffers, stream.get());
+  });
+}
+
+void CudaDevice::copy(const Command &command, const void *src, void *dst) {
+  issue(command, [&](const Driver &driver) {
+    if (src != dst && command.bytes)
+      session.check(driver.cuMemcpyDtoDAsync_v2(onDevice(dst), onDevice(src),
+                                                size_t(command.bytes),
+                                                stream.get()),
+                    "cuMemcpyDtoDAsync");
+  });
+}
+
+void CudaDevice::fill(const Command &command, void *dst) {
+  issue(command, [&](const Driver &driver) {
+    if (command.bytes)
+      session.check(driver.cuMemsetD8Async(onDevice(dst), command.fillByte,
+                                           size_t(command.bytes), stream.get()),
+                    "cuMemsetD8Async");
+  });
+}
+
+void *CudaDevice::allocate(size_t bytes) {
+  session.makeCurrent();
+  return callers.allocate(session, bytes);
+}
+
+void CudaDevice::release(void *memory) {
+  session.makeCurrent();
+  callers.release(memory);
+}
+
+void CudaDevice::copyIn(void *dst, const void *src, size_t bytes) {
+  if (!bytes)
+    return;
+  session.makeCurrent();
+  session.check(session.driver->cuMemcpyHtoDAsync_v2(onDevice(dst), src, bytes,
+                                                     stream.get()),
+                "cuMemcpyHtoDAsync");
+  synchronize();
+}
+
+void CudaDevice::copyOut(void *dst, const void *src, size_t bytes) {
+  if (!bytes)
+    return;
+  session.makeCurrent();
+  session.check(session.driver->cuMemcpyDtoHAsync_v2(dst, onDevice(src), bytes,
+                                                     stream.get()),
+                "cuMemcpyDtoHAsync");
+  synchronize();
+}
+} // namespace
+
+std::unique_ptr<Device> cuda::makeCudaDevice(std::shared_ptr<Driver> driver,
+                                             int ordinal) {
+  return std::make_unique<CudaDevice>(std::move(driver), ordinal);
+}
+
+std::unique_ptr<Device> cuda::makeRecordingDevice() {
+  return makeCudaDevice(std::make_shared<RecordingDriver>(), 0);
+}

@@ -1,0 +1,287 @@
+#include "device/cuda/CudaGemm.h"
+#include "support/Error.h"
+
+#include <algorithm>
+
+using namespace scalify::rt;
+using namespace scalify::rt::cuda;
+
+namespace {
+DataType dataType(DType type) {
+  switch (type) {
+  case DType::F8E4M3FN:
+    return R8F_E4M3;
+  case DType::F8E5M2:
+    return R8F_E5M2;
+  case DType::BF16:
+    return R16BF;
+  case DType::F16:
+    return R16F;
+  default: // the reader lets only f32 through
+    return R32F;
+  }
+}
+
+/// Dimensions that step over one another evenly become one: fewer products.
+std::vector<BatchDim> coalesce(const std::vector<BatchDim> &batch) {
+  std::vector<BatchDim> out;
+  for (const BatchDim &dim : batch) {
+    if (dim.n == 1)
+      continue;
+    if (!out.empty()) {
+      BatchDim &outer = out.back();
+      auto fits = [&](int64_t step, int64_t inner) {
+        return step == dim.n * inner;
+      };
+      if (fits(outer.a, dim.a) && fits(outer.b, dim.b) &&
+          fits(outer.c, dim.c)) {
+        outer = {outer.n * dim.n, dim.a, dim.b, dim.c};
+        continue;
+      }
+    }
+    out.push_back(dim);
+  }
+  return out;
+}
+
+/// Takes the largest dimension out, for cuBLASLt; the rest stay.
+BatchDim takeLargest(std::vector<BatchDim> &batch) {
+  auto largest = std::max_element(
+      batch.begin(), batch.end(),
+      [](const BatchDim &x, const BatchDim &y) { return x.n < y.n; });
+  if (largest == batch.end())
+    return {};
+  BatchDim taken = *largest;
+  batch.erase(largest);
+  return taken;
+}
+
+/// The alignment that an operand's addresses have in every product: that of
+/// buffers, unless an offset or a step spoils it.
+uint32_t alignmentOf(const Command &command, const LtPlan &plan, int operand,
+                     int64_t batchStride) {
+  auto steps = uint64_t(64) | uint64_t(command.gemmOffsets[size_t(operand)]) |
+               uint64_t(batchStride);
+  for (const BatchDim &dim : plan.outer)
+    steps |= uint64_t(operand == 0 ? dim.a : operand == 1 ? dim.b : dim.c);
+  return uint32_t(steps & (~steps + 1));
+}
+
+LtSide side(DType type, bool transposed, int64_t rows, int64_t cols,
+            int64_t leading) {
+  LtSide out;
+  out.type = dataType(type);
+  out.rows = uint64_t(transposed ? cols : rows);
+  out.cols = uint64_t(transposed ? rows : cols);
+  out.leading = leading;
+  return out;
+}
+
+void setBatch(LtProblem &p, const BatchDim &dim, bool isSwapped) {
+  p.a.batch = p.b.batch = p.d.batch = int32_t(dim.n);
+  p.a.batchStride = isSwapped ? dim.a : dim.b;
+  p.b.batchStride = isSwapped ? dim.b : dim.a;
+  p.d.batchStride = dim.c;
+}
+} // namespace
+
+int64_t LtPlan::products() const {
+  int64_t count = 1;
+  for (const BatchDim &dim : outer)
+    count *= dim.n;
+  return problem.m() && problem.n() && problem.d.batch ? count : 0;
+}
+
+LtPlan cuda::planLt(const Command &command) {
+  // What is row major for the plan is its transpose, column major: D' = B' A'.
+  const GemmPlan &rows = command.gemmPlan;
+  const GemmTypes &types = command.gemmTypes;
+  LtPlan plan;
+  plan.isSwapped = rows.swapped;
+  LtProblem &p = plan.problem;
+  size_t a = plan.isSwapped ? 0 : 1; // the command's operand that is A
+  p.opA = rows.transB ? OpT : OpN;
+  p.opB = rows.transA ? OpT : OpN;
+  p.a = side(types.operands[a], rows.transB, rows.n, rows.k, rows.ldb);
+  p.b = side(types.operands[1 - a], rows.transA, rows.k, rows.m, rows.lda);
+  p.d = side(types.operands[2], false, rows.n, rows.m, rows.ldc);
+  p.compute = types.isTF32 ? Compute32FFastTF32 : Compute32F;
+  p.fastAccumulation = types.isFastAccumulation;
+  plan.outer = coalesce(command.gemm.batch);
+  setBatch(p, takeLargest(plan.outer), plan.isSwapped);
+  for (BatchDim &dim : plan.outer) {
+    dim.a *= byteWidth(types.operands[0]);
+    dim.b *= byteWidth(types.operands[1]);
+    dim.c *= byteWidth(types.operands[2]);
+  }
+  if (plan.products() && rows.k == 0)
+    unsupported("gemm '" + command.name +
+                "' sums over no elements; fill its result instead");
+  return plan;
+}
+
+LtContext::LtContext(const Session &session, StreamHandle stream)
+    : owner(&session),
+      workspaceMemory(session.allocate(workspaceBytes, "workspace")),
+      oneMemory(session.allocate(sizeof(float), "one")) {
+  BlasHandle handle = nullptr;
+  session.check(session.driver->cublasLtCreate(&handle), "cublasLtCreate");
+  blas = {handle, [driver = session.driver](BlasHandle h) {
+            driver->cublasLtDestroy(h);
+          }};
+  const float value = 1.0f;
+  session.check(session.driver->cuMemcpyHtoDAsync_v2(oneMemory.get(), &value,
+                                                     sizeof(value), stream),
+                "cuMemcpyHtoDAsync");
+  session.check(session.driver->cuStreamSynchronize(stream),
+                "cuStreamSynchronize");
+}
+
+void CudaGemm::set(DescAttribute what, const void *value, size_t size) const {
+  session->check(session->driver->cublasLtMatmulDescSetAttribute(
+                     desc.get(), what, value, size),
+                 "cublasLtMatmulDescSetAttribute");
+}
+
+void CudaGemm::setScales(const void *a, const void *b) const {
+  const void *scales[] = {plan.isSwapped ? a : b, plan.isSwapped ? b : a};
+  set(DescAScalePointer, static_cast<const void *>(&scales[0]), sizeof(void *));
+  set(DescBScalePointer, static_cast<const void *>(&scales[1]), sizeof(void *));
+}
+
+CudaGemm::CudaGemm(const LtContext &context, const Command &command)
+    : session(&context.session()), plan(planLt(command)) {
+  if (plan.products() == 0)
+    return;
+  const LtProblem &p = plan.problem;
+  desc = makeDesc(p);
+  if (isFP8(p.a.type) || isFP8(p.b.type))
+    setScales(context.one(), context.one());
+  const LtSide *sides[] = {&p.a, &p.b, &p.d};
+  for (size_t i = 0; i < 3; ++i)
+    layouts[i] = makeLayout(*sides[i]);
+  choose(context, command);
+}
+
+Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
+  const Driver &driver = *session->driver;
+  MatmulDesc handle = nullptr;
+  session->check(
+      driver.cublasLtMatmulDescCreate(&handle, p.compute, p.scaleType),
+      "cublasLtMatmulDescCreate");
+  Owned<MatmulDesc> made(handle, [driver = session->driver](MatmulDesc d) {
+    driver->cublasLtMatmulDescDestroy(d);
+  });
+  auto set = [&](DescAttribute what, const auto &value) {
+    session->check(driver.cublasLtMatmulDescSetAttribute(handle, what, &value,
+                                                         sizeof(value)),
+                   "cublasLtMatmulDescSetAttribute");
+  };
+  set(DescTransA, p.opA);
+  set(DescTransB, p.opB);
+  if (p.fastAccumulation)
+    set(DescFastAccum, int8_t(1));
+  return made;
+}
+
+Owned<MatrixLayout> CudaGemm::makeLayout(const LtSide &side) const {
+  const Driver &driver = *session->driver;
+  MatrixLayout handle = nullptr;
+  session->check(driver.cublasLtMatrixLayoutCreate(
+                     &handle, side.type, side.rows, side.cols, side.leading),
+                 "cublasLtMatrixLayoutCreate");
+  Owned<MatrixLayout> made(handle, [driver = session->driver](MatrixLayout l) {
+    driver->cublasLtMatrixLayoutDestroy(l);
+  });
+  auto set = [&](LayoutAttribute what, const auto &value) {
+    session->check(driver.cublasLtMatrixLayoutSetAttribute(handle, what, &value,
+                                                           sizeof(value)),
+                   "cublasLtMatrixLayoutSetAttribute");
+  };
+  if (side.batch > 1) {
+    set(LayoutBatchCount, side.batch);
+    set(LayoutBatchStride, side.batchStride);
+  }
+  return made;
+}
+
+Owned<MatmulPreference> CudaGemm::makePreference(const Command &command) const {
+  const Driver &driver = *session->driver;
+  MatmulPreference handle = nullptr;
+  session->check(driver.cublasLtMatmulPreferenceCreate(&handle),
+                 "cublasLtMatmulPreferenceCreate");
+  Owned<MatmulPreference> made(handle,
+                               [driver = session->driver](MatmulPreference p) {
+                                 driver->cublasLtMatmulPreferenceDestroy(p);
+                               });
+  auto set = [&](PreferenceAttribute what, const auto &value) {
+    session->check(driver.cublasLtMatmulPreferenceSetAttribute(
+                       handle, what, &value, sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute");
+  };
+  set(PrefMaxWorkspace, LtContext::workspaceBytes);
+  // Without a word cuBLASLt counts on 256 bytes.
+  int a = plan.isSwapped ? 0 : 1;
+  auto alignment = [&](int operand, const LtSide &side) {
+    return alignmentOf(command, plan, operand,
+                       side.batch > 1 ? side.batchStride * bytesOf(side.type)
+                                      : 0);
+  };
+  set(PrefAlignmentA, alignment(a, plan.problem.a));
+  set(PrefAlignmentB, alignment(1 - a, plan.problem.b));
+  set(PrefAlignmentC, alignment(2, plan.problem.d));
+  set(PrefAlignmentD, alignment(2, plan.problem.d));
+  return made;
+}
+
+void CudaGemm::choose(const LtContext &context, const Command &command) {
+  Owned<MatmulPreference> preference = makePreference(command);
+  HeuristicResult result = {};
+  int found = 0;
+  BlasStatus status = session->driver->cublasLtMatmulAlgoGetHeuristic(
+      context.handle(), desc.get(), layouts[0].get(), layouts[1].get(),
+      layouts[2].get(), layouts[2].get(), preference.get(), 1, &result, &found);
+  if (status == BlasSuccess)
+    status = found ? result.state : BlasNotSupported;
+  session->check(status, "cublasLtMatmulAlgoGetHeuristic",
+                 "the product is " + describe(plan.problem));
+  algo = result.algo;
+}
+
+void CudaGemm::issue(const LtContext &context, const Command &command,
+                     void *const *buffers, StreamHandle stream) const {
+  const GemmTypes &types = command.gemmTypes;
+  const int64_t products = plan.products();
+  if (products && isFP8(plan.problem.a.type)) {
+    const void *one = context.one();
+    setScales(types.aScale < 0 ? one : buffers[types.aScale],
+              types.bScale < 0 ? one : buffers[types.bScale]);
+  }
+  for (int64_t product = 0; product < products; ++product) {
+    std::array<char *, 3> at;
+    for (size_t i = 0; i < 3; ++i)
+      at[i] = static_cast<char *>(buffers[i]);
+    int64_t rest = product;
+    for (const BatchDim &dim : plan.outer) {
+      int64_t index = rest % dim.n;
+      rest /= dim.n;
+      at[0] += index * dim.a;
+      at[1] += index * dim.b;
+      at[2] += index * dim.c;
+    }
+    issueOne(context, command, at, stream);
+  }
+}
+
+void CudaGemm::issueOne(const LtContext &context, const Command &command,
+                        const std::array<char *, 3> &at,
+                        StreamHandle stream) const {
+  size_t a = plan.isSwapped ? 0 : 1;
+  session->check(session->driver->cublasLtMatmul(
+                     context.handle(), desc.get(), &command.gemm.alpha, at[a],
+                     layouts[0].get(), at[1 - a], layouts[1].get(),
+                     &command.gemm.beta, at[2], layouts[2].get(), at[2],
+                     layouts[2].get(), &algo, context.workspace(),
+                     LtContext::workspaceBytes, stream),
+                 "cublasLtMatmul", "the product is " + describe(plan.problem));
+}

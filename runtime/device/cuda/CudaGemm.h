@@ -1,0 +1,69 @@
+// Products by cuBLASLt: descriptors are made once at load, a step only issues.
+#ifndef SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H
+#define SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H
+
+#include "device/cuda/LtContract.h"
+#include "device/cuda/Session.h"
+
+namespace scalify::rt::cuda {
+
+/// The product as cuBLASLt has it, column major. cuBLASLt takes one batch
+/// dimension; `outer` are the others, walked here.
+struct LtPlan {
+  LtProblem problem;
+  /// Operands a and b of the command are B and A of cuBLASLt's.
+  bool isSwapped = false;
+  std::vector<BatchDim> outer; // strides in bytes of the command's operands
+  int64_t products() const;
+};
+
+/// Throws Error, with the way out, where the command cannot be planned.
+LtPlan planLt(const Command &command);
+
+/// cuBLASLt's handle and its workspace.
+class LtContext {
+public:
+  LtContext(const Session &session, StreamHandle stream);
+  const Session &session() const { return *owner; }
+  BlasHandle handle() const { return blas.get(); }
+  void *workspace() const { return pointer(workspaceMemory.get()); }
+  /// The address of one f32 1.0: the scale of an FP8 operand without one.
+  const void *one() const { return pointer(oneMemory.get()); }
+
+  /// 32 MiB: what NVIDIA's manual advises for Hopper.
+  static constexpr size_t workspaceBytes = size_t(32) << 20;
+
+private:
+  const Session *owner;
+  DeviceBlock workspaceMemory, oneMemory;
+  Owned<BlasHandle> blas;
+};
+
+/// One command's product, ready to be issued.
+class CudaGemm {
+public:
+  CudaGemm(const LtContext &context, const Command &command);
+  void issue(const LtContext &context, const Command &command,
+             void *const *buffers, StreamHandle stream) const;
+
+private:
+  Owned<MatmulDesc> makeDesc(const LtProblem &problem) const;
+  Owned<MatrixLayout> makeLayout(const LtSide &side) const;
+  Owned<MatmulPreference> makePreference(const Command &command) const;
+  /// Asks cuBLASLt for the algorithm.
+  void choose(const LtContext &context, const Command &command);
+  void set(DescAttribute what, const void *value, size_t size) const;
+  void setScales(const void *a, const void *b) const;
+  void issueOne(const LtContext &context, const Command &command,
+                const std::array<char *, 3> &at, StreamHandle stream) const;
+
+  const Session *session;
+  LtPlan plan;
+  Owned<MatmulDesc> desc;
+  Owned<MatrixLayout> layouts[3];
+  MatmulAlgo algo = {};
+};
+
+} // namespace scalify::rt::cuda
+
+#endif // SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H

@@ -1,0 +1,156 @@
+#include "device/cuda/LtContract.h"
+
+using namespace scalify::rt;
+using namespace scalify::rt::cuda;
+
+namespace {
+constexpr int64_t vectorBytes = 16; // one load of the tensor cores' copies
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+bool isAligned(int64_t elements, DataType type) {
+  return elements * bytesOf(type) % vectorBytes == 0;
+}
+
+std::string shapeViolation(const LtProblem &p) {
+  uint64_t aRows = p.opA == OpN ? p.m() : p.k();
+  uint64_t aCols = p.opA == OpN ? p.k() : p.m();
+  uint64_t bRows = p.opB == OpN ? p.k() : p.n();
+  uint64_t bCols = p.opB == OpN ? p.n() : p.k();
+  if (p.m() == 0 || p.n() == 0 || p.k() == 0)
+    return "an extent is zero";
+  if (p.a.rows != aRows || p.a.cols != aCols || p.b.rows != bRows ||
+      p.b.cols != bCols)
+    return "the layouts of A, B and D do not fit together";
+  for (const LtSide *side : {&p.a, &p.b, &p.d})
+    if (side->leading < int64_t(side->rows))
+      return "leading dimension " + number(side->leading) +
+             " is less than the " + number(int64_t(side->rows)) + " rows";
+  if (p.a.batch != p.d.batch || p.b.batch != p.d.batch || p.d.batch < 1)
+    return "the batch counts of A, B and D differ";
+  if (p.d.batch > 1 && p.d.batchStride == 0)
+    return "all products of the batch would be written to one place";
+  return "";
+}
+
+/// The pairs that the manual's table lists, for f32 sums.
+std::string typeViolation(const LtProblem &p) {
+  const std::string pair = std::string(nameOf(p.a.type)) + " times " +
+                           nameOf(p.b.type) + " into " + nameOf(p.d.type);
+  DataType d = p.d.type;
+  if (isFP8(p.a.type) != isFP8(p.b.type))
+    return pair + ": both operands or none must be FP8";
+  if (isFP8(p.a.type)) {
+    if (p.a.type == R8F_E5M2 && p.b.type == R8F_E5M2)
+      return pair + ": one of the operands must be f8E4M3FN";
+    bool mixed = p.a.type != p.b.type;
+    if (d == R8F_E5M2 && !mixed)
+      return pair + ": f8E5M2 results need an f8E5M2 operand";
+    return "";
+  }
+  if (p.a.type != p.b.type)
+    return pair + ": wide operands must have one type";
+  if (d != p.a.type && d != R32F)
+    return pair + ": the result must have the operands' type or be f32";
+  return "";
+}
+
+std::string fp8Violation(const LtProblem &p) {
+  if (p.opA != OpT || p.opB != OpN)
+    return std::string("FP8 operands must lie in the TN form, both with their "
+                       "sum's dimension contiguous; this is ") +
+           (p.opA == OpT ? "T" : "N") + (p.opB == OpT ? "T" : "N");
+  if (p.compute != Compute32F)
+    return "FP8 products are summed as f32 only";
+  if (!isAligned(int64_t(p.k()), p.a.type))
+    return "FP8 needs an inner extent of a multiple of 16, not " +
+           number(int64_t(p.k()));
+  if (!isAligned(int64_t(p.m()), p.d.type))
+    return "FP8 needs rows of the result of a multiple of 16 bytes, not " +
+           number(int64_t(p.m()) * bytesOf(p.d.type));
+  for (const LtSide *side : {&p.a, &p.b, &p.d}) {
+    if (!isAligned(side->leading, side->type))
+      return "FP8 needs leading dimensions of a multiple of 16 bytes, not " +
+             number(side->leading * bytesOf(side->type));
+    if (side->batch > 1 && !isAligned(side->batchStride, side->type))
+      return "FP8 needs batch strides of a multiple of 16 bytes, not " +
+             number(side->batchStride * bytesOf(side->type));
+  }
+  if (!p.aScale || !p.bScale)
+    return "FP8 operands need their scales' addresses";
+  return "";
+}
+} // namespace
+
+bool cuda::isFP8(DataType type) { return type == R8F_E4M3 || type == R8F_E5M2; }
+
+int64_t cuda::bytesOf(DataType type) {
+  return isFP8(type) ? 1 : type == R32F ? 4 : 2;
+}
+
+const char *cuda::nameOf(DataType type) {
+  switch (type) {
+  case R32F:
+    return "f32";
+  case R16F:
+    return "f16";
+  case R16BF:
+    return "bf16";
+  case R8F_E4M3:
+    return "f8E4M3FN";
+  case R8F_E5M2:
+    return "f8E5M2";
+  }
+  return "?";
+}
+
+std::string cuda::ltViolation(const LtProblem &p, BlasStatus &status) {
+  status = BlasInvalidValue;
+  if (std::string reason = shapeViolation(p); !reason.empty())
+    return reason;
+  bool fp8 = isFP8(p.a.type);
+  if (p.scaleType != R32F)
+    return "alpha and beta must be f32";
+  if (!fp8 && (p.aScale || p.bScale))
+    return "scales of operands belong to FP8 only";
+  if (!isFP8(p.d.type) && (p.dScale || p.amax))
+    return "a scale and a largest value of the result belong to FP8 only";
+  if (!fp8 && p.fastAccumulation)
+    return "fast accumulation belongs to FP8 only";
+  status = BlasNotSupported;
+  if (std::string reason = typeViolation(p); !reason.empty())
+    return reason;
+  if (p.compute == Compute32FFastTF32 && p.a.type != R32F)
+    return "TF32 is for f32 operands";
+  return fp8 ? fp8Violation(p) : "";
+}
+
+std::string cuda::ltMisplaced(const LtProblem &p,
+                              std::array<const void *, 3> addresses) {
+  const LtSide *sides[] = {&p.a, &p.b, &p.d};
+  for (size_t i = 0; i < 3; ++i) {
+    auto address = reinterpret_cast<uintptr_t>(addresses[i]);
+    int64_t unit = isFP8(p.a.type) ? vectorBytes : bytesOf(sides[i]->type);
+    if (address % uint64_t(unit))
+      return std::string("matrix ") + "ABD"[i] + " is not at a multiple of " +
+             number(unit) + " bytes";
+  }
+  return "";
+}
+
+std::string cuda::describe(const LtProblem &p) {
+  std::string text = {p.opA == OpT ? 'T' : 'N', p.opB == OpT ? 'T' : 'N'};
+  text += " m=" + number(int64_t(p.m())) + " n=" + number(int64_t(p.n())) +
+          " k=" + number(int64_t(p.k()));
+  const char *names[] = {" a=", " b=", " d="};
+  const LtSide *sides[] = {&p.a, &p.b, &p.d};
+  for (size_t i = 0; i < 3; ++i) {
+    text += std::string(names[i]) + nameOf(sides[i]->type) +
+            " ld=" + number(sides[i]->leading);
+    if (sides[i]->batch > 1)
+      text += " stride=" + number(sides[i]->batchStride);
+  }
+  text += " batch=" + number(p.d.batch);
+  text += p.compute == Compute32FFastTF32 ? " compute=tf32" : " compute=f32";
+  return text + (p.fastAccumulation ? " fast" : "");
+}

@@ -1,0 +1,54 @@
+// What cuBLASLt takes on Hopper, as its manual has it: the runtime plans
+// products by it, a recording checks them, and an error quotes it.
+#ifndef SCALIFY_RUNTIME_DEVICE_CUDA_LTCONTRACT_H
+#define SCALIFY_RUNTIME_DEVICE_CUDA_LTCONTRACT_H
+
+#include "device/cuda/Types.h"
+
+#include <array>
+#include <string>
+
+namespace scalify::rt::cuda {
+
+/// One matrix in memory, column major.
+struct LtSide {
+  DataType type = R32F;
+  uint64_t rows = 0, cols = 0;
+  int64_t leading = 0;
+  int32_t batch = 1;
+  int64_t batchStride = 0; // elements
+};
+
+/// D = alpha * op(A) * op(B) + beta * C, with C in D's memory.
+struct LtProblem {
+  Operation opA = OpN, opB = OpN;
+  LtSide a, b, d;
+  ComputeType compute = Compute32F;
+  DataType scaleType = R32F;
+  bool fastAccumulation = false;
+  const void *aScale = nullptr, *bScale = nullptr, *dScale = nullptr;
+  const void *amax = nullptr;
+
+  uint64_t m() const { return d.rows; }
+  uint64_t n() const { return d.cols; }
+  uint64_t k() const { return opA == OpN ? a.cols : a.rows; }
+};
+
+bool isFP8(DataType type);
+int64_t bytesOf(DataType type);
+/// "f8E4M3FN".
+const char *nameOf(DataType type);
+
+/// Why cuBLASLt would refuse the product, or "". `status` says how.
+std::string ltViolation(const LtProblem &problem, BlasStatus &status);
+
+/// The same for where the operands lie: FP8 needs multiples of 16 bytes.
+std::string ltMisplaced(const LtProblem &problem,
+                        std::array<const void *, 3> addresses);
+
+/// "TN m=64 n=32 k=128 a=f8E4M3FN ld=128 ...".
+std::string describe(const LtProblem &problem);
+
+} // namespace scalify::rt::cuda
+
+#endif // SCALIFY_RUNTIME_DEVICE_CUDA_LTCONTRACT_H

@@ -1,0 +1,225 @@
+// The recording's cuBLASLt: takes what the manual says that it takes.
+#include "device/cuda/RecordingObjects.h"
+
+#include <cstring>
+
+using namespace scalify::rt;
+using namespace scalify::rt::cuda;
+
+namespace {
+/// An attribute's value; false if it has another size than it should.
+template <typename T> bool read(T &out, const void *from, size_t size) {
+  if (size != sizeof(T))
+    return false;
+  std::memcpy(static_cast<void *>(&out), from, sizeof(T));
+  return true;
+}
+} // namespace
+
+BlasStatus RecordingDriver::refuse(const char *call, BlasStatus status,
+                                   const std::string &reason) {
+  lastRefusal = reason;
+  line(std::string(call) + " refused: " + reason);
+  return status;
+}
+
+void RecordingDriver::bindBlasObjects() {
+  cublasLtCreate = [this](BlasHandle *out) {
+    return fails("cublasLtCreate") ? BlasNotInitialized
+                                   : blasMake(out, Kind::Blas);
+  };
+  cublasLtDestroy = [this](BlasHandle handle) {
+    return destroy(handle, Kind::Blas) ? BlasInvalidValue : BlasSuccess;
+  };
+  cublasLtGetVersion = [] { return size_t(130000); };
+  cublasLtGetStatusName = [](BlasStatus status) {
+    return status == BlasInvalidValue   ? "CUBLAS_STATUS_INVALID_VALUE"
+           : status == BlasNotSupported ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                        : "CUBLAS_STATUS_RECORDED";
+  };
+}
+
+void RecordingDriver::bindDesc() {
+  cublasLtMatmulDescCreate = [this](MatmulDesc *out, ComputeType compute,
+                                    DataType scale) {
+    if (fails("cublasLtMatmulDescCreate"))
+      return BlasNotInitialized;
+    blasMake(out, Kind::Desc);
+    LtProblem &product = get(*out, Kind::Desc)->product;
+    product.compute = compute;
+    product.scaleType = scale;
+    return BlasSuccess;
+  };
+  cublasLtMatmulDescDestroy = [this](MatmulDesc desc) {
+    return destroy(desc, Kind::Desc) ? BlasInvalidValue : BlasSuccess;
+  };
+  cublasLtMatmulDescSetAttribute = [this](MatmulDesc desc, DescAttribute what,
+                                          const void *from, size_t size) {
+    Object *object = get(desc, Kind::Desc);
+    if (fails("cublasLtMatmulDescSetAttribute") || !object)
+      return BlasInvalidValue;
+    LtProblem &p = object->product;
+    int8_t fast = 0;
+    bool right = false;
+    switch (what) {
+    case DescTransA:
+      right = read(p.opA, from, size);
+      break;
+    case DescTransB:
+      right = read(p.opB, from, size);
+      break;
+    case DescAScalePointer:
+      right = read(p.aScale, from, size);
+      break;
+    case DescBScalePointer:
+      right = read(p.bScale, from, size);
+      break;
+    case DescDScalePointer:
+      right = read(p.dScale, from, size);
+      break;
+    case DescAmaxDPointer:
+      right = read(p.amax, from, size);
+      break;
+    case DescFastAccum:
+      right = read(fast, from, size);
+      p.fastAccumulation = fast != 0;
+      break;
+    default:
+      break;
+    }
+    return right ? BlasSuccess : BlasInvalidValue;
+  };
+}
+
+void RecordingDriver::bindLayout() {
+  cublasLtMatrixLayoutCreate = [this](MatrixLayout *out, DataType type,
+                                      uint64_t rows, uint64_t cols,
+                                      int64_t leading) {
+    if (fails("cublasLtMatrixLayoutCreate"))
+      return BlasNotInitialized;
+    blasMake(out, Kind::Layout);
+    get(*out, Kind::Layout)->side = {type, rows, cols, leading, 1, 0};
+    return BlasSuccess;
+  };
+  cublasLtMatrixLayoutDestroy = [this](MatrixLayout layout) {
+    return destroy(layout, Kind::Layout) ? BlasInvalidValue : BlasSuccess;
+  };
+  cublasLtMatrixLayoutSetAttribute = [this](MatrixLayout layout,
+                                            LayoutAttribute what,
+                                            const void *from, size_t size) {
+    Object *object = get(layout, Kind::Layout);
+    if (fails("cublasLtMatrixLayoutSetAttribute") || !object)
+      return BlasInvalidValue;
+    bool right = what == LayoutBatchCount
+                     ? read(object->side.batch, from, size)
+                     : read(object->side.batchStride, from, size);
+    return right ? BlasSuccess : BlasInvalidValue;
+  };
+}
+
+void RecordingDriver::bindPreference() {
+  cublasLtMatmulPreferenceCreate = [this](MatmulPreference *out) {
+    return fails("cublasLtMatmulPreferenceCreate")
+               ? BlasNotInitialized
+               : blasMake(out, Kind::Preference);
+  };
+  cublasLtMatmulPreferenceDestroy = [this](MatmulPreference preference) {
+    return destroy(preference, Kind::Preference) ? BlasInvalidValue
+                                                 : BlasSuccess;
+  };
+  cublasLtMatmulPreferenceSetAttribute = [this](MatmulPreference preference,
+                                                PreferenceAttribute what,
+                                                const void *from, size_t size) {
+    Object *object = get(preference, Kind::Preference);
+    if (fails("cublasLtMatmulPreferenceSetAttribute") || !object)
+      return BlasInvalidValue;
+    bool right =
+        what == PrefMaxWorkspace
+            ? read(object->workspace, from, size)
+            : read(object->alignment[what - PrefAlignmentA], from, size);
+    return right ? BlasSuccess : BlasInvalidValue;
+  };
+}
+
+LtProblem RecordingDriver::problemOf(MatmulDesc desc, MatrixLayout a,
+                                     MatrixLayout b, MatrixLayout c,
+                                     MatrixLayout d) const {
+  LtProblem problem = get(desc, Kind::Desc)->product;
+  problem.a = get(a, Kind::Layout)->side;
+  problem.b = get(b, Kind::Layout)->side;
+  problem.d = get(d, Kind::Layout)->side;
+  return problem;
+}
+
+void RecordingDriver::bindHeuristic() {
+  cublasLtMatmulAlgoGetHeuristic =
+      [this](BlasHandle, MatmulDesc desc, MatrixLayout a, MatrixLayout b,
+             MatrixLayout c, MatrixLayout d, MatmulPreference preference,
+             int asked, HeuristicResult *out, int *found) {
+        const char *call = "cublasLtMatmulAlgoGetHeuristic";
+        *found = 0;
+        if (fails(call))
+          return BlasExecutionFailed;
+        LtProblem problem = problemOf(desc, a, b, c, d);
+        BlasStatus status = BlasSuccess;
+        std::string reason = ltViolation(problem, status);
+        if (!reason.empty())
+          return refuse(call, status, reason);
+        size_t most = get(preference, Kind::Preference)->workspace;
+        line(call + (" " + describe(problem)) +
+             " workspace=" + std::to_string(most));
+        for (int i = 0; i < asked && i < 4; ++i) {
+          out[i] = {};
+          out[i].algo.data[0] = uint64_t(i) + 1;
+          out[i].workspaceSize = most;
+          ++*found;
+        }
+        return BlasSuccess;
+      };
+}
+
+void RecordingDriver::bindMatmul() {
+  cublasLtMatmul = [this](BlasHandle handle, MatmulDesc desc, const void *alpha,
+                          const void *a, MatrixLayout aLayout, const void *b,
+                          MatrixLayout bLayout, const void *beta, const void *c,
+                          MatrixLayout cLayout, void *d, MatrixLayout dLayout,
+                          const MatmulAlgo *algo, void *workspace, size_t bytes,
+                          StreamHandle stream) {
+    const char *call = "cublasLtMatmul";
+    if (fails(call) || !get(handle, Kind::Blas) || !get(stream, Kind::Stream) ||
+        !algo || algo->data[0] == 0)
+      return BlasExecutionFailed;
+    LtProblem p = problemOf(desc, aLayout, bLayout, cLayout, dLayout);
+    BlasStatus status = BlasSuccess;
+    std::string reason = ltViolation(p, status);
+    if (reason.empty()) {
+      status = BlasInvalidValue;
+      reason = ltMisplaced(p, {a, b, d});
+    }
+    if (reason.empty() && (c != d || cLayout != dLayout))
+      reason = "C must be D";
+    if (reason.empty() &&
+        (!workspace || reinterpret_cast<uintptr_t>(workspace) % 256 ||
+         !covers(onDevice(workspace), bytes)))
+      reason =
+          "the workspace is missing, too small or not at a multiple of 256";
+    for (const void *address : {a, b, static_cast<const void *>(d)})
+      if (reason.empty() && at(address).empty())
+        reason = "an operand is not on the device";
+    for (const void *scale : {p.aScale, p.bScale})
+      if (reason.empty() && scale && at(scale).empty())
+        reason = "a scale is not on the device";
+    if (!reason.empty())
+      return refuse(call, status, reason);
+    auto scales = isFP8(p.a.type)
+                      ? " a_scale=" + at(p.aScale) + " b_scale=" + at(p.bScale)
+                      : std::string();
+    auto number = [](const void *value) {
+      return std::to_string(*static_cast<const float *>(value));
+    };
+    work(std::string(call) + " a=" + at(a) + " b=" + at(b) + " d=" + at(d) +
+         scales + " alpha=" + number(alpha) + " beta=" + number(beta) + " | " +
+         describe(p));
+    return BlasSuccess;
+  };
+}

@@ -1,0 +1,126 @@
+// A GPU that computes nothing and writes down every call.
+//
+// Memory is real (pages of the system, taken when touched), so what is copied
+// to the device comes back; kernels and products leave it as it is. What the
+// driver and cuBLASLt would refuse by their manuals is refused: a launch with
+// the wrong number of parameters or an address that is nobody's, a call that a
+// capture does not allow, a product outside the contract (LtContract.h).
+#ifndef SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H
+#define SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H
+
+#include "device/cuda/Driver.h"
+#include "device/cuda/LtContract.h"
+
+#include <map>
+#include <vector>
+
+namespace scalify::rt::cuda {
+
+class RecordingDriver : public Driver {
+public:
+  RecordingDriver();
+  ~RecordingDriver() override;
+
+  void label(DevicePtr address, size_t bytes, const std::string &name) override;
+  void expect(FunctionHandle function, size_t parameters) const override;
+  std::string refusal() const override { return lastRefusal; }
+  std::string trace() const override { return lines; }
+
+  // For tests.
+  /// Makes the call after the next `count` fail.
+  void failAfter(uint64_t count) { failAt = calls + count; }
+  uint64_t callCount() const { return calls; }
+  void clearTrace() { lines.clear(); }
+  /// Memory, modules, streams and whatever else has not been given back.
+  size_t alive() const { return memory.size() + objects.size() + contexts; }
+  /// Runs in place of what a launched graph would compute.
+  std::function<void()> onGraphLaunch;
+  /// The memory that carries this label, or null.
+  void *find(const std::string &name) const;
+
+private:
+  enum class Kind : uint8_t {
+    Module,
+    Function,
+    Stream,
+    Event,
+    Graph,
+    GraphExec,
+    Blas,
+    Desc,
+    Layout,
+    Preference
+  };
+  struct Object {
+    Kind kind;
+    std::string name;
+    Object *owner = nullptr;        // a function's module
+    size_t parameters = 0;          // of a function, by the text
+    size_t expected = 0;            // of a function, by the caller
+    std::string text;               // a module's
+    std::vector<std::string> nodes; // of a graph
+    double time = 0;                // of an event
+    LtProblem product;              // of a desc; sides hold their types only
+    LtSide side;                    // of a layout
+    size_t workspace = 0;           // of a preference
+    std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
+    bool isHost = false;
+  };
+  struct Block {
+    size_t bytes = 0;
+    std::string name;
+    bool isHost = false;
+  };
+
+  void bindDevice();
+  void bindMemory();
+  void bindCopies();
+  void bindModules();
+  void bindLaunch();
+  void bindStreams();
+  void bindEvents();
+  void bindCapture();
+  void bindGraphs();
+  void bindBlasObjects();
+  void bindDesc();
+  void bindLayout();
+  void bindPreference();
+  void bindHeuristic();
+  void bindMatmul();
+
+  /// Counts a call; true if this one is to fail.
+  bool fails(const char *call);
+  void line(const std::string &text);
+  /// What happens on the device: into the graph while one is captured.
+  void work(const std::string &text);
+  template <typename Handle> Status make(Handle *out, Kind kind);
+  template <typename Handle> Object *get(Handle handle, Kind kind) const;
+  template <typename Handle> Status destroy(Handle handle, Kind kind);
+  template <typename Handle> BlasStatus blasMake(Handle *out, Kind kind);
+  Status take(const char *call, size_t bytes, bool isHost, void **out);
+  Status give(const char *call, void *address, bool isHost);
+  /// "arena+256"; empty for an address that is nobody's.
+  std::string at(DevicePtr address) const;
+  std::string at(const void *address) const { return at(onDevice(address)); }
+  bool covers(DevicePtr address, size_t bytes) const;
+  BlasStatus refuse(const char *call, BlasStatus status,
+                    const std::string &reason);
+  LtProblem problemOf(MatmulDesc desc, MatrixLayout a, MatrixLayout b,
+                      MatrixLayout c, MatrixLayout d) const;
+
+  std::string lines;
+  std::string lastRefusal;
+  uint64_t calls = 0;
+  uint64_t failAt = UINT64_MAX;
+  size_t contexts = 0;
+  double clock = 0;
+  std::map<DevicePtr, Block> memory;
+  std::map<DevicePtr, Block> labels;
+  std::map<const void *, std::unique_ptr<Object>> objects;
+  std::map<Kind, int> made;
+  Object *capturing = nullptr; // the graph
+};
+
+} // namespace scalify::rt::cuda
+
+#endif // SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H

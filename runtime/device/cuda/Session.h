@@ -1,0 +1,78 @@
+// One GPU's context, errors that name their call, and owners of what the
+// driver gives out.
+#ifndef SCALIFY_RUNTIME_DEVICE_CUDA_SESSION_H
+#define SCALIFY_RUNTIME_DEVICE_CUDA_SESSION_H
+
+#include "device/cuda/Driver.h"
+#include "loader/Program.h"
+
+#include <utility>
+
+namespace scalify::rt::cuda {
+
+/// What the driver gave, given back by `release` when its owner goes.
+template <typename Handle> class Owned {
+public:
+  using Release = std::function<void(Handle)>;
+  Owned() = default;
+  Owned(Handle handle, Release release)
+      : handle(handle), release(std::move(release)) {}
+  Owned(Owned &&other) noexcept
+      : handle(std::exchange(other.handle, Handle())),
+        release(std::move(other.release)) {}
+  Owned &operator=(Owned &&other) noexcept {
+    std::swap(handle, other.handle);
+    std::swap(release, other.release);
+    return *this;
+  }
+  ~Owned() {
+    if (handle)
+      release(handle);
+  }
+  Handle get() const { return handle; }
+  explicit operator bool() const { return handle != Handle(); }
+
+private:
+  Handle handle = Handle();
+  Release release;
+};
+
+using DeviceBlock = Owned<DevicePtr>;
+using HostBlock = Owned<void *>;
+
+/// The primary context of one GPU, which other libraries in the process share.
+class Session {
+public:
+  Session(std::shared_ptr<Driver> driver, int ordinal);
+
+  /// The driver's calls are about the calling thread's context.
+  void makeCurrent() const;
+
+  /// Throws Error where a call failed, with its name, the driver's words and
+  /// the command that it was for.
+  void check(Status status, const char *call, const char *advice = "") const;
+  void check(BlasStatus status, const char *call,
+             const std::string &detail = "") const;
+
+  DeviceBlock allocate(size_t bytes, const std::string &name) const;
+  HostBlock allocateHost(size_t bytes) const;
+  Owned<StreamHandle> makeStream() const;
+  Owned<EventHandle> makeEvent() const;
+
+  const std::string &deviceName() const { return name; }
+
+  std::shared_ptr<Driver> driver;
+  /// The command that is being issued, for errors; null outside of commands.
+  const Command *command = nullptr;
+
+private:
+  std::string where() const;
+
+  int device = 0;
+  std::string name;
+  Owned<ContextHandle> context;
+};
+
+} // namespace scalify::rt::cuda
+
+#endif // SCALIFY_RUNTIME_DEVICE_CUDA_SESSION_H
