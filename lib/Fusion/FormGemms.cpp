@@ -7,8 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScaleEntries.h"
 #include "StridedView.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -24,19 +26,37 @@ static RankedTensorType typeOf(Value value) {
 }
 
 namespace {
+/// What things cost, roughly, in nanoseconds.
+struct Costs {
+  double call, flopsPerNs, copyPerElement;
+  bool callsTakeBatch; // one call multiplies a whole batch dimension
+};
+} // namespace
+
+/// One core and a BLAS: a call costs as much as a product of two matrices of
+/// 20 x 20.
+static constexpr Costs kCPU{300, 50, 0.5, false};
+/// An H100: launches, half of what its BF16 products reach, reading and writing
+/// F32 at its memory's speed.
+static constexpr Costs kGPU{3000, 4e5, 0.0024, true};
+
+namespace {
 /// One way to run a dot.
 struct Gemm {
+  const Costs *costs = &kCPU;
   StridedView a, b;
   Dim am, ak, bk, bn, cm, cn;
   SmallVector<int64_t> batch, batchStrides;
 
-  /// Nanoseconds, roughly: a call to the library costs as much as a product
-  /// of two matrices of 20 x 20.
   double time() const {
-    double calls = 1;
-    for (int64_t extent : batch)
-      calls *= extent;
-    return calls * (300 + 2.0 * cm.size * cn.size * ak.size / 50);
+    double products = 1, most = 1;
+    for (int64_t extent : batch) {
+      products *= extent;
+      most = std::max(most, double(extent));
+    }
+    double calls = costs->callsTakeBatch ? products / most : products;
+    return calls * costs->call +
+           products * 2.0 * cm.size * cn.size * ak.size / costs->flopsPerNs;
   }
 };
 
@@ -78,6 +98,7 @@ private:
                      bool isLhs);
   Value copyForLayout(stablehlo::DotGeneralOp op, bool isLhs);
   double foldAlpha(stablehlo::DotGeneralOp op);
+  const Costs &costs() const { return machine == "gpu" ? kGPU : kCPU; }
 };
 } // namespace
 
@@ -149,9 +170,11 @@ static bool isMatrix(Dim row, Dim column) {
 }
 
 // `c` holds the strides of the result's dimensions in memory.
-static std::optional<Gemm> match(const Roles &roles, StridedView a,
-                                 StridedView b, ArrayRef<Dim> c) {
+static std::optional<Gemm> match(const Costs &costs, const Roles &roles,
+                                 StridedView a, StridedView b,
+                                 ArrayRef<Dim> c) {
   Gemm gemm;
+  gemm.costs = &costs;
   gemm.a = a;
   gemm.b = b;
   size_t batches = roles.lhsBatch.size(), frees = roles.lhsFree.size();
@@ -211,8 +234,9 @@ static std::optional<double> splatNumber(Value value) {
   if (auto broadcast = value.getDefiningOp<stablehlo::BroadcastInDimOp>())
     value = broadcast.getOperand();
   auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
-  auto splat =
-      constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+  auto splat = constant && !constant->hasAttr(kInMemoryAttr)
+                   ? dyn_cast<SplatElementsAttr>(constant.getValue())
+                   : nullptr;
   if (!splat || !splat.getElementType().isF32())
     return std::nullopt;
   return splat.getSplatValue<APFloat>().convertToFloat();
@@ -324,36 +348,74 @@ Gemm FormGemmsPass::matchPlain(stablehlo::DotGeneralOp op, const Roles &roles,
   StridedView ia = StridedView::identity(op.getLhs());
   StridedView ib = StridedView::identity(op.getRhs());
   // One operand at a time: most often only one is in the way.
-  if (std::optional<Gemm> gemm = match(roles, ia, b, plain))
+  if (std::optional<Gemm> gemm = match(costs(), roles, ia, b, plain))
     return *gemm;
-  if (std::optional<Gemm> gemm = match(roles, a, ib, plain))
+  if (std::optional<Gemm> gemm = match(costs(), roles, a, ib, plain))
     return *gemm;
-  if (std::optional<Gemm> gemm = match(roles, ia, ib, plain))
+  if (std::optional<Gemm> gemm = match(costs(), roles, ia, ib, plain))
     return *gemm;
   StridedView rhs = copied(op, roles, false);
-  if (std::optional<Gemm> gemm = match(roles, a, rhs, plain))
+  if (std::optional<Gemm> gemm = match(costs(), roles, a, rhs, plain))
     return *gemm;
-  return *match(roles, copied(op, roles, true), rhs, plain);
+  return *match(costs(), roles, copied(op, roles, true), rhs, plain);
+}
+
+/// Multiplies of the result by the scales of FP8 operands, which a GEMM does.
+static SmallVector<Value> foldOperandScales(stablehlo::DotGeneralOp op) {
+  SmallVector<Value> scales;
+  while (op.getResult().hasOneUse()) {
+    Operation *user = *op.getResult().user_begin();
+    if (!user->hasAttr(kOperandScaleAttr))
+      break;
+    auto wide =
+        user->getOperand(1).getDefiningOp<stablehlo::BroadcastInDimOp>();
+    scales.push_back(wide.getOperand());
+    user->getResult(0).replaceAllUsesWith(op.getResult());
+    user->erase();
+  }
+  return scales;
+}
+
+/// A GEMM rounds its F32 sums itself, once.
+static void foldRounding(stablehlo::DotGeneralOp op) {
+  if (!op.getResult().hasOneUse() ||
+      !typeOf(op.getResult()).getElementType().isF32())
+    return;
+  auto convert = dyn_cast<stablehlo::ConvertOp>(*op.getResult().user_begin());
+  Type narrow = convert ? typeOf(convert.getResult()).getElementType() : Type();
+  if (!narrow || !(narrow.isBF16() || narrow.isF16()))
+    return;
+  op.getResult().setType(cast<RankedTensorType>(convert.getType()));
+  convert.replaceAllUsesWith(op.getResult());
+  convert.erase();
 }
 
 static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
-                        double alpha, Value result) {
+                        double alpha, ValueRange scales, Value result) {
   OpBuilder builder(op);
+  // In the forward fewer bits of the sum do no harm; gradients want them all.
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  bool isFast = isa<Float8E4M3FNType, Float8E5M2Type>(
+                    typeOf(op.getLhs()).getElementType()) &&
+                phase && phase == "forward";
   auto matmul = plan::MatmulOp::create(
-      builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base,
+      builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base, scales,
       gemm.cm.size, gemm.cn.size, gemm.ak.size,
       ArrayRef<int64_t>{gemm.am.stride, gemm.ak.stride},
       ArrayRef<int64_t>{gemm.bk.stride, gemm.bn.stride},
       ArrayRef<int64_t>{gemm.cm.stride, gemm.cn.stride},
       ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,
-      gemm.batchStrides, llvm::APFloat(alpha));
-  if (auto phase = op->getAttr("scalify.phase"))
-    matmul->setAttr("scalify.phase", phase);
+      gemm.batchStrides, llvm::APFloat(alpha), isFast);
+  if (phase)
+    matmul->setAttr(kPhaseAttr, phase);
   result.replaceAllUsesWith(matmul.getC());
 }
 
 void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
+  SmallVector<Value> scales = foldOperandScales(op);
   double alpha = foldAlpha(op);
+  if (machine == "gpu")
+    foldRounding(op);
   Roles roles(op);
   StridedView a = StridedView::of(op.getLhs());
   StridedView b = StridedView::of(op.getRhs());
@@ -362,10 +424,12 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   // A view that is not folded is copied by whoever reads it.
   std::optional<Gemm> gemm;
   size_t last = 0;
-  double copy = 0.5 * typeOf(op.getResult()).getNumElements();
+  double copy =
+      costs().copyPerElement * typeOf(op.getResult()).getNumElements();
   for (size_t i = outputs.size(); i-- > 0;) {
     auto layout = layoutFor(ArrayRef(outputs).take_front(i + 1));
-    auto candidate = layout ? match(roles, a, b, *layout) : std::nullopt;
+    auto candidate =
+        layout ? match(costs(), roles, a, b, *layout) : std::nullopt;
     if (!candidate || (gemm && candidate->time() + copy >= gemm->time()))
       continue;
     gemm = candidate;
@@ -376,7 +440,7 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   fixUnit(gemm->am, gemm->ak);
   fixUnit(gemm->bk, gemm->bn);
   fixUnit(gemm->cm, gemm->cn);
-  buildMatmul(op, *gemm, alpha, outputs[last]);
+  buildMatmul(op, *gemm, alpha, scales, outputs[last]);
   for (size_t i = last + 1; i-- > 0;)
     outputs[i].getDefiningOp()->erase();
   ++numGemms;

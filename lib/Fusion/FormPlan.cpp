@@ -210,7 +210,9 @@ Value PlanWriter::bufferOf(Value value) {
   Value buffer;
   if (auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
       constant && !clusters.of(constant)) {
-    buffer = constantBuffer(constant.getValue());
+    auto entry = constant->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
+    buffer = entry ? scaleBuffer(entry.getInt())
+                   : constantBuffer(constant.getValue());
   } else if (auto bound = resultOf.find(value); bound != resultOf.end()) {
     buffer = resultBuffers[bound->second];
   } else {
@@ -235,11 +237,15 @@ static void copyPhase(const Cluster &cluster, Operation *first,
 }
 
 void PlanWriter::writeGemm(plan::MatmulOp op) {
+  SmallVector<Value> scales;
+  for (Value scale : op.getScales())
+    scales.push_back(bufferOf(scale));
   auto gemm = plan::GemmOp::create(
       b, op.getLoc(), "dot", bufferOf(op.getA()), bufferOf(op.getB()),
-      bufferOf(op.getC()), op.getM(), op.getN(), op.getK(), op.getAStrides(),
-      op.getBStrides(), op.getCStrides(), op.getOffsets(), op.getBatch(),
-      op.getBatchStrides(), op.getAlpha());
+      bufferOf(op.getC()), scales, op.getM(), op.getN(), op.getK(),
+      op.getAStrides(), op.getBStrides(), op.getCStrides(), op.getOffsets(),
+      op.getBatch(), op.getBatchStrides(), op.getAlpha(),
+      op.getFastAccumulation());
   copyPhase(*clusters.of(op), op, gemm);
 }
 

@@ -4,10 +4,17 @@
 
 #include "mlir/Pass/PassManager.h"
 
-void scalify::buildFusionPipeline(mlir::OpPassManager &pm) {
+void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
+                                  llvm::StringRef machine) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
-  functions.addPass(createPreparePlan());
-  functions.addPass(createFormGemms());
+  PreparePlanOptions prepare;
+  prepare.machine = machine.str();
+  functions.addPass(createPreparePlan(prepare));
+  if (machine == "gpu")
+    functions.addPass(createNarrowDots());
+  FormGemmsOptions gemms;
+  gemms.machine = machine.str();
+  functions.addPass(createFormGemms(gemms));
   pm.addPass(createFormPlan());
   pm.addPass(createAssignBuffers());
 }

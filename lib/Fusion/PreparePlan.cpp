@@ -101,6 +101,15 @@ Value PreparePlanPass::widened(Value value, stablehlo::DotGeneralOp dot) {
   return wide;
 }
 
+// Dots that a GPU's library has: two operands of one 16-bit format.
+static bool isGPUDot(stablehlo::DotGeneralOp op) {
+  Type element = getElementTypeOrSelf(op.getLhs().getType());
+  Type result = getElementTypeOrSelf(op.getType());
+  return (element.isBF16() || element.isF16()) &&
+         element == getElementTypeOrSelf(op.getRhs().getType()) &&
+         (result == element || result.isF32());
+}
+
 // Narrow operands are widened, exactly; the f32 sum is rounded once.
 void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
   OpBuilder b(op);
@@ -327,6 +336,8 @@ void PreparePlanPass::runOnOperation() {
       if (!llvm::all_of(dot->getOperands(), isFloat) ||
           !isFloat(dot.getResult()))
         expandDot(dot);
+      else if (machine == "gpu" && isGPUDot(dot))
+        continue;
       else if (!llvm::all_of(
                    dot->getOperandTypes(),
                    [](Type t) { return getElementTypeOrSelf(t).isF32(); }) ||

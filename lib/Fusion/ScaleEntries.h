@@ -9,6 +9,8 @@ namespace scalify {
 
 /// On a cast or its inverse: which entry of the scales its scale is, an i64.
 inline constexpr llvm::StringLiteral kScaleEntryAttr = "plan.scale_entry";
+/// On the multiply of a dot's result by the scale of an operand.
+inline constexpr llvm::StringLiteral kOperandScaleAttr = "plan.operand_scale";
 /// On a `plan.argument`: bytes from the start of the argument's memory.
 inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 

@@ -84,6 +84,9 @@ std::optional<SmallVector<Dim>> scalify::reshapeDims(ArrayRef<Dim> dims,
 
 StridedView StridedView::of(Value value) {
   Operation *op = value.getDefiningOp();
+  // A copy that was asked for has a layout of its own.
+  if (op && op->hasAttr("plan.materialise"))
+    return identity(value);
   if (auto transpose = dyn_cast_or_null<stablehlo::TransposeOp>(op)) {
     StridedView source = of(transpose.getOperand());
     StridedView view = source;

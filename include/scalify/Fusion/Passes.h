@@ -17,8 +17,9 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Fusion/Passes.h.inc"
 
-/// All passes of the stage, in order.
-void buildFusionPipeline(mlir::OpPassManager &pm);
+/// All passes of the stage, in order. The machine is "cpu" or "gpu".
+void buildFusionPipeline(mlir::OpPassManager &pm,
+                         llvm::StringRef machine = "cpu");
 } // namespace scalify
 
 #endif // SCALIFY_FUSION_PASSES_H

@@ -20,6 +20,8 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
+    Option<"machine", "machine", "std::string", "\"cpu\"",
+           "gpu: dots of BF16 or F16 operands stay as they are">,
     Option<"phaseDistance", "phase-distance", "int64_t", "8",
            "ops between a use and one of another phase of the step that is "
            "to have a dequantized value of its own">];
@@ -29,12 +31,42 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     Statistic<"numRemade", "remade", "dequantized values made a second time">];
 }
 
+def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
+  let summary = "lets dots read the narrow data that their operands are made of";
+  let description = [{
+    For GPUs of the Hopper kind. Before: dots on F32 operands that are made of
+    narrow data, `scalify.dequantize` or a convert. After: dots on the data
+    themselves, and products of their results with the scales; what was made
+    for dots alone is gone. Both operands of an FP8 dot have the sum's dimension
+    innermost, in strides of 16 bytes: where the data lie otherwise they are
+    stored once more beside where they are made, transposed, one copy for all
+    dots that want it. What no FP8 product of the library can be (two operands
+    of E5M2, extents that are no multiples of 16) is one of BF16, which is
+    exact, with a remark.
+
+    ```mlir
+    %x = scalify.dequantize %q, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
+    %w = scalify.dequantize %p, %t : tensor<32x48xf8E4M3FN> -> tensor<32x48xf32>
+    %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ...
+    // becomes, with constant scales,
+    %p1 = stablehlo.transpose %p, dims = [1, 0] {plan.materialise} : ... -> tensor<48x32xf8E4M3FN>
+    %d1 = stablehlo.dot_general %q, %p1, contracting_dims = [1] x [1] : ... -> tensor<16x48xf32>
+    %d = stablehlo.multiply %d1, %both : tensor<16x48xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numNarrowed", "narrowed", "dots that read narrow data">,
+    Statistic<"numTransposed", "transposed", "FP8 tensors stored transposed">];
+}
+
 def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
   let summary = "turns dots into strided GEMMs";
   let description = [{
     Before: `stablehlo.dot_general` on f32. After: `plan.matmul`, whose strides
     hold the transposes, reshapes and slices around the dot, and whose alpha
-    holds a multiply of the result by a constant. An operand whose layout no
+    holds a multiply of the result by a constant; scales of FP8 operands that
+    are no constants the GEMM reads from memory. An operand whose layout no
     GEMM can read is copied, with a remark.
 
     ```mlir
@@ -45,6 +77,9 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"cpu\"",
+           "cpu or gpu: what calls, products and copies cost">];
   let statistics = [
     Statistic<"numGemms", "gemms", "GEMMs made">,
     Statistic<"numCopies", "copies", "operands copied for their layout">,

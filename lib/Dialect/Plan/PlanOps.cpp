@@ -163,13 +163,56 @@ static LogicalResult verifyMatrix(GemmOp op, unsigned which, Value buffer,
   return success();
 }
 
+static bool isFP8(Value buffer) {
+  Type element = cast<MemRefType>(buffer.getType()).getElementType();
+  return isa<Float8E4M3FNType, Float8E5M2Type>(element);
+}
+
+/// Elements of FP8 in 16 bytes.
+static constexpr int64_t kFP8Alignment = 16;
+
+// Hopper reads FP8 operands along the sum, and 16 bytes at a time.
+static LogicalResult verifyFP8(GemmOp op, unsigned which, int64_t sumStride,
+                               int64_t freeStride, int64_t free) {
+  bool isAligned = op.getOffsets()[which] % kFP8Alignment == 0 &&
+                   (free == 1 || freeStride % kFP8Alignment == 0);
+  for (size_t i = 0; i < op.getBatch().size(); ++i)
+    isAligned &= op.getBatchStrides()[3 * i + which] % kFP8Alignment == 0;
+  if (sumStride != 1 || op.getK() % kFP8Alignment || !isAligned)
+    return op.emitOpError("has FP8 operand ")
+           << which
+           << ", which must lie along the sum, in multiples of 16 elements";
+  return success();
+}
+
+static LogicalResult verifyScales(GemmOp op) {
+  if (op.getScales().empty())
+    return success();
+  if (op.getScales().size() != 2 || !isFP8(op.getA()))
+    return op.emitOpError("takes two scales, those of its FP8 operands");
+  for (Value scale : op.getScales()) {
+    auto type = cast<MemRefType>(scale.getType());
+    if (!type.getElementType().isF32() || type.getNumElements() != 1)
+      return op.emitOpError("has a scale that is no F32 number");
+  }
+  return success();
+}
+
 LogicalResult GemmOp::verify() {
   if (getOffsets().size() != 3)
     return emitOpError("needs three offsets");
   if (getBatchStrides().size() != 3 * getBatch().size())
     return emitOpError("needs three strides for each batch dimension");
   if (failed(verifyMatrix(*this, 0, getA(), getM(), getK(), getAStrides())) ||
-      failed(verifyMatrix(*this, 1, getB(), getK(), getN(), getBStrides())))
+      failed(verifyMatrix(*this, 1, getB(), getK(), getN(), getBStrides())) ||
+      failed(verifyScales(*this)))
+    return failure();
+  if (isFP8(getA()) != isFP8(getB()))
+    return emitOpError("has one FP8 operand: both are or none");
+  if (isFP8(getA()) &&
+      (failed(
+           verifyFP8(*this, 0, getAStrides()[1], getAStrides()[0], getM())) ||
+       failed(verifyFP8(*this, 1, getBStrides()[0], getBStrides()[1], getN()))))
     return failure();
   return verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides());
 }

@@ -68,3 +68,24 @@ plan.program @copy_size {
   // expected-error @+1 {{copies 64 bytes to a buffer of 32}}
   plan.copy %x to %y : memref<16xf32>, memref<8xf32>
 }
+
+// -----
+
+plan.program @step {
+  %0 = plan.argument 0 : memref<32x16xf8E4M3FN>
+  %1 = plan.argument 1 : memref<16x32xf8E4M3FN>
+  %2 = plan.result 0 : memref<16x16xf32>
+  // expected-error @+1 {{has FP8 operand 0, which must lie along the sum, in multiples of 16 elements}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 16 k 32 strides [1, 16] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : memref<32x16xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+plan.program @step {
+  %0 = plan.argument 0 : memref<16x32xbf16>
+  %1 = plan.argument 1 : memref<16x32xbf16>
+  %2 = plan.result 0 : memref<16x16xf32>
+  %3 = plan.argument 2 : memref<f32>
+  // expected-error @+1 {{takes two scales, those of its FP8 operands}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%3, %3 : memref<f32>, memref<f32>) : memref<16x32xbf16>, memref<16x32xbf16>, memref<16x16xf32>
+}

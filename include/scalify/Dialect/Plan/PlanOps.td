@@ -143,21 +143,28 @@ def GemmOp : Plan_Op<"gemm"> {
     Offsets and strides count elements. `batch` has the extents of the batch
     dimensions, and `batch_strides` three strides (of a, b, c) for each.
 
+    Operands of FP8 have the dimension of the sum innermost, and everything
+    else in strides of 16 bytes, which is what Hopper multiplies. Theirs may be
+    two `scales`, of a and of b, F32 in memory, by which the product is
+    multiplied; and `fast_accumulation`, which sums in fewer bits.
+
     ```mlir
     plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
         strides [16, 1] x [8, 1] -> [8, 1] : memref<64xf32>, ...
     ```
   }];
   let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b,
-    Plan_Buffer:$c, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Plan_Buffer:$c, Variadic<Plan_Buffer>:$scales, I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
-    F64Attr:$alpha);
+    F64Attr:$alpha, UnitAttr:$fast_accumulation);
   let assemblyFormat = [{
     $name $a `,` $b `,` $c `m` $m `n` $n `k` $k
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
-    `batch` $batch $batch_strides `alpha` $alpha attr-dict `:`
+    `batch` $batch $batch_strides `alpha` $alpha
+    (`scales` `(` $scales^ `:` type($scales) `)`)?
+    (`fast_accumulation` $fast_accumulation^)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;
@@ -171,17 +178,18 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
     reshapes on the way are in the strides.
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
-    I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Variadic<AnyRankedTensor>:$scales, I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
-    F64Attr:$alpha);
+    F64Attr:$alpha, UnitAttr:$fast_accumulation);
   let results = (outs AnyRankedTensor:$c);
   let assemblyFormat = [{
     $a `,` $b `m` $m `n` $n `k` $k
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
-    `batch` $batch $batch_strides `alpha` $alpha attr-dict `:`
-    functional-type(operands, results)
+    `batch` $batch $batch_strides `alpha` $alpha
+    (`scales` `(` $scales^ `)`)? (`fast_accumulation` $fast_accumulation^)?
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 

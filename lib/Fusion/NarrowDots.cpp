@@ -1,0 +1,347 @@
+//===- NarrowDots.cpp - Dots on the narrow data of their operands ---------===//
+//
+// For machines whose GEMMs read FP8, BF16 and F16: the data go in as they are
+// kept, and what they stand for, data times scale, is made of the product.
+// Hopper multiplies FP8 only where both operands have the sum's dimension
+// innermost, in strides of 16 bytes; an operand that lies otherwise is stored
+// once more, transposed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpCosts.h"
+#include "ScaleEntries.h"
+#include "StridedView.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_NARROWDOTS
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// Elements of FP8 in the 16 bytes that strides, offsets and sums of an FP8
+/// product are multiples of.
+static constexpr int64_t kFP8Alignment = 16;
+
+static bool isFP8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+static Type elementOf(Value value) { return typeOf(value).getElementType(); }
+
+namespace {
+/// An operand of a dot, and the narrow data that it is made of.
+struct Operand {
+  Value value; // as the dot reads it, F32 or narrow
+  Value data;  // what the views lead to
+  Value scale; // rank 0; none for 1
+  Attribute entry;
+  SmallVector<int64_t> batch, free, sum;
+  bool isRowScaled = false;
+};
+
+class NarrowDotsPass : public scalify::impl::NarrowDotsBase<NarrowDotsPass> {
+public:
+  using NarrowDotsBase::NarrowDotsBase;
+  void runOnOperation() override;
+
+private:
+  void narrow(stablehlo::DotGeneralOp op);
+  Value view(const Operand &operand, Type element, OpBuilder &b);
+  Value innermost(const Operand &operand, Value narrow);
+  Value scaleOf(const Operand &operand, OpBuilder &b);
+
+  /// Data, the views on it and the order: the copy that has it.
+  llvm::DenseMap<std::pair<Value, Attribute>, Value> copies;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+static bool isDataView(Operation *op) {
+  using namespace stablehlo;
+  return isa_and_nonnull<BroadcastInDimOp, ReshapeOp, SliceOp, TransposeOp>(op);
+}
+
+static Operand findNarrow(Value value) {
+  Operand operand;
+  operand.value = operand.data = value;
+  while (isDataView(operand.data.getDefiningOp()))
+    operand.data = operand.data.getDefiningOp()->getOperand(0);
+  if (auto wide = operand.data.getDefiningOp<DequantizeOp>()) {
+    operand.isRowScaled = typeOf(wide.getScale()).getRank() != 0;
+    operand.entry = wide->getAttr(kScaleEntryAttr);
+    operand.scale = wide.getScale();
+    operand.data = wide.getOperand(0);
+  } else if (auto wide = operand.data.getDefiningOp<stablehlo::ConvertOp>();
+             wide && elementOf(operand.data).isF32()) {
+    operand.data = wide.getOperand();
+  }
+  return operand;
+}
+
+static Operand getLhs(stablehlo::DotGeneralOp op) {
+  Operand operand = findNarrow(op.getLhs());
+  auto numbers = op.getDotDimensionNumbers();
+  llvm::append_range(operand.batch, numbers.getLhsBatchingDimensions());
+  llvm::append_range(operand.sum, numbers.getLhsContractingDimensions());
+  return operand;
+}
+
+static Operand getRhs(stablehlo::DotGeneralOp op) {
+  Operand operand = findNarrow(op.getRhs());
+  auto numbers = op.getDotDimensionNumbers();
+  llvm::append_range(operand.batch, numbers.getRhsBatchingDimensions());
+  llvm::append_range(operand.sum, numbers.getRhsContractingDimensions());
+  return operand;
+}
+
+static int64_t extentOf(const Operand &operand, ArrayRef<int64_t> dims) {
+  int64_t extent = 1;
+  for (int64_t d : dims)
+    extent *= typeOf(operand.value).getDimSize(d);
+  return extent;
+}
+
+/// What both operands are multiplied as; none where one is wide or no format
+/// holds both exactly. E4M3 and E5M2 are exact in BF16 and in F16.
+static Type getCommonType(Type a, Type b) {
+  auto is16 = [](Type type) { return type.isBF16() || type.isF16(); };
+  if (isFP8(a) && isFP8(b))
+    return a;
+  if (is16(a) && (a == b || isFP8(b)))
+    return a;
+  if (is16(b) && isFP8(a))
+    return b;
+  return {};
+}
+
+/// Why FP8 data cannot be multiplied as FP8, or "".
+static std::string whyNotFP8(const Operand &a, const Operand &b) {
+  if (isa<Float8E5M2Type>(elementOf(a.data)) &&
+      isa<Float8E5M2Type>(elementOf(b.data)))
+    return "the hardware's library has no product of two E5M2 operands";
+  auto check = [](StringRef name, int64_t extent) {
+    if (extent % kFP8Alignment == 0)
+      return std::string();
+    return (name + " = " + Twine(extent) + " is no multiple of " +
+            Twine(kFP8Alignment))
+        .str();
+  };
+  std::string why = check("K", extentOf(a, a.sum));
+  if (why.empty())
+    why = check("M", extentOf(a, a.free));
+  return why.empty() ? check("N", extentOf(b, b.free)) : why;
+}
+
+/// The operand's views again, on its data. In `element`, which holds them
+/// exactly.
+Value NarrowDotsPass::view(const Operand &operand, Type element, OpBuilder &b) {
+  SmallVector<Operation *> views;
+  for (Value value = operand.value; isDataView(value.getDefiningOp());
+       value = value.getDefiningOp()->getOperand(0))
+    views.push_back(value.getDefiningOp());
+  Value value = operand.data;
+  if (elementOf(value) != element)
+    value = stablehlo::ConvertOp::create(b, operand.value.getLoc(),
+                                         typeOf(value).clone(element), value);
+  for (Operation *view : llvm::reverse(views)) {
+    IRMapping map;
+    map.map(view->getOperand(0), value);
+    Operation *copy = b.clone(*view, map);
+    copy->getResult(0).setType(typeOf(view->getResult(0)).clone(element));
+    value = copy->getResult(0);
+  }
+  return value;
+}
+
+//===----------------------------------------------------------------------===//
+// Layout
+//===----------------------------------------------------------------------===//
+
+/// Whether the library reads the operand where it lies.
+static bool hasSumInnermost(const StridedView &view, const Operand &operand) {
+  if (view.offset % kFP8Alignment)
+    return false;
+  SmallVector<Dim> sums;
+  for (int64_t d : operand.sum)
+    sums.push_back(view.dims[d]);
+  std::optional<Dim> sum = collapse(sums);
+  if (!sum || sum->stride != 1)
+    return false;
+  return llvm::all_of(llvm::enumerate(view.dims), [&](auto entry) {
+    Dim dim = entry.value();
+    return llvm::is_contained(operand.sum, int64_t(entry.index())) ||
+           dim.size == 1 || dim.stride % kFP8Alignment == 0;
+  });
+}
+
+/// The narrow operand as (batch, free, sum) in memory: as it lies, or a copy
+/// beside where the data are made, one for all dots that want it.
+Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
+  SmallVector<int64_t> order(operand.batch);
+  llvm::append_range(order, operand.free);
+  llvm::append_range(order, operand.sum);
+  OpBuilder b(narrow.getContext());
+  b.setInsertionPointAfterValue(narrow);
+  SmallVector<int64_t> shape;
+  for (int64_t d : order)
+    shape.push_back(typeOf(narrow).getDimSize(d));
+  auto permuted = [&](Value from) {
+    return stablehlo::TransposeOp::create(
+        b, narrow.getLoc(), typeOf(from).clone(shape), from, order);
+  };
+  StridedView lies = StridedView::of(narrow);
+  if (lies.base == operand.data && hasSumInnermost(lies, operand))
+    return permuted(narrow);
+  // Equal windows on equal data are one copy.
+  SmallVector<int64_t> window{lies.offset};
+  for (int64_t d : order)
+    window.append({lies.dims[d].size, lies.dims[d].stride});
+  Value &copy = copies[{lies.base, b.getDenseI64ArrayAttr(window)}];
+  if (copy)
+    return copy;
+  b.setInsertionPointAfterValue(operand.data);
+  if (auto argument = dyn_cast<BlockArgument>(operand.data))
+    b.setInsertionPointToStart(argument.getOwner());
+  Value beside = view(operand, elementOf(narrow), b);
+  auto transpose = permuted(beside);
+  transpose->setAttr("plan.materialise", b.getUnitAttr());
+  if (Operation *maker = operand.data.getDefiningOp())
+    if (Attribute phase = maker->getAttr(kPhaseAttr))
+      transpose->setAttr(kPhaseAttr, phase);
+  ++numTransposed;
+  return copy = transpose;
+}
+
+//===----------------------------------------------------------------------===//
+// Dots
+//===----------------------------------------------------------------------===//
+
+/// The scale as a value that a GEMM or a kernel reads from memory.
+Value NarrowDotsPass::scaleOf(const Operand &operand, OpBuilder &b) {
+  auto constant = operand.scale
+                      ? operand.scale.getDefiningOp<stablehlo::ConstantOp>()
+                      : nullptr;
+  if (operand.scale && !constant)
+    return operand.scale;
+  auto type = RankedTensorType::get({}, b.getF32Type());
+  ElementsAttr value = constant
+                           ? constant.getValue()
+                           : ElementsAttr(DenseElementsAttr::get(type, 1.0f));
+  auto stored = stablehlo::ConstantOp::create(b, operand.value.getLoc(), value);
+  stored->setAttr(kInMemoryAttr, b.getUnitAttr());
+  if (operand.entry)
+    stored->setAttr(kScaleEntryAttr, operand.entry);
+  return stored;
+}
+
+static std::optional<double> getConstantScale(const Operand &operand) {
+  if (!operand.scale)
+    return 1.0;
+  auto constant = operand.scale.getDefiningOp<stablehlo::ConstantOp>();
+  if (!constant || operand.entry)
+    return std::nullopt;
+  return cast<DenseElementsAttr>(constant.getValue())
+      .getSplatValue<APFloat>()
+      .convertToFloat();
+}
+
+static Value times(OpBuilder &b, Value value, Value scalar, bool isOperand) {
+  Location loc = value.getLoc();
+  auto type = typeOf(value);
+  Value wide = stablehlo::BroadcastInDimOp::create(b, loc, type, scalar,
+                                                   ArrayRef<int64_t>{});
+  auto product = stablehlo::MulOp::create(b, loc, type, value, wide);
+  if (isOperand)
+    product->setAttr(kOperandScaleAttr, b.getUnitAttr());
+  return product;
+}
+
+static stablehlo::DotDimensionNumbersAttr
+getCanonicalDims(MLIRContext *context, const Operand &a, const Operand &b) {
+  auto dims = [](size_t from, size_t count) {
+    return llvm::to_vector(llvm::seq<int64_t>(from, from + count));
+  };
+  auto batch = dims(0, a.batch.size());
+  return stablehlo::DotDimensionNumbersAttr::get(
+      context, batch, batch, dims(batch.size() + a.free.size(), a.sum.size()),
+      dims(batch.size() + b.free.size(), b.sum.size()));
+}
+
+void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
+  Operand lhs = getLhs(op), rhs = getRhs(op);
+  for (Operand *operand : {&lhs, &rhs})
+    for (int64_t d = 0; d < typeOf(operand->value).getRank(); ++d)
+      if (!llvm::is_contained(operand->batch, d) &&
+          !llvm::is_contained(operand->sum, d))
+        operand->free.push_back(d);
+  Type element = getCommonType(elementOf(lhs.data), elementOf(rhs.data));
+  if (!element)
+    return;
+  if (lhs.isRowScaled || rhs.isRowScaled) {
+    op.emitRemark("runs as F32: an operand has more than one scale");
+    return;
+  }
+  std::string why = isFP8(element) ? whyNotFP8(lhs, rhs) : "";
+  bool asFP8 = isFP8(element) && why.empty();
+  if (!why.empty()) {
+    element = BFloat16Type::get(op.getContext());
+    op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ")
+        << why;
+  }
+  OpBuilder b(op);
+  Value l = view(lhs, asFP8 ? elementOf(lhs.data) : element, b);
+  Value r = view(rhs, asFP8 ? elementOf(rhs.data) : element, b);
+  auto numbers = op.getDotDimensionNumbersAttr();
+  if (asFP8) {
+    l = innermost(lhs, l);
+    r = innermost(rhs, r);
+    numbers = getCanonicalDims(op.getContext(), lhs, rhs);
+  }
+  // Scales go before the dot, for what becomes of it may read them.
+  std::optional<double> x = getConstantScale(lhs), y = getConstantScale(rhs);
+  bool isStatic = x && y;
+  Value lhsScale = isStatic ? Value() : scaleOf(lhs, b);
+  Value rhsScale = isStatic ? Value() : scaleOf(rhs, b);
+  auto dot = stablehlo::DotGeneralOp::create(
+      b, op.getLoc(), op.getType(), l, r, numbers, op.getPrecisionConfigAttr(),
+      op.getAlgorithmAttr());
+  if (Attribute phase = op->getAttr(kPhaseAttr))
+    dot->setAttr(kPhaseAttr, phase);
+  Value result = dot;
+  if (!isStatic) {
+    result = times(b, result, lhsScale, asFP8);
+    result = times(b, result, rhsScale, asFP8);
+  } else if (*x * *y != 1) {
+    auto type = RankedTensorType::get({}, b.getF32Type());
+    Value factor = stablehlo::ConstantOp::create(
+        b, op.getLoc(), DenseElementsAttr::get(type, float(*x * *y)));
+    result = times(b, result, factor, false);
+  }
+  op.getResult().replaceAllUsesWith(result);
+  op.erase();
+  ++numNarrowed;
+}
+
+void NarrowDotsPass::runOnOperation() {
+  copies.clear();
+  Block &block = getOperation().getBody().front();
+  for (auto dot :
+       llvm::make_early_inc_range(block.getOps<stablehlo::DotGeneralOp>()))
+    if (elementOf(dot.getResult()).isF32())
+      narrow(dot);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  copies.clear();
+}

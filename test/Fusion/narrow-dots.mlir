@@ -1,0 +1,97 @@
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-narrow-dots))' -split-input-file -verify-diagnostics | FileCheck %s
+
+// x lies as the product wants it, w is stored once more; the scales are one
+// factor behind the dot.
+// CHECK-LABEL: func.func @forward
+func.func @forward(%x: tensor<16x32xf8E4M3FN>, %w: tensor<32x48xf8E4M3FN>) -> tensor<16x48xf32> {
+  // CHECK: %[[W:.*]] = stablehlo.transpose %arg1, dims = [1, 0] {plan.materialise} : (tensor<32x48xf8E4M3FN>) -> tensor<48x32xf8E4M3FN>
+  // CHECK: %[[X:.*]] = stablehlo.transpose %arg0, dims = [0, 1] :
+  // CHECK: %[[D:.*]] = stablehlo.dot_general %[[X]], %[[W]], contracting_dims = [1] x [1]
+  // CHECK-SAME: (tensor<16x32xf8E4M3FN>, tensor<48x32xf8E4M3FN>) -> tensor<16x48xf32>
+  // CHECK: %[[F:.*]] = stablehlo.constant dense<2.500000e-01>
+  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %[[F]], dims = []
+  // CHECK: stablehlo.multiply %[[D]], %[[B]]
+  // CHECK-NOT: dequantize
+  %s = stablehlo.constant dense<0.125> : tensor<f32>
+  %t = stablehlo.constant dense<2.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
+  %ww = scalify.dequantize %w, %t : tensor<32x48xf8E4M3FN> -> tensor<32x48xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<16x32xf32>, tensor<32x48xf32>) -> tensor<16x48xf32>
+  return %d : tensor<16x48xf32>
+}
+
+// -----
+
+// Two gradients of weights that share an operand share its transposed copy.
+// CHECK-LABEL: func.func @shared_copy
+func.func @shared_copy(%x: tensor<32x16xf8E4M3FN>, %g: tensor<32x48xf8E5M2>, %h: tensor<32x16xf8E5M2>) -> (tensor<16x48xf32>, tensor<16x16xf32>) {
+  // CHECK-COUNT-3: plan.materialise
+  // CHECK-NOT: plan.materialise
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<32x16xf8E4M3FN> -> tensor<32x16xf32>
+  %wg = scalify.dequantize %g, %s : tensor<32x48xf8E5M2> -> tensor<32x48xf32>
+  %wh = scalify.dequantize %h, %s : tensor<32x16xf8E5M2> -> tensor<32x16xf32>
+  %d = stablehlo.dot_general %wx, %wg, contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x48xf32>) -> tensor<16x48xf32>
+  %e = stablehlo.dot_general %wx, %wh, contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16x16xf32>
+  return %d, %e : tensor<16x48xf32>, tensor<16x16xf32>
+}
+
+// -----
+
+// A scale that is no constant is read from memory, and so is its partner.
+// CHECK-LABEL: func.func @measured
+func.func @measured(%x: tensor<16x32xf8E4M3FN>, %s: tensor<f32>, %w: tensor<48x32xf8E4M3FN>) -> tensor<16x48xf32> {
+  // CHECK: %[[C:.*]] = stablehlo.constant {scalify.in_memory} dense<4.000000e+00>
+  // CHECK: %[[D:.*]] = stablehlo.dot_general
+  // CHECK: %[[A:.*]] = stablehlo.broadcast_in_dim %arg1, dims = []
+  // CHECK: %[[P:.*]] = stablehlo.multiply %[[D]], %[[A]] {plan.operand_scale}
+  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %[[C]], dims = []
+  // CHECK: stablehlo.multiply %[[P]], %[[B]] {plan.operand_scale}
+  %t = stablehlo.constant dense<4.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
+  %ww = scalify.dequantize %w, %t : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  return %d : tensor<16x48xf32>
+}
+
+// -----
+
+// The library has no such FP8 product; BF16 holds the operands exactly.
+// CHECK-LABEL: func.func @odd_sum
+func.func @odd_sum(%x: tensor<16x24xf8E4M3FN>, %w: tensor<24x48xf8E4M3FN>) -> tensor<16x48xf32> {
+  // CHECK: stablehlo.convert %arg0 : (tensor<16x24xf8E4M3FN>) -> tensor<16x24xbf16>
+  // CHECK: stablehlo.dot_general {{.*}} : (tensor<16x24xbf16>, tensor<24x48xbf16>) -> tensor<16x48xf32>
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x24xf8E4M3FN> -> tensor<16x24xf32>
+  %ww = scalify.dequantize %w, %s : tensor<24x48xf8E4M3FN> -> tensor<24x48xf32>
+  // expected-remark @+1 {{runs as BF16, which holds its FP8 operands exactly: K = 24 is no multiple of 16}}
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<16x24xf32>, tensor<24x48xf32>) -> tensor<16x48xf32>
+  return %d : tensor<16x48xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @two_gradients
+func.func @two_gradients(%x: tensor<16x32xf8E5M2>, %w: tensor<48x32xf8E5M2>) -> tensor<16x48xf32> {
+  // CHECK: (tensor<16x32xbf16>, tensor<48x32xbf16>) -> tensor<16x48xf32>
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x32xf8E5M2> -> tensor<16x32xf32>
+  %ww = scalify.dequantize %w, %s : tensor<48x32xf8E5M2> -> tensor<48x32xf32>
+  // expected-remark @+1 {{no product of two E5M2 operands}}
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  return %d : tensor<16x48xf32>
+}
+
+// -----
+
+// BF16 needs no layout; one that is wide makes both wide.
+// CHECK-LABEL: func.func @sixteen_bits
+func.func @sixteen_bits(%x: tensor<3x5xbf16>, %w: tensor<5x7xbf16>, %v: tensor<5x7xf32>) -> (tensor<3x7xf32>, tensor<3x7xf32>) {
+  // CHECK: stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<3x5xbf16>, tensor<5x7xbf16>) -> tensor<3x7xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, %arg2, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
+  %wx = stablehlo.convert %x : (tensor<3x5xbf16>) -> tensor<3x5xf32>
+  %ww = stablehlo.convert %w : (tensor<5x7xbf16>) -> tensor<5x7xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
+  %e = stablehlo.dot_general %wx, %v, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
+  return %d, %e : tensor<3x7xf32>, tensor<3x7xf32>
+}
