@@ -44,6 +44,7 @@ struct Operand {
   Value scale; // rank 0; none for 1
   Attribute entry;
   SmallVector<int64_t> batch, free, sum;
+  bool isWidened = false; // the value is not the data
   bool isRowScaled = false;
 };
 
@@ -54,6 +55,11 @@ public:
 
 private:
   void narrow(stablehlo::DotGeneralOp op);
+  void replace(stablehlo::DotGeneralOp op, const Operand &lhs,
+               const Operand &rhs, Type element);
+  stablehlo::DotGeneralOp buildDot(stablehlo::DotGeneralOp op,
+                                   const Operand &lhs, const Operand &rhs,
+                                   Type element);
   Value view(const Operand &operand, Type element, OpBuilder &b);
   Value innermost(const Operand &operand, Value narrow);
   Value scaleOf(const Operand &operand, OpBuilder &b);
@@ -82,9 +88,11 @@ static Operand findNarrow(Value value) {
     operand.entry = wide->getAttr(kScaleEntryAttr);
     operand.scale = wide.getScale();
     operand.data = wide.getOperand(0);
+    operand.isWidened = true;
   } else if (auto wide = operand.data.getDefiningOp<stablehlo::ConvertOp>();
              wide && elementOf(operand.data).isF32()) {
     operand.data = wide.getOperand();
+    operand.isWidened = true;
   }
   return operand;
 }
@@ -278,28 +286,21 @@ getCanonicalDims(MLIRContext *context, const Operand &a, const Operand &b) {
       dims(batch.size() + b.free.size(), b.sum.size()));
 }
 
-void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
-  Operand lhs = getLhs(op), rhs = getRhs(op);
-  for (Operand *operand : {&lhs, &rhs})
-    for (int64_t d = 0; d < typeOf(operand->value).getRank(); ++d)
-      if (!llvm::is_contained(operand->batch, d) &&
-          !llvm::is_contained(operand->sum, d))
-        operand->free.push_back(d);
-  Type element = getCommonType(elementOf(lhs.data), elementOf(rhs.data));
-  if (!element)
-    return;
-  if (lhs.isRowScaled || rhs.isRowScaled) {
-    op.emitRemark("runs as F32: an operand has more than one scale");
-    return;
-  }
-  std::string why = isFP8(element) ? whyNotFP8(lhs, rhs) : "";
-  bool asFP8 = isFP8(element) && why.empty();
-  if (!why.empty()) {
-    element = BFloat16Type::get(op.getContext());
-    op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ")
-        << why;
-  }
+static Operand withFreeDims(Operand operand) {
+  for (int64_t d = 0; d < typeOf(operand.value).getRank(); ++d)
+    if (!llvm::is_contained(operand.batch, d) &&
+        !llvm::is_contained(operand.sum, d))
+      operand.free.push_back(d);
+  return operand;
+}
+
+/// The dot on narrow operands, in F32 and without the scales.
+stablehlo::DotGeneralOp NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op,
+                                                 const Operand &lhs,
+                                                 const Operand &rhs,
+                                                 Type element) {
   OpBuilder b(op);
+  bool asFP8 = isFP8(element);
   Value l = view(lhs, asFP8 ? elementOf(lhs.data) : element, b);
   Value r = view(rhs, asFP8 ? elementOf(rhs.data) : element, b);
   auto numbers = op.getDotDimensionNumbersAttr();
@@ -308,29 +309,55 @@ void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
     r = innermost(rhs, r);
     numbers = getCanonicalDims(op.getContext(), lhs, rhs);
   }
+  auto dot = stablehlo::DotGeneralOp::create(
+      b, op.getLoc(), typeOf(op.getResult()).clone(b.getF32Type()), l, r,
+      numbers, op.getPrecisionConfigAttr(), op.getAlgorithmAttr());
+  if (Attribute phase = op->getAttr(kPhaseAttr))
+    dot->setAttr(kPhaseAttr, phase);
+  ++numNarrowed;
+  return dot;
+}
+
+void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
+                             const Operand &rhs, Type element) {
+  OpBuilder b(op);
   // Scales go before the dot, for what becomes of it may read them.
   std::optional<double> x = getConstantScale(lhs), y = getConstantScale(rhs);
   bool isStatic = x && y;
   Value lhsScale = isStatic ? Value() : scaleOf(lhs, b);
   Value rhsScale = isStatic ? Value() : scaleOf(rhs, b);
-  auto dot = stablehlo::DotGeneralOp::create(
-      b, op.getLoc(), op.getType(), l, r, numbers, op.getPrecisionConfigAttr(),
-      op.getAlgorithmAttr());
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    dot->setAttr(kPhaseAttr, phase);
-  Value result = dot;
+  Value result = buildDot(op, lhs, rhs, element);
   if (!isStatic) {
-    result = times(b, result, lhsScale, asFP8);
-    result = times(b, result, rhsScale, asFP8);
+    result = times(b, result, lhsScale, isFP8(element));
+    result = times(b, result, rhsScale, isFP8(element));
   } else if (*x * *y != 1) {
     auto type = RankedTensorType::get({}, b.getF32Type());
     Value factor = stablehlo::ConstantOp::create(
         b, op.getLoc(), DenseElementsAttr::get(type, float(*x * *y)));
     result = times(b, result, factor, false);
   }
+  if (result.getType() != op.getType())
+    result = stablehlo::ConvertOp::create(b, op.getLoc(), op.getType(), result);
   op.getResult().replaceAllUsesWith(result);
   op.erase();
-  ++numNarrowed;
+}
+
+void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
+  Operand lhs = withFreeDims(getLhs(op)), rhs = withFreeDims(getRhs(op));
+  Type element = getCommonType(elementOf(lhs.data), elementOf(rhs.data));
+  if (!element || !(lhs.isWidened || rhs.isWidened))
+    return;
+  if (lhs.isRowScaled || rhs.isRowScaled) {
+    op.emitRemark("stays wide: an operand has more than one scale");
+    return;
+  }
+  std::string why = isFP8(element) ? whyNotFP8(lhs, rhs) : "";
+  if (!why.empty()) {
+    element = BFloat16Type::get(op.getContext());
+    op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ")
+        << why;
+  }
+  replace(op, lhs, rhs, element);
 }
 
 void NarrowDotsPass::runOnOperation() {
@@ -338,7 +365,8 @@ void NarrowDotsPass::runOnOperation() {
   Block &block = getOperation().getBody().front();
   for (auto dot :
        llvm::make_early_inc_range(block.getOps<stablehlo::DotGeneralOp>()))
-    if (elementOf(dot.getResult()).isF32())
+    if (Type type = elementOf(dot.getResult());
+        type.isF32() || type.isBF16() || type.isF16())
       narrow(dot);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))

@@ -14,6 +14,7 @@
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
 #include "scalify/Target/CPU/CPUTarget.h"
+#include "scalify/Target/CUDA/CUDATarget.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/InitAllDialects.h"
@@ -120,6 +121,7 @@ private:
   CompileResult makeResult();
 
   bool toStableHLO = false;
+  bool isGPU = false;
   std::vector<ReportRow> rows;
   ScaleReport values;
   std::vector<OpCounts> counts;
@@ -128,10 +130,11 @@ private:
 
 LogicalResult Compilation::checkOptions() {
   toStableHLO = options.target == "stablehlo";
-  if (!toStableHLO && options.target != "cpu")
+  isGPU = options.target == kHopper;
+  if (!toStableHLO && !isGPU && options.target != "cpu")
     return emitError(UnknownLoc::get(&context))
-           << "unknown target '" << options.target
-           << "': expected one of cpu, stablehlo";
+           << "unknown target '" << options.target << "': expected one of cpu, "
+           << kHopper << ", stablehlo";
   if (!symbolizeFP8Form(options.fp8Form))
     return emitError(UnknownLoc::get(&context))
            << "unknown form '" << options.fp8Form
@@ -202,6 +205,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   // XLA, with the same text, would merge the equal ops again.
   stageOptions.recompute = !toStableHLO;
   stageOptions.explain = isFull();
+  stageOptions.machine = isGPU ? "gpu" : "cpu";
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));
@@ -275,12 +279,21 @@ static std::string compress(StringRef text) {
 }
 
 FailureOr<std::string> Compilation::emitArtefact(StringRef report) {
+  attachRemarks(*module, diagnostics);
+  std::string recipe = RecipeAttr::of(*module).getName().str();
+  std::string section = isFull() ? compress(report) : "";
+  if (isGPU) {
+    CUDATargetOptions target;
+    target.chip = options.target;
+    target.recipe = recipe;
+    target.ptxas = options.ptxas;
+    target.report = section;
+    return emitCUDAArtefactFromPlan(*module, target);
+  }
   CPUTargetOptions target;
   target.mcpu = options.mcpu;
-  target.recipe = RecipeAttr::of(*module).getName().str();
-  if (isFull())
-    target.report = compress(report);
-  attachRemarks(*module, diagnostics);
+  target.recipe = recipe;
+  target.report = section;
   return emitCPUArtefactFromPlan(*module, target);
 }
 

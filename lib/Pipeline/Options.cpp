@@ -99,6 +99,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.fp8Form;
   if (key == "mcpu")
     return &options.mcpu;
+  if (key == "ptxas")
+    return &options.ptxas;
   if (key == "snapshots")
     return &options.snapshots;
   if (key == "inputName")

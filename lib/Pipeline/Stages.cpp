@@ -74,6 +74,12 @@ static void buildStableHLO(const StageOptions &options,
   manager.addPass(createExportStableHLO(target));
 }
 
+static void buildCodegen(const StageOptions &options, OpPassManager &manager) {
+  LowerKernelsOptions kernels;
+  kernels.machine = options.machine;
+  manager.addPass(createLowerKernels(kernels));
+}
+
 void scalify::buildStage(Stage stage, bool toStableHLO,
                          const StageOptions &options, OpPassManager &manager) {
   switch (stage) {
@@ -90,10 +96,9 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
   case Stage::Fusion:
     manager.addPass(createExpandBlocks());
     manager.addPass(createExpandRounding());
-    return buildFusionPipeline(manager);
+    return buildFusionPipeline(manager, options.machine);
   case Stage::Codegen:
-    manager.addPass(createLowerKernels());
-    return;
+    return buildCodegen(options, manager);
   case Stage::Input:
     return;
   }

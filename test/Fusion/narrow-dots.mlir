@@ -95,3 +95,18 @@ func.func @sixteen_bits(%x: tensor<3x5xbf16>, %w: tensor<5x7xbf16>, %v: tensor<5
   %e = stablehlo.dot_general %wx, %v, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
   return %d, %e : tensor<3x7xf32>, tensor<3x7xf32>
 }
+
+// -----
+
+// In a program of BF16 the result is rounded once, from the F32 sums.
+// CHECK-LABEL: func.func @bf16_program
+func.func @bf16_program(%x: tensor<16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>) -> tensor<16x48xbf16> {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general {{.*}} : (tensor<16x32xf8E4M3FN>, tensor<48x32xf8E4M3FN>) -> tensor<16x48xf32>
+  // CHECK: stablehlo.multiply %[[D]]
+  // CHECK: stablehlo.convert {{.*}} : (tensor<16x48xf32>) -> tensor<16x48xbf16>
+  %s = stablehlo.constant dense<0.125> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xbf16>
+  %ww = scalify.dequantize %w, %s : tensor<48x32xf8E4M3FN> -> tensor<48x32xbf16>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] : (tensor<16x32xbf16>, tensor<48x32xbf16>) -> tensor<16x48xbf16>
+  return %d : tensor<16x48xbf16>
+}

@@ -30,8 +30,9 @@ static cl::opt<std::string>
                     "(default: the module's own, else none)"),
            cl::cat(category));
 static cl::opt<std::string> target("target", cl::init("cpu"),
-                                   cl::desc("cpu (default), or stablehlo for "
-                                            "text that XLA runs"),
+                                   cl::desc("cpu (default), sm_90a for H100 "
+                                            "and H200, or stablehlo for text "
+                                            "that XLA runs"),
                                    cl::cat(category));
 static cl::opt<std::string>
     fp8Form("fp8-form", cl::init("wide"),
@@ -41,6 +42,11 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     mcpu("mcpu", cl::init("x86-64-v3"),
          cl::desc("CPU whose instructions kernels may use"), cl::cat(category));
+static cl::opt<std::string>
+    ptxas("ptxas",
+          cl::desc("with --target=sm_90a: NVIDIA's assembler (default: on the "
+                   "search path, or the CUDA toolkit's)"),
+          cl::value_desc("program"), cl::cat(category));
 static cl::opt<bool> strict("strict", cl::desc("make what falls back an error"),
                             cl::cat(category));
 static cl::opt<std::string>
@@ -168,6 +174,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.target = target;
   options.fp8Form = fp8Form;
   options.mcpu = mcpu;
+  options.ptxas = ptxas;
   options.strict = strict;
   options.snapshots = snapshots;
   options.collectStatistics = collectStatistics;

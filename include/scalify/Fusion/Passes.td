@@ -34,7 +34,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
 def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
   let summary = "lets dots read the narrow data that their operands are made of";
   let description = [{
-    For GPUs of the Hopper kind. Before: dots on F32 operands that are made of
+    For GPUs of the Hopper kind. Before: dots on wide operands that are made of
     narrow data, `scalify.dequantize` or a convert. After: dots on the data
     themselves, and products of their results with the scales; what was made
     for dots alone is gone. Both operands of an FP8 dot have the sum's dimension

@@ -44,12 +44,14 @@ struct CompileOptions {
   /// A preset's name or the text of a `#scalify.recipe<...>`; empty for the
   /// recipe that the module carries, or `none`.
   std::string recipe;
-  /// "cpu" or "stablehlo".
+  /// "cpu", "sm_90a" or "stablehlo".
   std::string target = "cpu";
   bool strict = false;
   /// The CPU whose instructions kernels may use. Not the machine's own: equal
   /// programs shall give equal artefacts everywhere.
   std::string mcpu = "x86-64-v3";
+  /// NVIDIA's assembler, for kernels of a GPU; empty looks for it.
+  std::string ptxas;
   std::vector<ArgumentScale> scales;
   std::vector<ArgumentRange> ranges;
   /// What proofs of the range analysis are for: "report", or "choose" formats.

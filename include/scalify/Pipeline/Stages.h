@@ -48,6 +48,8 @@ struct StageOptions {
   bool recompute = false;
   /// Keep in the module which facts each scale came from.
   bool explain = false;
+  /// What the plan and its kernels are for: "cpu" or "gpu".
+  std::string machine = "cpu";
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

@@ -3,13 +3,12 @@
 #include "scalify/Target/CPU/CPUTarget.h"
 
 #include "scalify/Codegen/MachineCode.h"
+#include "scalify/Target/Artefact/ToolRun.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
 
 using namespace mlir;
@@ -31,32 +30,10 @@ createMachine(const CPUTargetOptions &options, std::string &error) {
                              llvm::CodeGenOptLevel::Default, error);
 }
 
-namespace {
-/// A file that is removed when it goes out of scope.
-struct TemporaryFile {
-  SmallString<128> path;
-  explicit TemporaryFile(StringRef suffix) {
-    if (llvm::sys::fs::createTemporaryFile("scalify", suffix, path))
-      path.clear();
-  }
-  ~TemporaryFile() {
-    if (!path.empty())
-      llvm::sys::fs::remove(path);
-  }
-};
-} // namespace
-
 static std::string findLinker(const CPUTargetOptions &options) {
   if (!options.linker.empty())
     return options.linker;
-  for (StringRef name : {"ld.lld-22", "ld.lld"}) {
-    StringRef directories[] = {"/usr/lib/llvm-22/bin"};
-    if (auto found = llvm::sys::findProgramByName(name))
-      return *found;
-    if (auto found = llvm::sys::findProgramByName(name, directories))
-      return *found;
-  }
-  return "";
+  return findTool({"ld.lld-22", "ld.lld"}, {"/usr/lib/llvm-22/bin"});
 }
 
 // A kernel that calls something would fail only when it is loaded.
@@ -84,33 +61,10 @@ static FailureOr<std::string> link(Location loc, ArrayRef<char> object,
   std::string linker = findLinker(options);
   if (linker.empty())
     return emitError(loc) << "no linker found: install lld-22 or pass its path";
-  TemporaryFile input("o"), output("so"), log("txt");
-  if (input.path.empty() || output.path.empty() || log.path.empty())
-    return emitError(loc) << "cannot create a temporary file";
-  std::error_code error;
-  {
-    llvm::raw_fd_ostream os(input.path, error);
-    if (!error)
-      os.write(object.data(), object.size());
-  }
-  if (error)
-    return emitError(loc) << "cannot write '" << input.path
-                          << "': " << error.message();
-  StringRef arguments[] = {linker, "-shared", "--build-id=none", "-z",
-                           "now",  "-o",      output.path,       input.path};
-  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log.path),
-                                          StringRef(log.path)};
-  std::string message;
-  if (llvm::sys::ExecuteAndWait(linker, arguments, std::nullopt, redirects, 0,
-                                0, &message)) {
-    auto text = llvm::MemoryBuffer::getFile(log.path);
-    return emitError(loc) << "'" << linker << "' failed: " << message
-                          << (text ? (*text)->getBuffer() : StringRef());
-  }
-  auto linked = llvm::MemoryBuffer::getFile(output.path);
-  if (!linked)
-    return emitError(loc) << "cannot read '" << output.path << "'";
-  return (*linked)->getBuffer().str();
+  return runTool(
+      loc, linker,
+      {"-shared", "--build-id=none", "-z", "now", "-o", "@out", "@in"},
+      StringRef(object.data(), object.size()));
 }
 
 FailureOr<std::string>

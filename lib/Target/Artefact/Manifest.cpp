@@ -1,6 +1,6 @@
 //===- Manifest.cpp - What the runtime reads first ------------------------===//
 
-#include "Manifest.h"
+#include "scalify/Target/Artefact/Manifest.h"
 
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Import/Locations.h"
@@ -163,15 +163,18 @@ json::Object ManifestWriter::kernel(plan::KernelOp op) {
   if (auto casts = op->getAttrOfType<ArrayAttr>("plan.casts"))
     for (auto cast : casts.getAsRange<DictionaryAttr>())
       slots.push_back(counter(cast, op.getName()));
-  return json::Object{{"op", "kernel"},
-                      {"symbol", op.getFunction().value_or("").str()},
-                      {"bufs", std::move(bufs)},
-                      {"rows", op.getRows().value_or(1)},
-                      {"grain", op.getGrain().value_or(1)},
-                      {"counters", std::move(slots)},
-                      {"name", op.getName().str()},
-                      {"loc", describeLocation(op.getLoc())},
-                      {"bytes", bytes}};
+  json::Object command{{"op", "kernel"},
+                       {"symbol", op.getFunction().value_or("").str()},
+                       {"bufs", std::move(bufs)},
+                       {"rows", op.getRows().value_or(1)},
+                       {"grain", op.getGrain().value_or(1)},
+                       {"counters", std::move(slots)},
+                       {"name", op.getName().str()},
+                       {"loc", describeLocation(op.getLoc())},
+                       {"bytes", bytes}};
+  if (auto threads = op->getAttrOfType<IntegerAttr>(kThreadsAttr))
+    command["threads"] = threads.getInt();
+  return command;
 }
 
 json::Object ManifestWriter::gemm(plan::GemmOp op) {
@@ -184,25 +187,32 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
                                  {"c", strides[2]}});
   }
   Type element = cast<MemRefType>(op.getC().getType()).getElementType();
-  return json::Object{{"op", "gemm"},
-                      {"name", op.getName().str()},
-                      {"loc", describeLocation(op.getLoc())},
-                      {"a", index(op.getA())},
-                      {"b", index(op.getB())},
-                      {"c", index(op.getC())},
-                      {"dtype", dtypeOf(element)},
-                      {"m", op.getM()},
-                      {"n", op.getN()},
-                      {"k", op.getK()},
-                      {"a_off", op.getOffsets()[0]},
-                      {"b_off", op.getOffsets()[1]},
-                      {"c_off", op.getOffsets()[2]},
-                      {"a_strides", shapeOf(op.getAStrides())},
-                      {"b_strides", shapeOf(op.getBStrides())},
-                      {"c_strides", shapeOf(op.getCStrides())},
-                      {"batch", std::move(batch)},
-                      {"alpha", op.getAlpha().convertToDouble()},
-                      {"beta", 0.0}};
+  json::Object command{{"op", "gemm"},
+                       {"name", op.getName().str()},
+                       {"loc", describeLocation(op.getLoc())},
+                       {"a", index(op.getA())},
+                       {"b", index(op.getB())},
+                       {"c", index(op.getC())},
+                       {"dtype", dtypeOf(element)},
+                       {"m", op.getM()},
+                       {"n", op.getN()},
+                       {"k", op.getK()},
+                       {"a_off", op.getOffsets()[0]},
+                       {"b_off", op.getOffsets()[1]},
+                       {"c_off", op.getOffsets()[2]},
+                       {"a_strides", shapeOf(op.getAStrides())},
+                       {"b_strides", shapeOf(op.getBStrides())},
+                       {"c_strides", shapeOf(op.getCStrides())},
+                       {"batch", std::move(batch)},
+                       {"alpha", op.getAlpha().convertToDouble()},
+                       {"beta", 0.0}};
+  if (!op.getScales().empty()) {
+    command["a_scale"] = index(op.getScales()[0]);
+    command["b_scale"] = index(op.getScales()[1]);
+  }
+  if (op.getFastAccumulation())
+    command["fast_accumulation"] = true;
+  return command;
 }
 
 static json::Object typeInfo(Type type) {
@@ -322,13 +332,12 @@ static json::Value toJSON(Attribute attr) {
   return json::Value(text);
 }
 
-PlanText scalify::writeManifest(plan::ProgramOp program,
-                                const CPUTargetOptions &options) {
+PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
+                                StringRef recipe) {
   PlanText text;
   text.manifest["version"] = 2;
-  text.manifest["target"] = "cpu";
-  text.manifest["mcpu"] = options.mcpu;
-  text.manifest["recipe"] = options.recipe;
+  text.manifest["target"] = target;
+  text.manifest["recipe"] = recipe;
   auto module = program->getParentOfType<ModuleOp>();
   ManifestWriter step(program, text.constants);
   step.orderCounters();

@@ -1,0 +1,80 @@
+//===- Assemble.cpp - The bytes of an executable --------------------------===//
+
+#include "scalify/Target/Artefact/Manifest.h"
+
+#include "llvm/Support/Endian.h"
+
+using namespace mlir;
+using namespace scalify;
+namespace json = llvm::json;
+
+static constexpr size_t kHeaderBytes = 32;
+static constexpr size_t kSectionAlignment = 4096;
+
+static uint64_t fnv1a(StringRef bytes) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (unsigned char byte : bytes)
+    hash = (hash ^ byte) * 0x100000001b3ull;
+  return hash;
+}
+
+static void appendWord(std::string &out, uint64_t word) {
+  char bytes[8];
+  llvm::support::endian::write64le(bytes, word);
+  out.append(bytes, 8);
+}
+
+static std::string toText(const json::Object &manifest) {
+  std::string text;
+  llvm::raw_string_ostream(text) << json::Value(json::Object(manifest));
+  return text;
+}
+
+static void setHash(json::Object &manifest, ArrayRef<Section> sections) {
+  // A recipe's name is a label: equal content under two names is one artefact.
+  json::Value recipe = *manifest.get("recipe");
+  manifest.erase("recipe");
+  std::string bytes = toText(manifest);
+  for (const Section &section : sections)
+    if (section.countsForHash)
+      bytes += section.bytes;
+  manifest["hash"] = llvm::utohexstr(fnv1a(bytes));
+  manifest["recipe"] = std::move(recipe);
+}
+
+/// Writes where the sections lie if the first begins at `offset`.
+static void placeSections(json::Object &manifest, ArrayRef<Section> sections,
+                          size_t offset) {
+  json::Object places;
+  for (const Section &section : sections) {
+    places[section.name] =
+        json::Object{{"offset", static_cast<int64_t>(offset)},
+                     {"size", static_cast<int64_t>(section.bytes.size())}};
+    offset = llvm::alignTo(offset + section.bytes.size(), kSectionAlignment);
+  }
+  manifest["sections"] = std::move(places);
+}
+
+// Offsets are part of the text whose length decides them, so the sections are
+// placed behind room for the longest text that the numbers can give.
+std::string scalify::assembleArtefact(PlanText &text,
+                                      ArrayRef<Section> sections) {
+  json::Object &manifest = text.manifest;
+  setHash(manifest, sections);
+  placeSections(manifest, sections, size_t(1) << 40);
+  size_t first =
+      llvm::alignTo(kHeaderBytes + toText(manifest).size(), kSectionAlignment);
+  placeSections(manifest, sections, first);
+  std::string header = toText(manifest);
+  std::string body = header;
+  for (const Section &section : sections) {
+    body.resize(llvm::alignTo(kHeaderBytes + body.size(), kSectionAlignment) -
+                kHeaderBytes);
+    body += section.bytes;
+  }
+  std::string file = "SCALIFY1";
+  appendWord(file, header.size());
+  appendWord(file, kHeaderBytes + body.size());
+  appendWord(file, fnv1a(body));
+  return file + body;
+}

@@ -1,0 +1,93 @@
+//===- EmitArtefact.cpp - The bytes of an executable for a GPU ------------===//
+
+#include "scalify/Target/CUDA/CUDATarget.h"
+
+#include "scalify/Codegen/Passes.h"
+#include "scalify/Target/Artefact/Manifest.h"
+#include "scalify/Target/Artefact/ToolRun.h"
+#include "scalify/Target/CUDA/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// How many threads a block has, which the functions know, onto the kernels.
+static void copyThreads(ModuleOp module) {
+  SymbolTable symbols(module);
+  module.walk([&](plan::KernelOp kernel) {
+    auto function = symbols.lookup<func::FuncOp>(*kernel.getFunction());
+    if (Attribute threads = function->getAttr(kThreadsAttr))
+      kernel->setAttr(kThreadsAttr, threads);
+  });
+}
+
+static LogicalResult lowerKernels(ModuleOp module) {
+  bool isLowered = true;
+  module.walk([&](plan::KernelOp kernel) {
+    isLowered &= kernel.getFunction().has_value();
+  });
+  if (isLowered)
+    return success();
+  PassManager manager(module.getContext());
+  LowerKernelsOptions options;
+  options.machine = "gpu";
+  manager.addPass(createLowerKernels(options));
+  return manager.run(module);
+}
+
+static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
+  // The functions leave for a module of their own.
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    function->remove();
+    kernels->push_back(function);
+  }
+  PassManager manager(module.getContext());
+  manager.addPass(createKernelsToNVVM());
+  if (failed(manager.run(*kernels)))
+    return failure();
+  return emitPTX(*kernels->getOps<gpu::GPUModuleOp>().begin(), chip);
+}
+
+/// Machine code, which a driver need not compile; none without ptxas.
+static FailureOr<std::string> makeCubin(Location loc, StringRef ptx,
+                                        const CUDATargetOptions &options) {
+  std::string ptxas = options.ptxas;
+  if (ptxas.empty())
+    ptxas = findTool({"ptxas"}, {"/usr/local/cuda/bin"});
+  if (ptxas.empty()) {
+    emitRemark(loc) << "no ptxas found (PyPI's nvidia-cuda-nvcc has one): the "
+                       "kernels stay PTX, which the driver compiles at load";
+    return std::string();
+  }
+  std::string arch = "-arch=" + options.chip;
+  return runTool(loc, ptxas, {arch, "-o", "@out", "@in"}, ptx);
+}
+
+FailureOr<std::string>
+scalify::emitCUDAArtefactFromPlan(ModuleOp module,
+                                  const CUDATargetOptions &options) {
+  auto step = module.lookupSymbol<plan::ProgramOp>("step");
+  if (!step)
+    return module.emitError("has no plan.program @step to emit");
+  if (failed(lowerKernels(module)))
+    return failure();
+  copyThreads(module);
+  FailureOr<std::string> ptx = makePTX(module, options.chip);
+  if (failed(ptx))
+    return failure();
+  FailureOr<std::string> cubin = makeCubin(module.getLoc(), *ptx, options);
+  if (failed(cubin))
+    return failure();
+  PlanText text = writeManifest(step, options.chip, options.recipe);
+  SmallVector<Section> sections{{"kernels", *ptx},
+                                {"constants", text.constants}};
+  // Versions of ptxas differ, and some machines have none.
+  if (!cubin->empty())
+    sections.push_back({"cubin", *cubin, /*countsForHash=*/false});
+  if (!options.report.empty())
+    sections.push_back({"report", options.report, /*countsForHash=*/false});
+  return assembleArtefact(text, sections);
+}
