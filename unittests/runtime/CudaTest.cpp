@@ -4,6 +4,7 @@
 #include "support/Error.h"
 
 #include <cstring>
+#include <ctime>
 #include <gtest/gtest.h>
 
 using namespace scalify::rt;
@@ -98,4 +99,189 @@ TEST(Cuda, ArtefactsGoToTheirOwnDevice) {
   EXPECT_STREQ(scalify_rt_last_error(),
                "artefact is for target 'cpu': load it with device 'cpu', or "
                "compile it for target 'sm_90a'");
+}
+
+TEST(Cuda, OtherAddressesAreCapturedAnew) {
+  Recorded gpu;
+  gpu.run();
+  gpu.newLines();
+  // Staged arguments keep their place: a caller may move its memory freely.
+  std::vector<float> moved = gpu.batch;
+  gpu.args[1] = moved.data();
+  gpu.run();
+  EXPECT_FALSE(contains(gpu.newLines(), "Capture"));
+  // Memory of the device is used where it lies.
+  void *memory = gpu.exe->allocate(12288);
+  gpu.args[1] = memory;
+  gpu.run();
+  std::string lines = gpu.newLines();
+  EXPECT_TRUE(contains(lines, "cuGraphInstantiate exec1\n"));
+  EXPECT_TRUE(contains(lines, "args=[arg1+0,arena+0,counters+0]"));
+  EXPECT_FALSE(contains(lines, "cuMemcpyHtoDAsync arg1"));
+  gpu.run();
+  EXPECT_EQ(linesOf(gpu.newLines(), "cuGraph"),
+            "cuGraphLaunch exec1 nodes=5\n");
+  // Back to the first set: its graph is still there.
+  gpu.args[1] = moved.data();
+  gpu.run();
+  EXPECT_EQ(linesOf(gpu.newLines(), "cuGraph"),
+            "cuGraphLaunch exec0 nodes=5\n");
+}
+
+TEST(Cuda, ManyAddressesShareFourGraphs) {
+  Recorded gpu;
+  for (int i = 0; i < 6; ++i) {
+    gpu.args[1] = gpu.exe->allocate(12288);
+    gpu.newLines();
+    gpu.run();
+    std::string call = i < 4 ? "cuGraphInstantiate exec" + std::to_string(i)
+                             : "cuGraphExecUpdate exec" + std::to_string(i - 4);
+    EXPECT_TRUE(contains(gpu.newLines(), call + "\n")) << i;
+  }
+}
+
+TEST(Cuda, StateStaysOnTheDevice) {
+  Recorded gpu;
+  void *params = gpu.exe->allocate(8192), *loss = gpu.exe->allocate(4);
+  gpu.exe->copyIn(params, gpu.params.data(), 8192);
+  gpu.args[0] = params;
+  gpu.results = {params, loss};
+  gpu.run();
+  gpu.newLines();
+  gpu.run();
+  EXPECT_EQ(linesOf(gpu.newLines(), "cuMemcpy"),
+            "cuMemcpyHtoDAsync arg1+0 bytes=12288\n"
+            "cuMemcpyDtoHAsync counters+0 bytes=64\n");
+  std::vector<float> back(2048);
+  gpu.exe->copyOut(back.data(), params, 8192);
+  EXPECT_EQ(back, gpu.params);
+  gpu.exe->release(loss);
+  EXPECT_EQ(errorOf([&] { gpu.exe->release(loss); }),
+            "the executable allocated no memory at that address");
+  gpu.results[1] = static_cast<char *>(params) + 4;
+  gpu.args[0] = gpu.params.data();
+  gpu.results[0] = nullptr;
+  EXPECT_EQ(errorOf([&] { gpu.run(); }),
+            "result1 lies on the GPU, but not at a multiple of 64 bytes; copy "
+            "it");
+}
+
+TEST(Cuda, CountersAreThoseOfTheLastRun) {
+  Recorded gpu;
+  auto *device = static_cast<uint64_t *>(gpu.driver->find("counters"));
+  uint64_t base = 100;
+  gpu.driver->onGraphLaunch = [&] {
+    for (uint64_t word = 0; word < 8; ++word)
+      device[word] = base + word;
+  };
+  gpu.run();
+  EXPECT_EQ(gpu.exe->health(),
+            (std::vector<uint64_t>{100, 101, 102, 103, 104, 105, 106, 107}));
+  base = 7;
+  gpu.run();
+  EXPECT_EQ(gpu.exe->health(),
+            (std::vector<uint64_t>{7, 8, 9, 10, 11, 12, 13, 14}));
+}
+
+TEST(Cuda, CountersOfOneCastInTwoKernelsAddUp) {
+  Json m = gpuManifest();
+  m["functions"]["step"][1]["counters"] = {0, 1, 0};
+  Recorded gpu(pack(m, gpuKernels(), gpuConstants()));
+  auto *device = static_cast<uint64_t *>(gpu.driver->find("counters"));
+  gpu.driver->onGraphLaunch = [&] {
+    for (uint64_t word = 0; word < 16; ++word)
+      device[word] = word;
+  };
+  gpu.run();
+  EXPECT_EQ(gpu.exe->health(),
+            (std::vector<uint64_t>{16, 19, 22, 25, 8, 9, 10, 11}));
+}
+
+TEST(Cuda, ProfileRunsUncapturedWithEvents) {
+  Recorded gpu;
+  gpu.exe->setProfiling(true);
+  gpu.run();
+  std::string lines = gpu.newLines();
+  EXPECT_FALSE(contains(lines, "Graph"));
+  EXPECT_EQ(linesOf(lines, "cuEventRecord"),
+            "cuEventRecord event0\ncuEventRecord event1\n"
+            "cuEventRecord event2\ncuEventRecord event3\n"
+            "cuEventRecord event4\n");
+  EXPECT_LT(lines.find("event2"), lines.find("cublasLtMatmul a="));
+  EXPECT_GT(lines.find("event3"), lines.find("cublasLtMatmul a="));
+  gpu.run();
+  const auto &rows = gpu.exe->profile();
+  ASSERT_EQ(rows.size(), 4u);
+  for (const auto &row : rows) {
+    EXPECT_EQ(row.time.calls, 2u);
+    EXPECT_NEAR(double(row.time.nanoseconds), 2000, 10); // as the fake has it
+  }
+}
+
+TEST(Cuda, PollComesAfterTheStep) {
+  Recorded gpu;
+  int calls = 0;
+  gpu.exe->setPoll([](void *context) { return ++*static_cast<int *>(context); },
+                   &calls);
+  gpu.driver->onGraphLaunch = [] {
+    timespec pause = {0, 60 * 1000 * 1000};
+    nanosleep(&pause, nullptr);
+  };
+  EXPECT_EQ(errorOf([&] { gpu.run(); }), "the run was interrupted");
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Cuda, FunctionsHaveGraphsOfTheirOwn) {
+  Json m = gpuManifest();
+  Json scales = {{"name", "scales"}, {"shape", {8}}, {"dtype", "f32"}};
+  m["functions"]["rescale"] = {
+      {"arena_bytes", 1 << 20},
+      {"buffers", {buffer("arg", 0, {8}), buffer("result", 0, {8})}},
+      {"args", {scales}},
+      {"results", {scales}},
+      {"commands",
+       {{{"op", "copy"}, {"src", 0}, {"dst", 1}, {"bytes", 32}},
+        {{"op", "fill"}, {"dst", 1}, {"bytes", 4}, {"byte", 3}}}}};
+  Recorded gpu(pack(m, gpuKernels(), gpuConstants()));
+  EXPECT_TRUE(contains(gpu.newLines(), "cuMemAlloc bytes=1048576\n"));
+  gpu.run();
+  std::vector<float> in(8), out(8);
+  gpu.args = {in.data()};
+  gpu.results = {out.data()};
+  gpu.newLines();
+  gpu.run("rescale");
+  std::string lines = gpu.newLines();
+  EXPECT_TRUE(contains(lines, "cuStreamBeginCapture\n"
+                              "cuMemcpyDtoDAsync result0+0 from arg0+0 "
+                              "bytes=32\n"
+                              "cuMemsetD8Async result0+0 bytes=4 byte=3\n"
+                              "cuStreamEndCapture nodes=2\n"));
+  EXPECT_FALSE(contains(lines, "counters"));
+}
+
+TEST(Cuda, CubinFirstThenPtx) {
+  std::string lines =
+      Recorded(pack(gpuManifest(), gpuKernels(), gpuConstants(), "\177ELFxyz"))
+          .newLines();
+  EXPECT_LT(lines.find("cuModuleLoadDataEx cubin"),
+            lines.find("cuModuleLoadDataEx ptx bytes="));
+}
+
+TEST(Cuda, KernelsThatDoNotFit) {
+  auto error = [](const Json &manifest, const std::string &ptx) {
+    return errorOf([&] {
+      Recorded gpu(pack(manifest, ptx, gpuConstants()));
+      gpu.run();
+    });
+  };
+  Json m = gpuManifest();
+  EXPECT_TRUE(contains(error(m, "this is no PTX"),
+                       "the driver's compiler says: ptxas fatal"));
+  m["functions"]["step"][0]["symbol"] = "cas";
+  EXPECT_EQ(error(m, gpuKernels()), "the kernels section has no symbol 'cas'");
+  m = gpuManifest();
+  m["functions"]["step"][3]["bufs"] = {6, 2};
+  EXPECT_TRUE(contains(error(m, gpuKernels()),
+                       "cuLaunchKernel failed in kernel 'update' at "
+                       "step/update"));
 }

@@ -99,8 +99,9 @@ std::string test::gpuArtefact() {
   return pack(gpuManifest(), gpuKernels(), gpuConstants());
 }
 
-Recorded::Recorded(const std::string &artefact)
-    : driver(std::make_shared<cuda::RecordingDriver>()), params(32 * 64, 2.0f),
+Recorded::Recorded(const std::string &artefact,
+                   std::shared_ptr<cuda::RecordingDriver> recording)
+    : driver(std::move(recording)), params(32 * 64, 2.0f),
       batch(48 * 64, 1.0f) {
   exe = std::make_unique<Executable>(
       Image::fromMemory(artefact.data(), artefact.size()),

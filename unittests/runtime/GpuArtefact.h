@@ -24,7 +24,9 @@ std::string gpuArtefact();
 
 /// An executable on a recording that a test can look into.
 struct Recorded {
-  explicit Recorded(const std::string &artefact = gpuArtefact());
+  explicit Recorded(const std::string &artefact = gpuArtefact(),
+                    std::shared_ptr<cuda::RecordingDriver> driver =
+                        std::make_shared<cuda::RecordingDriver>());
   void run(const char *function = "step");
   /// The lines since the last call of this.
   std::string newLines();

@@ -108,21 +108,24 @@ std::string cuda::ltViolation(const LtProblem &p, BlasStatus &status) {
   status = BlasInvalidValue;
   if (std::string reason = shapeViolation(p); !reason.empty())
     return reason;
-  bool fp8 = isFP8(p.a.type);
   if (p.scaleType != R32F)
     return "alpha and beta must be f32";
-  if (!fp8 && (p.aScale || p.bScale))
-    return "scales of operands belong to FP8 only";
-  if (!isFP8(p.d.type) && (p.dScale || p.amax))
-    return "a scale and a largest value of the result belong to FP8 only";
-  if (!fp8 && p.fastAccumulation)
-    return "fast accumulation belongs to FP8 only";
   status = BlasNotSupported;
   if (std::string reason = typeViolation(p); !reason.empty())
     return reason;
   if (p.compute == Compute32FFastTF32 && p.a.type != R32F)
     return "TF32 is for f32 operands";
-  return fp8 ? fp8Violation(p) : "";
+  bool fp8 = isFP8(p.a.type);
+  if (std::string reason = fp8 ? fp8Violation(p) : ""; !reason.empty())
+    return reason;
+  status = BlasInvalidValue;
+  if (!fp8 && (p.aScale || p.bScale))
+    return "scales of operands belong to FP8 only";
+  if (!fp8 && p.fastAccumulation)
+    return "fast accumulation belongs to FP8 only";
+  if (!isFP8(p.d.type) && (p.dScale || p.amax))
+    return "a scale and a largest value of the result belong to FP8 only";
+  return "";
 }
 
 std::string cuda::ltMisplaced(const LtProblem &p,

@@ -33,6 +33,7 @@ RecordingDriver::~RecordingDriver() {
 }
 
 bool RecordingDriver::fails(const char *call) {
+  lastRefusal.clear();
   if (calls++ != failAt)
     return false;
   line(std::string(call) + " FAILS");

@@ -8,13 +8,16 @@ namespace {
 // As the arena's offsets: kernels and cuBLASLt read vectors.
 constexpr uintptr_t alignment = 64;
 
-/// True for memory of any GPU. The driver knows its own and pinned memory; it
-/// gives an error for the rest, which is the host's.
+/// True for memory of any GPU. The driver knows its own and pinned memory, and
+/// calls the rest, which is the host's, an invalid value.
 bool isDeviceMemory(const Session &session, void *address) {
   MemoryType type = HostMemory;
   Status status = session.driver->cuPointerGetAttribute(
       &type, PointerMemoryType, onDevice(address));
-  return status == Success && type == DeviceMemory;
+  if (status == InvalidValue)
+    return false;
+  session.check(status, "cuPointerGetAttribute");
+  return type == DeviceMemory;
 }
 } // namespace
 

@@ -110,10 +110,8 @@ enum Operation : int { OpN = 0, OpT = 1 };
 enum DescAttribute : int {
   DescTransA = 3,
   DescTransB = 4,
-  DescEpilogue = 7,
   DescAScalePointer = 17,
   DescBScalePointer = 18,
-  DescCScalePointer = 19,
   DescDScalePointer = 20,
   DescAmaxDPointer = 21,
   DescFastAccum = 25,

@@ -1,0 +1,143 @@
+// Our own declarations of CUDA's driver API and cuBLASLt against NVIDIA's, at
+// compile time, where NVIDIA's headers are.
+#include "device/cuda/Driver.h"
+
+#include <gtest/gtest.h>
+
+#ifdef SCALIFY_CUDA_HEADERS
+#include <cublasLt.h>
+#include <cuda.h>
+
+#include <type_traits>
+
+namespace ours = scalify::rt::cuda;
+
+namespace {
+enum class Class : uint8_t { Void, Pointer, Integer, Float };
+
+template <typename T> constexpr Class classOf() {
+  return std::is_void_v<T>             ? Class::Void
+         : std::is_pointer_v<T>        ? Class::Pointer
+         : std::is_floating_point_v<T> ? Class::Float
+                                       : Class::Integer;
+}
+
+/// True if a call through one type passes its values as one through the other:
+/// what the types are called makes no difference to that.
+template <typename A, typename B> constexpr bool passAlike() {
+  if constexpr (std::is_void_v<A> || std::is_void_v<B>)
+    return std::is_void_v<A> && std::is_void_v<B>;
+  else
+    return sizeof(A) == sizeof(B) && classOf<A>() == classOf<B>();
+}
+
+template <typename A, typename B> struct SameCall : std::false_type {};
+template <typename R, typename S, typename... A, typename... B>
+struct SameCall<R(A...), S(B...)> {
+  static constexpr bool check() {
+    if constexpr (sizeof...(A) != sizeof...(B))
+      return false;
+    else
+      return passAlike<R, S>() && (passAlike<A, B>() && ...);
+  }
+  static constexpr bool value = check();
+};
+
+using ours::BlasStatus;
+using ours::DataType;
+using namespace scalify::rt::cuda;
+
+#define SCALIFY_CHECK(name, ...)                                               \
+  static_assert(SameCall<__VA_ARGS__, decltype(::name)>::value, #name);
+SCALIFY_CUDA_ENTRIES(SCALIFY_CHECK)
+SCALIFY_CUBLASLT_ENTRIES(SCALIFY_CHECK)
+#undef SCALIFY_CHECK
+
+#define SCALIFY_CHECK(name, real)                                              \
+  static_assert(int(ours::name) == int(real), #name);
+SCALIFY_CHECK(Success, CUDA_SUCCESS)
+SCALIFY_CHECK(InvalidValue, CUDA_ERROR_INVALID_VALUE)
+SCALIFY_CHECK(OutOfMemory, CUDA_ERROR_OUT_OF_MEMORY)
+SCALIFY_CHECK(NoDevice, CUDA_ERROR_NO_DEVICE)
+SCALIFY_CHECK(InvalidDevice, CUDA_ERROR_INVALID_DEVICE)
+SCALIFY_CHECK(InvalidImage, CUDA_ERROR_INVALID_IMAGE)
+SCALIFY_CHECK(InvalidContext, CUDA_ERROR_INVALID_CONTEXT)
+SCALIFY_CHECK(NoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU)
+SCALIFY_CHECK(InvalidPtx, CUDA_ERROR_INVALID_PTX)
+SCALIFY_CHECK(UnsupportedPtxVersion, CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+SCALIFY_CHECK(InvalidHandle, CUDA_ERROR_INVALID_HANDLE)
+SCALIFY_CHECK(NotFound, CUDA_ERROR_NOT_FOUND)
+SCALIFY_CHECK(IllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS)
+SCALIFY_CHECK(LaunchFailed, CUDA_ERROR_LAUNCH_FAILED)
+SCALIFY_CHECK(CaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+SCALIFY_CHECK(CaptureUnmatched, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
+SCALIFY_CHECK(GraphUpdateFailure, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+SCALIFY_CHECK(MultiprocessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+SCALIFY_CHECK(ComputeCapabilityMajor,
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+SCALIFY_CHECK(ComputeCapabilityMinor,
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+SCALIFY_CHECK(JitErrorLog, CU_JIT_ERROR_LOG_BUFFER)
+SCALIFY_CHECK(JitErrorLogBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+SCALIFY_CHECK(PointerMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+SCALIFY_CHECK(HostMemory, CU_MEMORYTYPE_HOST)
+SCALIFY_CHECK(DeviceMemory, CU_MEMORYTYPE_DEVICE)
+SCALIFY_CHECK(NonBlockingStream, CU_STREAM_NON_BLOCKING)
+SCALIFY_CHECK(CaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+SCALIFY_CHECK(BlasSuccess, CUBLAS_STATUS_SUCCESS)
+SCALIFY_CHECK(BlasNotInitialized, CUBLAS_STATUS_NOT_INITIALIZED)
+SCALIFY_CHECK(BlasInvalidValue, CUBLAS_STATUS_INVALID_VALUE)
+SCALIFY_CHECK(BlasExecutionFailed, CUBLAS_STATUS_EXECUTION_FAILED)
+SCALIFY_CHECK(BlasNotSupported, CUBLAS_STATUS_NOT_SUPPORTED)
+SCALIFY_CHECK(R32F, CUDA_R_32F)
+SCALIFY_CHECK(R16F, CUDA_R_16F)
+SCALIFY_CHECK(R16BF, CUDA_R_16BF)
+SCALIFY_CHECK(R8F_E4M3, CUDA_R_8F_E4M3)
+SCALIFY_CHECK(R8F_E5M2, CUDA_R_8F_E5M2)
+SCALIFY_CHECK(Compute32F, CUBLAS_COMPUTE_32F)
+SCALIFY_CHECK(Compute32FFastTF32, CUBLAS_COMPUTE_32F_FAST_TF32)
+SCALIFY_CHECK(OpN, CUBLAS_OP_N)
+SCALIFY_CHECK(OpT, CUBLAS_OP_T)
+SCALIFY_CHECK(DescTransA, CUBLASLT_MATMUL_DESC_TRANSA)
+SCALIFY_CHECK(DescTransB, CUBLASLT_MATMUL_DESC_TRANSB)
+SCALIFY_CHECK(DescAScalePointer, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER)
+SCALIFY_CHECK(DescBScalePointer, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
+SCALIFY_CHECK(DescDScalePointer, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER)
+SCALIFY_CHECK(DescAmaxDPointer, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER)
+SCALIFY_CHECK(DescFastAccum, CUBLASLT_MATMUL_DESC_FAST_ACCUM)
+SCALIFY_CHECK(LayoutBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+SCALIFY_CHECK(LayoutBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
+SCALIFY_CHECK(PrefMaxWorkspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+SCALIFY_CHECK(PrefAlignmentA, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
+SCALIFY_CHECK(PrefAlignmentB, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES)
+SCALIFY_CHECK(PrefAlignmentC, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES)
+SCALIFY_CHECK(PrefAlignmentD, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+#undef SCALIFY_CHECK
+
+static_assert(sizeof(ours::DevicePtr) == sizeof(CUdeviceptr));
+static_assert(sizeof(ours::GraphUpdateInfo) ==
+              sizeof(CUgraphExecUpdateResultInfo));
+static_assert(offsetof(ours::GraphUpdateInfo, errorNode) ==
+              offsetof(CUgraphExecUpdateResultInfo, errorNode));
+static_assert(sizeof(ours::MatmulAlgo) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(ours::HeuristicResult) ==
+              sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(offsetof(ours::HeuristicResult, workspaceSize) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+static_assert(offsetof(ours::HeuristicResult, state) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, state));
+static_assert(offsetof(ours::HeuristicResult, wavesCount) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
+} // namespace
+
+TEST(CudaAbi, IsThatOfNvidiasHeaders) {
+  // The symbol's version is part of the interface: where a header calls
+  // another one by this name, its signature was compared above.
+  static_assert(CUDA_VERSION >= 12000);
+  SUCCEED();
+}
+#else
+TEST(CudaAbi, IsThatOfNvidiasHeaders) {
+  GTEST_SKIP() << "no cuda.h and cublasLt.h: nothing to compare with";
+}
+#endif
