@@ -2,6 +2,8 @@
 // compile time, where NVIDIA's headers are.
 #include "device/cuda/Driver.h"
 
+#include <dlfcn.h>
+
 #include <gtest/gtest.h>
 
 #ifdef SCALIFY_CUDA_HEADERS
@@ -139,5 +141,65 @@ TEST(CudaAbi, IsThatOfNvidiasHeaders) {
 #else
 TEST(CudaAbi, IsThatOfNvidiasHeaders) {
   GTEST_SKIP() << "no cuda.h and cublasLt.h: nothing to compare with";
+}
+#endif
+
+#ifdef SCALIFY_CUBLASLT_LIBRARY
+namespace {
+template <typename Signature>
+std::function<Signature> entry(void *library, const char *name) {
+  return reinterpret_cast<Signature *>(dlsym(library, name));
+}
+} // namespace
+
+// Descriptors are made on the host: the real library takes our attributes and
+// their sizes, and refuses a wrong size, without a GPU.
+TEST(CudaAbi, CublasLtTakesOurAttributes) {
+  using namespace scalify::rt::cuda;
+  void *library = dlopen(SCALIFY_CUBLASLT_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    GTEST_SKIP() << dlerror();
+#define SCALIFY_LOAD(name, ...)                                                \
+  auto name = entry<__VA_ARGS__>(library, #name);                              \
+  ASSERT_TRUE(name);
+  SCALIFY_CUBLASLT_ENTRIES(SCALIFY_LOAD)
+#undef SCALIFY_LOAD
+  EXPECT_GE(cublasLtGetVersion(), 120000u);
+  EXPECT_STREQ(cublasLtGetStatusName(BlasNotSupported),
+               "CUBLAS_STATUS_NOT_SUPPORTED");
+  MatmulDesc desc = nullptr;
+  ASSERT_EQ(cublasLtMatmulDescCreate(&desc, Compute32F, R32F), BlasSuccess);
+  auto setDesc = [&](DescAttribute what, const auto &value) {
+    return cublasLtMatmulDescSetAttribute(desc, what, &value, sizeof(value));
+  };
+  void *const address = &desc;
+  EXPECT_EQ(setDesc(DescTransA, OpT), BlasSuccess);
+  EXPECT_EQ(setDesc(DescTransB, OpN), BlasSuccess);
+  EXPECT_EQ(setDesc(DescAScalePointer, address), BlasSuccess);
+  EXPECT_EQ(setDesc(DescBScalePointer, address), BlasSuccess);
+  EXPECT_EQ(setDesc(DescFastAccum, int8_t(1)), BlasSuccess);
+  EXPECT_EQ(setDesc(DescFastAccum, int64_t(1)), BlasInvalidValue);
+  EXPECT_EQ(cublasLtMatmulDescDestroy(desc), BlasSuccess);
+  MatrixLayout layout = nullptr;
+  ASSERT_EQ(cublasLtMatrixLayoutCreate(&layout, R8F_E5M2, 64, 48, 64),
+            BlasSuccess);
+  auto setLayout = [&](LayoutAttribute what, const auto &value) {
+    return cublasLtMatrixLayoutSetAttribute(layout, what, &value,
+                                            sizeof(value));
+  };
+  EXPECT_EQ(setLayout(LayoutBatchCount, int32_t(2)), BlasSuccess);
+  EXPECT_EQ(setLayout(LayoutBatchStride, int64_t(3072)), BlasSuccess);
+  EXPECT_EQ(cublasLtMatrixLayoutDestroy(layout), BlasSuccess);
+  MatmulPreference preference = nullptr;
+  ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), BlasSuccess);
+  auto setPreference = [&](PreferenceAttribute what, const auto &value) {
+    return cublasLtMatmulPreferenceSetAttribute(preference, what, &value,
+                                                sizeof(value));
+  };
+  EXPECT_EQ(setPreference(PrefMaxWorkspace, size_t(1) << 25), BlasSuccess);
+  for (PreferenceAttribute what :
+       {PrefAlignmentA, PrefAlignmentB, PrefAlignmentC, PrefAlignmentD})
+    EXPECT_EQ(setPreference(what, uint32_t(64)), BlasSuccess);
+  EXPECT_EQ(cublasLtMatmulPreferenceDestroy(preference), BlasSuccess);
 }
 #endif
