@@ -4,6 +4,8 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <gtest/gtest.h>
 
 using namespace scalify::rt;
@@ -330,4 +332,60 @@ TEST(CudaGemm, ManifestIsChecked) {
   EXPECT_EQ(
       error([](Product &p) { p.aOffset = (1 << 20) - 32 * 64; }).substr(0, 14),
       "cublasLtMatmul");
+}
+
+namespace {
+/// Sets a variable for as long as it lives.
+struct Environment {
+  Environment(const char *name, const std::string &value) : name(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { unsetenv(name); }
+  const char *name;
+};
+
+std::string searchedLines() {
+  Recorded gpu;
+  gpu.run();
+  return gpu.newLines();
+}
+
+size_t countOf(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+} // namespace
+
+TEST(CudaGemm, SearchMeasuresAndKeepsTheFastest) {
+  char folder[] = "/tmp/scalify-test-XXXXXX";
+  ASSERT_TRUE(mkdtemp(folder));
+  const std::string file = std::string(folder) + "/scalify/gemm.json";
+  Environment cache("XDG_CACHE_HOME", folder);
+  Environment search("SCALIFY_GEMM_SEARCH", "4");
+  // Four runs of each of four candidates, and the step's own.
+  EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
+  Json kept = Json::parse(readFile(file));
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept.begin().key(),
+            "recording, cuBLASLt 130000, 4: TN m=32 n=48 k=64 a=f8E5M2 ld=64 "
+            "b=f8E4M3FN ld=64 d=bf16 ld=32 batch=1 compute=f32 fast");
+  EXPECT_EQ(kept.begin().value()[0], 3);
+  EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 1u);
+  // A damaged file, or an algorithm that is no candidate, is measured anew.
+  std::ofstream(file) << "{\"x\": 1";
+  EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
+  kept.begin().value()[0] = 9;
+  std::ofstream(file) << kept;
+  EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
+  std::remove(file.c_str());
+  std::remove((std::string(folder) + "/scalify").c_str());
+  std::remove(folder);
+}
+
+TEST(CudaGemm, SearchNeedsANumber) {
+  Environment search("SCALIFY_GEMM_SEARCH", "many");
+  EXPECT_EQ(matmuls({}), "SCALIFY_GEMM_SEARCH must be 1 to 100, not 'many'");
 }

@@ -121,7 +121,9 @@ LtPlan cuda::planLt(const Command &command) {
 }
 
 LtContext::LtContext(const Session &session, StreamHandle stream)
-    : owner(&session),
+    : stream(stream), asked(candidatesAsked()),
+      cache(asked > 1 ? std::make_unique<AlgorithmCache>() : nullptr),
+      owner(&session),
       workspaceMemory(session.allocate(workspaceBytes, "workspace")),
       oneMemory(session.allocate(sizeof(float), "one")) {
   BlasHandle handle = nullptr;
@@ -149,7 +151,7 @@ void CudaGemm::setScales(const void *a, const void *b) const {
   set(DescBScalePointer, static_cast<const void *>(&scales[1]), sizeof(void *));
 }
 
-CudaGemm::CudaGemm(const LtContext &context, const Command &command)
+CudaGemm::CudaGemm(LtContext &context, const Command &command)
     : session(&context.session()), plan(planLt(command)) {
   if (plan.products() == 0)
     return;
@@ -234,18 +236,77 @@ Owned<MatmulPreference> CudaGemm::makePreference(const Command &command) const {
   return made;
 }
 
-void CudaGemm::choose(const LtContext &context, const Command &command) {
+std::vector<HeuristicResult> CudaGemm::candidates(const LtContext &context,
+                                                  const Command &command,
+                                                  int asked) const {
   Owned<MatmulPreference> preference = makePreference(command);
-  HeuristicResult result = {};
+  std::vector<HeuristicResult> results(static_cast<size_t>(asked));
   int found = 0;
   BlasStatus status = session->driver->cublasLtMatmulAlgoGetHeuristic(
       context.handle(), desc.get(), layouts[0].get(), layouts[1].get(),
-      layouts[2].get(), layouts[2].get(), preference.get(), 1, &result, &found);
+      layouts[2].get(), layouts[2].get(), preference.get(), asked,
+      results.data(), &found);
+  results.resize(static_cast<size_t>(std::max(found, 0)));
   if (status == BlasSuccess)
-    status = found ? result.state : BlasNotSupported;
+    status = results.empty() ? BlasNotSupported : results.front().state;
   session->check(status, "cublasLtMatmulAlgoGetHeuristic",
                  "the product is " + describe(plan.problem));
-  algo = result.algo;
+  return results;
+}
+
+void CudaGemm::choose(LtContext &context, const Command &command) {
+  std::vector<HeuristicResult> found =
+      candidates(context, command, context.asked);
+  algo = found.front().algo;
+  if (found.size() == 1)
+    return;
+  std::string key = session->deviceName() + ", cuBLASLt " +
+                    std::to_string(session->driver->cublasLtGetVersion()) +
+                    ", " + std::to_string(context.asked) + ": " +
+                    describe(plan.problem);
+  if (int kept = context.cache->find(key, found); kept >= 0) {
+    algo = found[size_t(kept)].algo;
+    return;
+  }
+  algo = measure(context, command, found);
+  context.cache->keep(key, algo);
+}
+
+MatmulAlgo CudaGemm::measure(const LtContext &context, const Command &command,
+                             const std::vector<HeuristicResult> &found) {
+  // Memory of its own: at load nobody knows the arguments. Its bytes are some
+  // small number in every type; they say nothing of a step's, and the power
+  // that a product takes depends on them.
+  constexpr unsigned char someByte = 0x3c;
+  DeviceBlock operands[3];
+  std::vector<void *> at;
+  for (int i = 0; i < 3; ++i) {
+    int64_t last = 0;
+    command.gemm.lastElement(i, last);
+    auto bytes =
+        size_t((last + 1) * byteWidth(command.gemmTypes.operands[size_t(i)]));
+    operands[i] = session->allocate(bytes, "search");
+    session->check(session->driver->cuMemsetD8Async(operands[i].get(), someByte,
+                                                    bytes, context.stream),
+                   "cuMemsetD8Async");
+    at.push_back(pointer(operands[i].get()));
+  }
+  at.resize(command.buffers.size(), const_cast<void *>(context.one()));
+  MatmulAlgo best = found.front().algo;
+  double bestTime = 0;
+  for (const HeuristicResult &candidate : found) {
+    if (candidate.state != BlasSuccess)
+      continue;
+    algo = candidate.algo;
+    double time = timeOf(*session, context.stream, [&] {
+      issue(context, command, at.data(), context.stream);
+    });
+    if (bestTime == 0 || time < bestTime) {
+      bestTime = time;
+      best = algo;
+    }
+  }
+  return best;
 }
 
 void CudaGemm::issue(const LtContext &context, const Command &command,

@@ -2,6 +2,7 @@
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_CUDAGEMM_H
 
+#include "device/cuda/GemmSearch.h"
 #include "device/cuda/LtContract.h"
 #include "device/cuda/Session.h"
 
@@ -30,6 +31,11 @@ public:
   /// The address of one f32 1.0: the scale of an FP8 operand without one.
   const void *one() const { return pointer(oneMemory.get()); }
 
+  const StreamHandle stream;
+  const int asked; // candidates for each product
+  /// Null unless there is a search.
+  const std::unique_ptr<AlgorithmCache> cache;
+
   /// 32 MiB: what NVIDIA's manual advises for Hopper.
   static constexpr size_t workspaceBytes = size_t(32) << 20;
 
@@ -42,7 +48,7 @@ private:
 /// One command's product, ready to be issued.
 class CudaGemm {
 public:
-  CudaGemm(const LtContext &context, const Command &command);
+  CudaGemm(LtContext &context, const Command &command);
   void issue(const LtContext &context, const Command &command,
              void *const *buffers, StreamHandle stream) const;
 
@@ -50,8 +56,13 @@ private:
   Owned<MatmulDesc> makeDesc(const LtProblem &problem) const;
   Owned<MatrixLayout> makeLayout(const LtSide &side) const;
   Owned<MatmulPreference> makePreference(const Command &command) const;
-  /// Asks cuBLASLt for the algorithm.
-  void choose(const LtContext &context, const Command &command);
+  std::vector<HeuristicResult>
+  candidates(const LtContext &context, const Command &command, int asked) const;
+  /// Takes cuBLASLt's first algorithm, or the fastest, if a search is asked
+  /// for.
+  void choose(LtContext &context, const Command &command);
+  MatmulAlgo measure(const LtContext &context, const Command &command,
+                     const std::vector<HeuristicResult> &found);
   void set(DescAttribute what, const void *value, size_t size) const;
   void setScales(const void *a, const void *b) const;
   void issueOne(const LtContext &context, const Command &command,

@@ -59,7 +59,7 @@ private:
     size_t expected = 0;            // of a function, by the caller
     std::string text;               // a module's
     std::vector<std::string> nodes; // of a graph
-    double time = 0;                // of an event
+    double time = 0;                // of an event, milliseconds
     LtProblem product;              // of a desc; sides hold their types only
     LtSide side;                    // of a layout
     size_t workspace = 0;           // of a preference
