@@ -83,7 +83,7 @@ struct Call {
 
 class Executable {
 public:
-  Executable(const nb::object &source, int threads);
+  Executable(const nb::object &source, int threads, const std::string &device);
   ~Executable() { scalify_rt_free(handle); }
   Executable(const Executable &) = delete;
   Executable &operator=(const Executable &) = delete;
@@ -94,6 +94,7 @@ public:
   nb::object initial(int index) const;
   nb::list profile() const;
   const char *manifest() const { return scalify_rt_manifest(handle); }
+  const char *trace() const { return scalify_rt_trace(handle); }
   int threads() const { return scalify_rt_threads(handle); }
   void setThreads(int count) { check(scalify_rt_set_threads(handle, count)); }
   void setProfiling(bool on) { check(scalify_rt_set_profiling(handle, on)); }
@@ -117,9 +118,22 @@ void bindInput(Call &call, const Parameter &parameter, size_t index,
                nb::handle input);
 nb::tuple collect(const Call &call, const std::vector<Parameter> &results);
 
-Executable::Executable(const nb::object &source, int threads) {
+scalify_rt_device deviceOf(const std::string &name) {
+  if (name == "cpu")
+    return SCALIFY_RT_DEVICE_CPU;
+  if (name == "cuda")
+    return SCALIFY_RT_DEVICE_CUDA;
+  if (name == "null")
+    return SCALIFY_RT_DEVICE_NULL;
+  throw nb::value_error(
+      ("device must be 'cpu', 'cuda' or 'null', not '" + name + "'").c_str());
+}
+
+Executable::Executable(const nb::object &source, int threads,
+                       const std::string &device) {
   scalify_rt_options options = {};
   options.threads = threads;
+  options.device = deviceOf(device);
   if (nb::isinstance<nb::bytes>(source)) {
     nb::bytes data = nb::cast<nb::bytes>(source);
     check(scalify_rt_load_memory(data.c_str(), data.size(), &options, &handle));
@@ -305,8 +319,8 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
   nb::class_<Executable>(module, "Executable",
                          "A compiled step, loaded from an artefact's bytes or "
                          "path.")
-      .def(nb::init<nb::object, int>(), nb::arg("source"),
-           nb::arg("threads") = 0)
+      .def(nb::init<nb::object, int, std::string>(), nb::arg("source"),
+           nb::arg("threads") = 0, nb::arg("device") = "cpu")
       .def("run", &Executable::run, nb::arg("inputs"),
            nb::arg("function") = "step",
            "Runs one function. Donated results come back as Array, others as "
@@ -321,6 +335,8 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
       .def("profile", &Executable::profile,
            "Calls and time of each command since profiling was set.")
       .def("set_profiling", &Executable::setProfiling, nb::arg("on"))
+      .def_prop_ro("trace", &Executable::trace,
+                   "What the null device was asked to do, a line each.")
       .def_prop_ro("manifest", &Executable::manifest)
       .def_prop_ro("functions", &Executable::functions)
       .def_prop_ro("args", &Executable::args)

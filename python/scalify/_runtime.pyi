@@ -39,12 +39,17 @@ class Array:
 class Executable:
     """A compiled step, loaded from an artefact's bytes or path.
 
+    The device is "cpu", "cuda" for artefacts of target sm_90a, or "null", which takes both,
+    computes nothing and records.
+
     Raises:
         OSError: the file cannot be read.
         RuntimeError: the artefact is damaged, or this machine cannot run it.
     """
 
-    def __init__(self, source: bytes | str | os.PathLike[str], threads: int = 0) -> None: ...
+    def __init__(
+        self, source: bytes | str | os.PathLike[str], threads: int = 0, device: str = "cpu"
+    ) -> None: ...
     def run(self, inputs: Sequence[Any], function: str = "step") -> tuple[Any, ...]:
         """Runs one function on array-likes in the order of `args`.
 
@@ -73,6 +78,10 @@ class Executable:
         """Returns function, op, name, loc, calls, nanoseconds, bytes, flops per command."""
 
     def set_profiling(self, on: bool) -> None: ...
+    @property
+    def trace(self) -> str:
+        """What the null device was asked to do, a line each; "" of other devices."""
+
     @property
     def manifest(self) -> str: ...
     @property

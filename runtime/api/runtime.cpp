@@ -12,8 +12,10 @@ using namespace scalify::rt;
 
 struct scalify_rt_executable {
   scalify_rt_executable(Image image, const DeviceMaker &makeDevice)
-      : impl(std::move(image), makeDevice) {}
+      : impl(std::move(image), makeDevice),
+        deviceName(impl.device().deviceName()) {}
   Executable impl;
+  std::string deviceName;
   mutable std::string trace;
 };
 
@@ -102,6 +104,11 @@ void describeResult(const Interface &interface, int32_t index,
   out.alias = result.aliasArg;
 }
 
+/// Of mixed FP8 operands that of the first.
+const char *typeOf(const GemmTypes &types) {
+  return types.isTF32 ? "tf32" : name(types.operands[0]);
+}
+
 /// Null where there is no such function.
 const Interface *findInterface(const scalify_rt_executable *executable,
                                const char *function) {
@@ -149,6 +156,10 @@ scalify_rt_status scalify_rt_load_memory(const void *data, size_t size,
 }
 
 void scalify_rt_free(scalify_rt_executable *executable) { delete executable; }
+
+const char *scalify_rt_device_name(const scalify_rt_executable *executable) {
+  return executable ? executable->deviceName.c_str() : "";
+}
 
 const char *scalify_rt_manifest(const scalify_rt_executable *executable) {
   return executable ? executable->impl.manifest().c_str() : "";
@@ -372,7 +383,8 @@ scalify_rt_status scalify_rt_profile(const scalify_rt_executable *executable,
             row.time.calls,
             row.time.nanoseconds,
             uint64_t(command.bytes),
-            isGemm ? command.gemm.flops() : 0};
+            isGemm ? command.gemm.flops() : 0,
+            isGemm ? typeOf(command.gemmTypes) : ""};
   });
 }
 

@@ -66,6 +66,8 @@ public:
 
   virtual int threads() const { return 1; }
   virtual void setThreads(int threads) {}
+  /// What a GPU's driver calls it.
+  virtual std::string deviceName() const { return ""; }
   /// The record of the null device.
   virtual std::string trace() const { return ""; }
 };

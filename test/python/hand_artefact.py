@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-__all__ = ["KERNELS", "buffer", "build_kernels", "kernel", "pack", "train_step"]
+__all__ = ["KERNELS", "PTX", "buffer", "build_kernels", "for_gpu", "kernel", "pack", "train_step"]
 
 KERNELS = """
 #include <stdint.h>
@@ -44,6 +44,22 @@ KERNEL(spin) {
     out[0] = (float)i;
 }
 """
+
+
+ENTRY = ".visible .entry {}({}) {{ ret; }}\n"
+# Entries of the same names for a GPU: the buffers and the counters.
+PTX = ".version 8.7\n.target sm_90a\n.address_size 64\n" + "".join(
+    ENTRY.format(name, ", ".join(f".param .u64 {name}_{i}" for i in range(count)))
+    for name, count in {"update": 4, "loss": 3, "words": 3}.items()
+)
+
+
+def for_gpu(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Returns the manifest for a GPU, with blocks of 128 threads."""
+    manifest["target"] = "sm_90a"
+    for command in manifest["functions"]["step"]:
+        command["threads"] = 128
+    return manifest
 
 
 def build_kernels(source: str = KERNELS) -> bytes:

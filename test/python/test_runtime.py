@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from hand_artefact import KERNELS, build_kernels, kernel, pack, train_step
+from hand_artefact import KERNELS, PTX, build_kernels, for_gpu, kernel, pack, train_step
 
 from scalify import _runtime
 
@@ -214,3 +214,45 @@ def test_no_compiler_is_loaded() -> None:
         "assert '_runtime' in maps; assert 'libLLVM' not in maps and 'libMLIR' not in maps"
     )
     subprocess.run([sys.executable, "-c", program, _runtime.__file__], check=True)
+
+
+def test_null_device_records_what_a_gpu_would_do() -> None:
+    gpu = _runtime.Executable(pack(for_gpu(train_step(N)), PTX.encode()), device="null")
+    params, batch, x = inputs()
+    (kept, *_) = gpu.run((params, batch, x))
+    np.testing.assert_array_equal(np.asarray(kept), params)
+    launches = [line for line in gpu.trace.splitlines() if line.startswith("cuLaunchKernel ")]
+    assert launches[0] == (
+        f"cuLaunchKernel update grid={N} block=128 shared=0 args=[arg0+0,arg1+0,arg0+0,counters+0]"
+    )
+    before = len(gpu.trace)
+    gpu.run((kept, batch, x))
+    assert "cuLaunchKernel" not in gpu.trace[before:]
+    assert "cuGraphLaunch exec0" in gpu.trace[before:]
+
+
+def test_devices_take_their_own_artefacts(code: bytes) -> None:
+    with pytest.raises(RuntimeError, match="load it with device 'cuda'"):
+        _runtime.Executable(pack(for_gpu(train_step(N)), PTX.encode()))
+    with pytest.raises(RuntimeError, match="load it with device 'cpu'"):
+        _runtime.Executable(pack(train_step(N), code), device="cuda")
+    with pytest.raises(ValueError, match="'cpu', 'cuda' or 'null'"):
+        _runtime.Executable(pack(train_step(N), code), device="gpu")
+
+
+@pytest.mark.parametrize("file", ["lib/libscalify_runtime.so", "bin/scalify-run"])
+def test_runtime_links_the_c_library_alone(file: str) -> None:
+    path = pathlib.Path(os.environ.get("SCALIFY_BUILD", "build")) / file
+    done = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True)
+    needed = {
+        line.split("[")[1].split(".")[0] for line in done.stdout.splitlines() if "(NEEDED)" in line
+    }
+    assert needed <= {
+        "libstdc++",
+        "libgcc_s",
+        "libm",
+        "libc",
+        "libpthread",
+        "libdl",
+        "ld-linux-x86-64",
+    }

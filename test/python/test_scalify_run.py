@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hand_artefact import KERNELS, build_kernels, pack, train_step
+from hand_artefact import KERNELS, PTX, build_kernels, for_gpu, pack, train_step
 
 import scalify
 
@@ -269,3 +269,17 @@ def test_state_that_the_compiler_adds_goes_with_the_user_s(tmp_path: pathlib.Pat
         np.testing.assert_array_equal(straight[name], value)
         np.testing.assert_array_equal(resumed[name], value)
     assert (half["scalify.amax_history"][:, -2:] > 0).all()
+
+
+def test_null_device_on_an_artefact_for_a_gpu(bench: Bench) -> None:
+    bench.step.write_bytes(pack(for_gpu(train_step(N)), PTX.encode()))
+    done = bench.run()
+    assert done.returncode == 1 and "load it with device 'cuda'" in done.stderr
+    done = bench.run("--device=null", "--trace", "--steps=2", "--out", str(bench.out))
+    assert done.returncode == 0, done.stderr
+    # The second step replays the first.
+    assert done.stdout.count("cuGraphLaunch exec0") == 2
+    assert "cuLaunchKernel update" in done.stdout and "mean" in done.stdout
+    np.testing.assert_array_equal(read(bench.out)["params['w']"], bench.tensors["params['w']"])
+    done = bench.run("--device", "tpu")
+    assert done.returncode == 1 and "cpu, cuda or null, not 'tpu'" in done.stderr

@@ -43,6 +43,7 @@ public:
   void copyIn(void *dst, const void *src, size_t bytes) override;
   void copyOut(void *dst, const void *src, size_t bytes) override;
 
+  std::string deviceName() const override { return session.deviceName(); }
   std::string trace() const override { return session.driver->trace(); }
 
 private:

@@ -100,6 +100,8 @@ typedef struct scalify_rt_profile_entry {
   uint64_t nanoseconds; /* wall time, all calls together */
   uint64_t bytes;       /* memory traffic of one call, as the compiler counts */
   uint64_t flops;       /* of one call; gemm only */
+  const char *type;     /* gemm only, else "": what is multiplied, "f8E4M3FN",
+                           "bf16", "tf32", ... */
 } scalify_rt_profile_entry;
 
 /* The runtime's version, "0.1.0". */
@@ -125,6 +127,10 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_load_memory(
 
 /* Frees an executable that is not running. NULL is allowed. */
 SCALIFY_RT_API void scalify_rt_free(scalify_rt_executable *executable);
+
+/* What the GPU's driver calls it, "NVIDIA H100 80GB HBM3"; "" on a CPU. */
+SCALIFY_RT_API const char *
+scalify_rt_device_name(const scalify_rt_executable *executable);
 
 /* The manifest's JSON text (UTF-8, zero terminated). */
 SCALIFY_RT_API const char *

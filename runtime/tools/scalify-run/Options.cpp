@@ -18,12 +18,15 @@ Runs a compiled step on tensors from a file.
   --out FILE       writes the results: donated ones under their argument's name,
                    so that the file can be the next run's input
   --steps N        runs N steps, feeding donated results back (default 1)
+  --device D       cpu (default), cuda (an NVIDIA GPU), or null, which computes
+                   nothing and, with --trace, says what it would do
   --threads N      threads to use (default: one per core)
   --rescale-every N  after every N steps, moves the scales of casts by what they
                    counted (artefacts with a function rescale); the scales are
                    in the output
   --function NAME  function of the artefact (default step)
   --profile        prints where the time went
+  --trace          prints the null device's record
   --health         prints saturated and flushed counts of each quantizing cast
   --help           prints this text
 )";
@@ -37,6 +40,17 @@ int number(const std::string &name, const std::string &text, int least) {
     throw std::runtime_error("option " + name + " needs a number of at least " +
                              std::to_string(least) + ", not '" + text + "'");
   return static_cast<int>(value);
+}
+
+scalify_rt_device deviceOf(const std::string &text) {
+  if (text == "cpu")
+    return SCALIFY_RT_DEVICE_CPU;
+  if (text == "cuda")
+    return SCALIFY_RT_DEVICE_CUDA;
+  if (text == "null")
+    return SCALIFY_RT_DEVICE_NULL;
+  throw std::runtime_error("option --device takes cpu, cuda or null, not '" +
+                           text + "'");
 }
 
 /// Takes the arguments one by one; a value may follow `=` or come next.
@@ -96,6 +110,10 @@ Options scalify::rt::parseOptions(int argc, char **argv) {
       options.steps = number(name, reader.value(), 1);
     else if (name == "--threads")
       options.threads = number(name, reader.value(), 0);
+    else if (name == "--device")
+      options.device = deviceOf(reader.value());
+    else if (name == "--trace")
+      options.trace = true;
     else if (name == "--rescale-every")
       options.rescaleEvery = number(name, reader.value(), 1);
     else if (name == "--profile")

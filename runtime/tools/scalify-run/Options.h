@@ -2,6 +2,8 @@
 #ifndef SCALIFY_RUNTIME_TOOLS_OPTIONS_H
 #define SCALIFY_RUNTIME_TOOLS_OPTIONS_H
 
+#include "scalify/runtime.h"
+
 #include <string>
 
 namespace scalify::rt {
@@ -13,9 +15,11 @@ struct Options {
   std::string function = "step";
   int steps = 1;
   int threads = 0;
+  scalify_rt_device device = SCALIFY_RT_DEVICE_CPU;
   int rescaleEvery = 0; // 0: never
   bool profile = false;
   bool health = false;
+  bool trace = false;
   bool help = false;
 };
 

@@ -11,9 +11,40 @@
 using namespace scalify::rt;
 
 namespace {
+/// What a GPU does at most, in bytes and operations per nanosecond, which are
+/// GB/s and GFLOP/s: the data sheets' dense numbers.
+struct Peaks {
+  double bandwidth = 0; // 0 for what has no entry below
+
+  /// Nanoseconds that one call takes at least.
+  double leastTime(const scalify_rt_profile_entry &entry) const {
+    if (bandwidth == 0)
+      return 0;
+    const std::string type = entry.type;
+    double rate = type.rfind("f8", 0) == 0 ? 1978.9e3
+                  : type == "tf32"         ? 494.7e3
+                  : type == "f32"          ? 66.9e3
+                                           : 989.4e3; // bf16, f16
+    return std::max(double(entry.bytes) / bandwidth,
+                    double(entry.flops) / rate);
+  }
+};
+
+Peaks peaksOf(const std::string &device) {
+  // The SXM modules: cards for PCIe are slower, and have it in their names.
+  if (device.find("NVL") != std::string::npos)
+    return {};
+  if (device.find("H200") != std::string::npos)
+    return {4800};
+  if (device.find("H100 80GB HBM3") != std::string::npos)
+    return {3350};
+  return {};
+}
+
 struct Row {
   std::string op, name;
   double nanoseconds = 0, bytes = 0, flops = 0;
+  double roof = 0; // nanoseconds that the calls would take at the GPU's peaks
   uint64_t calls = 0;
 };
 
@@ -27,7 +58,8 @@ __attribute__((format(printf, 1, 2))) std::string line(const char *format,
   return text;
 }
 
-std::vector<Row> gather(const scalify_rt_executable *executable) {
+std::vector<Row> gather(const scalify_rt_executable *executable,
+                        const Peaks &peaks) {
   std::map<std::pair<std::string, std::string>, Row> byName;
   int32_t count = scalify_rt_num_profile_entries(executable);
   for (int32_t i = 0; i < count; ++i) {
@@ -42,6 +74,7 @@ std::vector<Row> gather(const scalify_rt_executable *executable) {
     row.nanoseconds += double(entry.nanoseconds);
     row.bytes += double(entry.bytes) * double(entry.calls);
     row.flops += double(entry.flops) * double(entry.calls);
+    row.roof += peaks.leastTime(entry) * double(entry.calls);
   }
   std::vector<Row> rows;
   rows.reserve(byName.size());
@@ -55,25 +88,34 @@ std::vector<Row> gather(const scalify_rt_executable *executable) {
 } // namespace
 
 std::string scalify::rt::profileTable(const scalify_rt_executable *executable) {
-  std::vector<Row> rows = gather(executable);
-  double total = 0, flops = 0;
+  const Peaks peaks = peaksOf(scalify_rt_device_name(executable));
+  std::vector<Row> rows = gather(executable, peaks);
+  double total = 0, flops = 0, roof = 0;
   for (const Row &row : rows) {
     total += row.nanoseconds;
     flops += row.flops;
+    roof += row.roof;
   }
-  std::string text = line("%10s %6s %8s %8s %9s  %-6s  %s\n", "ms", "%",
-                          "calls", "GB/s", "GFLOP/s", "op", "name");
+  // How much of the time the GPU's memory or its arithmetic was the bound.
+  const bool isKnown = peaks.bandwidth > 0;
+  auto roofCell = [&](double share) {
+    return isKnown ? line(" %7.1f", 100 * share) : std::string();
+  };
+  std::string text =
+      line("%10s %6s %8s %8s %9s%s  %-6s  %s\n", "ms", "%", "calls", "GB/s",
+           "GFLOP/s", isKnown ? "  roof %" : "", "op", "name");
   double unit = total > 0 ? total : 1;
   for (const Row &row : rows) {
     double time = row.nanoseconds > 0 ? row.nanoseconds : 1;
-    text +=
-        line("%10.3f %6.1f %8llu %8.2f %9.1f  %-6s  %s\n",
-             row.nanoseconds * 1e-6, 100 * row.nanoseconds / unit,
-             static_cast<unsigned long long>(row.calls), row.bytes / time,
-             row.flops / time, row.op.c_str(), row.name.substr(0, 200).c_str());
+    text += line("%10.3f %6.1f %8llu %8.2f %9.1f%s  %-6s  %s\n",
+                 row.nanoseconds * 1e-6, 100 * row.nanoseconds / unit,
+                 static_cast<unsigned long long>(row.calls), row.bytes / time,
+                 row.flops / time, roofCell(row.roof / time).c_str(),
+                 row.op.c_str(), row.name.substr(0, 200).c_str());
   }
-  return text + line("%10.3f %6.1f %8s %8s %9.1f  total\n", total * 1e-6, 100.0,
-                     "", "", flops / unit);
+  return text + line("%10.3f %6.1f %8s %8s %9.1f%s  total\n", total * 1e-6,
+                     100.0, "", "", flops / unit,
+                     roofCell(roof / unit).c_str());
 }
 
 std::string scalify::rt::healthTable(const scalify_rt_executable *executable) {

@@ -75,6 +75,7 @@ StepRunner::Slot StepRunner::describe(const scalify_rt_tensor &tensor) {
 StepRunner::StepRunner(const Options &chosen) : options(chosen) {
   scalify_rt_options load = {};
   load.threads = options.threads;
+  load.device = options.device;
   scalify_rt_executable *raw = nullptr;
   check(scalify_rt_load_file(options.artefact.c_str(), &load, &raw));
   executable.reset(raw);
@@ -87,9 +88,33 @@ StepRunner::StepRunner(const Options &chosen) : options(chosen) {
   for (int32_t i = 0; i < scalify_rt_num_results(raw); ++i) {
     check(scalify_rt_result(raw, i, &tensor));
     results.push_back(describe(tensor));
-    if (results.back().alias < 0)
+    if (results.back().alias < 0) {
       results.back().memory = allocate(results.back().type.bytes);
+      place(results.back());
+    }
   }
+}
+
+void StepRunner::place(Slot &slot) {
+  if (options.device == SCALIFY_RT_DEVICE_CPU)
+    return;
+  check(scalify_rt_memory_alloc(executable.get(),
+                                static_cast<uint64_t>(slot.type.bytes),
+                                &slot.onDevice));
+}
+
+void StepRunner::upload(const Slot &slot) const {
+  if (slot.onDevice)
+    check(scalify_rt_memory_copy_in(executable.get(), slot.onDevice,
+                                    slot.memory.get(),
+                                    static_cast<uint64_t>(slot.type.bytes)));
+}
+
+void StepRunner::download(const Slot &slot) const {
+  if (slot.onDevice)
+    check(scalify_rt_memory_copy_out(executable.get(), slot.memory.get(),
+                                     slot.onDevice,
+                                     static_cast<uint64_t>(slot.type.bytes)));
 }
 
 void StepRunner::bindArgument(Slot &arg, size_t index) {
@@ -129,20 +154,25 @@ void StepRunner::bind() {
                              " arguments; give a safetensors file with --in");
   if (!options.input.empty())
     file = std::make_unique<SafetensorsFile>(options.input);
-  for (size_t i = 0; i < args.size(); ++i)
+  for (size_t i = 0; i < args.size(); ++i) {
     bindArgument(args[i], i);
+    place(args[i]);
+    upload(args[i]);
+  }
 }
 
 int64_t StepRunner::rescale() {
   for (Slot &arg : args) {
     if (arg.name != scalesName)
       continue;
+    download(arg);
     const auto *scales = static_cast<const float *>(arg.memory.get());
     std::vector<float> before(scales, scales + arg.type.elements);
-    void *in[] = {arg.memory.get(), const_cast<uint64_t *>(
-                                        scalify_rt_counters(executable.get()))};
+    void *in[] = {passed(arg), const_cast<uint64_t *>(
+                                   scalify_rt_counters(executable.get()))};
     void *out[] = {nullptr};
     check(scalify_rt_run(executable.get(), "rescale", in, 2, out, 1));
+    download(arg);
     int64_t moved = 0;
     for (size_t i = 0; i < before.size(); ++i)
       moved += before[i] != scales[i];
@@ -155,14 +185,16 @@ int64_t StepRunner::rescale() {
 double StepRunner::run(int64_t step) {
   std::vector<void *> in, out;
   for (Slot &arg : args) {
-    if (arg.slices)
+    if (arg.slices) {
       std::memcpy(arg.memory.get(),
                   arg.slices + step % arg.numSlices * arg.type.bytes,
                   static_cast<size_t>(arg.type.bytes));
-    in.push_back(arg.memory.get());
+      upload(arg);
+    }
+    in.push_back(passed(arg));
   }
   for (Slot &result : results)
-    out.push_back(result.memory.get());
+    out.push_back(passed(result));
   auto start = std::chrono::steady_clock::now();
   check(scalify_rt_run(executable.get(), options.function.c_str(), in.data(),
                        static_cast<int32_t>(in.size()), out.data(),
@@ -174,8 +206,9 @@ double StepRunner::run(int64_t step) {
 
 const void *StepRunner::resultData(size_t index) const {
   const Slot &result = results[index];
-  return result.alias >= 0 ? args[size_t(result.alias)].memory.get()
-                           : result.memory.get();
+  const Slot &slot = result.alias >= 0 ? args[size_t(result.alias)] : result;
+  download(slot);
+  return slot.memory.get();
 }
 
 std::string StepRunner::scalars() const {

@@ -47,14 +47,23 @@ private:
     std::string name;
     TensorType type;
     int32_t alias = -1;
-    bool isOwn = false; // the artefact's own state, not the user's
-    Memory memory;      // null for donated results and for sliced arguments
+    bool isOwn = false;           // the artefact's own state, not the user's
+    Memory memory;                // null for donated results
+    void *onDevice = nullptr;     // where `memory` is only its copy on the host
     const char *slices = nullptr; // an argument with one slice per step
     int64_t numSlices = 0;
   };
 
   static Slot describe(const scalify_rt_tensor &tensor);
   void bindArgument(Slot &arg, size_t index);
+  /// Gives a slot with memory a place on a GPU, so that state stays there.
+  void place(Slot &slot);
+  static void *passed(const Slot &slot) {
+    return slot.onDevice ? slot.onDevice : slot.memory.get();
+  }
+  void upload(const Slot &slot) const;
+  void download(const Slot &slot) const;
+  /// The result's bytes on the host, as they are now.
   const void *resultData(size_t index) const;
 
   Options options;

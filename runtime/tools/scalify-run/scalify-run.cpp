@@ -23,9 +23,11 @@ void runSteps(StepRunner &runner, const Options &options) {
         std::printf("rescale: %lld scales moved\n",
                     static_cast<long long>(moved));
   }
-  std::printf("%d steps, mean %.3f ms, best %.3f ms, %d threads\n",
-              options.steps, 1e3 * total / options.steps, 1e3 * best,
-              scalify_rt_threads(runner.handle()));
+  std::string where = scalify_rt_device_name(runner.handle());
+  if (where.empty())
+    where = std::to_string(scalify_rt_threads(runner.handle())) + " threads";
+  std::printf("%d steps, mean %.3f ms, best %.3f ms, %s\n", options.steps,
+              1e3 * total / options.steps, 1e3 * best, where.c_str());
 }
 
 void runTool(const Options &options) {
@@ -37,6 +39,8 @@ void runTool(const Options &options) {
     std::printf("%s", profileTable(runner.handle()).c_str());
   if (options.health)
     std::printf("%s", healthTable(runner.handle()).c_str());
+  if (options.trace)
+    std::printf("%s", scalify_rt_trace(runner.handle()));
   if (!options.output.empty())
     runner.write(options.output);
 }
