@@ -172,7 +172,7 @@ TEST(CudaAbi, CublasLtTakesOurAttributes) {
   auto setDesc = [&](DescAttribute what, const auto &value) {
     return cublasLtMatmulDescSetAttribute(desc, what, &value, sizeof(value));
   };
-  void *const address = &desc;
+  const uintptr_t address = 256;
   EXPECT_EQ(setDesc(DescTransA, OpT), BlasSuccess);
   EXPECT_EQ(setDesc(DescTransB, OpN), BlasSuccess);
   EXPECT_EQ(setDesc(DescAScalePointer, address), BlasSuccess);

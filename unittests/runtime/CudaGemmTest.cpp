@@ -26,7 +26,7 @@ struct Product {
 /// A step of that product alone, in a large arena.
 Json manifestOf(const Product &p) {
   const int64_t room = 1 << 20;
-  auto strides = [](const std::vector<int64_t> &given, Json dense) {
+  auto strides = [](const std::vector<int64_t> &given, const Json &dense) {
     return given.empty() ? dense : Json(given);
   };
   Json m = gpuManifest();
@@ -173,7 +173,7 @@ TEST(CudaGemm, OtherBatchDimensionsAreWalked) {
     got += line.substr(0, line.find(" alpha")) + "\n";
   }
   // The order of the two walked dimensions is nobody's business.
-  auto sorted = [](std::string text) {
+  auto sorted = [](const std::string &text) {
     std::vector<std::string> parts;
     for (size_t at = 0, end; at < text.size(); at = end + 1) {
       end = text.find('\n', at);
