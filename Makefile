@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory kernel-bytes docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -72,6 +72,9 @@ attention: build ## table of formats of attention's dots, six kinds of attention
 
 gpt-memory: build ## table, simulated: memory of GPT-7B to 175B at FP8-LM's layouts, by arithmetic and a layer's plan
 	@$(PY) benchmarks/numerics/gpt_memory.py $(ARGS)
+
+kernel-bytes: build ## kernels of an 8B-shaped LLaMA layer for a GPU and the bytes they move, by the plan (ARGS=--write)
+	@$(PY) benchmarks/kernel_bytes.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

@@ -172,8 +172,10 @@ json::Object ManifestWriter::kernel(plan::KernelOp op) {
                        {"name", op.getName().str()},
                        {"loc", describeLocation(op.getLoc())},
                        {"bytes", bytes}};
-  if (auto threads = op->getAttrOfType<IntegerAttr>(kThreadsAttr))
+  if (auto threads = op->getAttrOfType<IntegerAttr>(kThreadsAttr)) {
     command["threads"] = threads.getInt();
+    command["reads"] = static_cast<int64_t>(op.getReads().size());
+  }
   return command;
 }
 
