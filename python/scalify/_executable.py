@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalify import _compiler, _runtime
+from scalify import _compiler, _ptxas, _runtime
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
 from scalify._scaled_array import ScaledArray, Storage
 from scalify.portable import to_text
@@ -39,6 +39,7 @@ class Executable:
         threads: int = 0,
         diagnostics: Sequence[dict[str, Any]] = (),
         explain: Callable[[], dict[str, Any]] | None = None,
+        device: str | None = None,
     ) -> None:
         """Loads an artefact's bytes.
 
@@ -47,15 +48,37 @@ class Executable:
             threads: 0 for one per core that the process may use. Results do not depend on it.
             diagnostics: see above.
             explain: makes the full report, where the artefact holds none.
+            device: "cpu"; "cuda" for an artefact of target sm_90a; "null", which computes nothing
+                and records in `trace` what a device would be asked to do. None for the one that
+                the artefact is for: where this machine has no GPU such an artefact can be looked
+                at and saved, and its steps raise.
 
         Raises:
             RuntimeError: the artefact is damaged, or this machine cannot run it.
         """
         self._artefact = artefact
-        self._runtime = _runtime.Executable(artefact, threads)
+        self._absent = ""
+        self._runtime = self._load(artefact, threads, device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
         self.diagnostics = list(diagnostics)
+
+    def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
+        if device is not None:
+            return _runtime.Executable(artefact, threads, device)
+        target = _target_of(artefact)
+        if target == "cpu":
+            return _runtime.Executable(artefact, threads)
+        try:
+            return _runtime.Executable(artefact, threads, "cuda")
+        except RuntimeError as error:
+            # A damaged artefact fails again, and so says what is wrong with it.
+            loaded = _runtime.Executable(artefact, threads, "null")
+            self._absent = (
+                f"this machine cannot run an artefact for '{target}': {error}. `save` it and load "
+                "it where a GPU is; device='null' records what a step would do"
+            )
+            return loaded
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Runs one step on main's arguments and returns main's results, in order.
@@ -72,8 +95,11 @@ class Executable:
         Raises:
             ValueError: count, shape or dtype do not fit, an Array was donated before, or is
                 donated and passed twice.
+            RuntimeError: the artefact is for a GPU, and this machine has none.
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
+        if self._absent:
+            raise RuntimeError(self._absent)
         inputs = self._narrow(arrays)
         self._check_donation(inputs)
         results = self._kept.run(inputs)
@@ -291,9 +317,23 @@ class Executable:
         """Switches per-command timing on (clearing earlier times) or off."""
         self._runtime.set_profiling(on)
 
+    @property
+    def trace(self) -> str:
+        """What a null device was asked to do, a line for each call; "" of other devices."""
+        return self._runtime.trace
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
+
+
+def _target_of(artefact: bytes) -> str:
+    """Returns what an artefact is for, by its manifest; "cpu" where that cannot be read."""
+    try:
+        length = int.from_bytes(artefact[8:16], "little")
+        return str(json.loads(artefact[32 : 32 + length])["target"])
+    except (ValueError, KeyError, TypeError):
+        return "cpu"  # the runtime says what is wrong
 
 
 def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None) -> Any:
@@ -331,14 +371,14 @@ def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]
     return report
 
 
-def load(path: str | os.PathLike[str], threads: int = 0) -> Executable:
-    """Loads an artefact from a file.
+def load(path: str | os.PathLike[str], threads: int = 0, device: str | None = None) -> Executable:
+    """Loads an artefact from a file; `threads` and `device` as for `Executable`.
 
     Raises:
         OSError: the file cannot be read.
         RuntimeError: it is damaged, or this machine cannot run it.
     """
-    return Executable(pathlib.Path(path).read_bytes(), threads)
+    return Executable(pathlib.Path(path).read_bytes(), threads, device=device)
 
 
 def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Executable:
@@ -351,6 +391,8 @@ def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Execut
     if options.get("target") == "stablehlo":
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
     given = {key: value for key, value in options.items() if value is not None}
+    if str(given.get("target", "cpu")).startswith("sm_") and (ptxas := _ptxas.find()):
+        given.setdefault("ptxas", ptxas)
     artefact, diagnostics = _compiler.compile(text, json.dumps(given))
 
     def explain() -> dict[str, Any]:
@@ -379,7 +421,7 @@ def compile(
         program: text, or bytes of a jax.export artefact.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`; None for the one that the program carries as its attribute.
-        target: "cpu".
+        target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
             `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as

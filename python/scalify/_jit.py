@@ -356,7 +356,7 @@ def jit(
         fn: a JAX function of pytrees of arrays, unmodified.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
-        target: "cpu".
+        target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
         static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory the results take over.

@@ -1,0 +1,220 @@
+"""Artefacts for an H100, on a machine without one: what they hold, and what a step would do.
+
+A null device records every call of a step on a driver and a cuBLASLt that check arguments and
+compute nothing; so what is asserted here is the sequence, the pointers and the descriptors.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import functools
+import json
+import pathlib
+import re
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import scalify
+from scalify._executable import Executable, compile_text
+
+LLAMA = pathlib.Path(__file__).resolve().parents[2] / "examples" / "llama"
+RECIPES = ("none", "bf16", "fp8", "fp8-current")
+FP8 = {"f8E4M3FN", "f8E5M2"}
+ITEM = {"f32": 4, "bf16": 2, "f16": 2, "f8E4M3FN": 1, "f8E5M2": 1, "i1": 1, "i32": 4, "ui32": 4}
+MATMUL = re.compile(
+    r"cublasLtMatmul a=(\S+) b=(\S+) d=(\S+)(?: a_scale=(\S+) b_scale=(\S+))? alpha=(\S+)"
+)
+
+
+@functools.cache
+def example(layers: int = 2) -> str:
+    """Returns the text of a training step of the example."""
+    sys.path.insert(0, str(LLAMA))
+    try:
+        import config
+        import model
+        import optimizer
+    finally:
+        sys.path.remove(str(LLAMA))
+    cfg = config.ModelConfig(layers=layers)
+    adamw = optimizer.make_optimizer(config.TrainConfig())
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
+    batch = jax.ShapeDtypeStruct((16, cfg.seq + 1), np.int32)
+    step = jax.jit(optimizer.make_step(cfg, adamw), donate_argnums=(0, 1))
+    return step.lower(params, jax.eval_shape(adamw.init, params), batch).as_text(debug_info=True)
+
+
+@functools.cache
+def compiled(recipe: str) -> tuple[bytes, dict[str, Any]]:
+    """Returns the artefact of the example's step and its manifest."""
+    from scalify import _compiler, _ptxas
+
+    options = {"recipe": recipe, "target": "sm_90a", "ptxas": _ptxas.find() or ""}
+    artefact, _ = _compiler.compile(example(), json.dumps(options))
+    length = int.from_bytes(artefact[8:16], "little")
+    return artefact, json.loads(artefact[32 : 32 + length])
+
+
+def section(artefact: bytes, manifest: dict[str, Any], name: str) -> bytes:
+    place = manifest["sections"][name]
+    return artefact[place["offset"] : place["offset"] + place["size"]]
+
+
+def size_of(buffer: dict[str, Any]) -> int:
+    return ITEM[buffer["dtype"]] * int(np.prod(buffer["shape"], dtype=np.int64))
+
+
+def operands(command: dict[str, Any]) -> list[int]:
+    """Returns the indices of the buffers that a command names."""
+    names = ("a", "b", "c", "a_scale", "b_scale", "src", "dst")
+    return [*command.get("bufs", []), *(command[name] for name in names if name in command)]
+
+
+def place_of(manifest: dict[str, Any], index: int) -> str:
+    """Returns how the recording names a buffer of the manifest."""
+    buffer = manifest["buffers"][index]
+    if buffer["kind"] == "result":
+        alias = manifest["results"][buffer["index"]]["alias_arg"]
+        return f"result{buffer['index']}+0" if alias is None else f"arg{alias}+0"
+    name = {"arg": f"arg{buffer.get('index')}", "temp": "arena", "const": "const"}[buffer["kind"]]
+    return f"{name}+{buffer.get('offset', 0)}"
+
+
+def run_steps(recipe: str, steps: int) -> list[str]:
+    """Runs steps on a null device and returns its record."""
+    artefact, manifest = compiled(recipe)
+    exe = Executable(artefact, device="null")
+    from scalify import _runtime
+
+    dtypes = {"f32": np.float32, "i32": np.int32}
+    arrays = [np.zeros(a["shape"], dtypes[a["dtype"]]) for a in exe.args]
+    args: list[Any] = [
+        _runtime.array(array) if argument["alias_result"] is not None else array
+        for array, argument in zip(arrays, exe.args, strict=True)
+    ]
+    fed = {a["alias_result"]: i for i, a in enumerate(exe.args) if a["alias_result"] is not None}
+    for _ in range(steps):
+        for result, value in enumerate(exe(*args)):
+            if result in fed:
+                args[fed[result]] = value
+    assert manifest["target"] == "sm_90a"
+    return exe.trace.splitlines()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_kernels_are_assembled(recipe: str) -> None:
+    artefact, manifest = compiled(recipe)
+    ptx = section(artefact, manifest, "kernels").decode()
+    assert ".target sm_90a" in ptx
+    assert section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
+    entries = set(re.findall(r"\.entry (\w+)\(", ptx))
+    kernels = [c for c in manifest["functions"]["step"] if c["op"] == "kernel"]
+    assert {kernel["symbol"] for kernel in kernels} == entries
+    assert all(kernel["threads"] % 32 == 0 for kernel in kernels)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_dots_run_in_the_format_of_the_report(recipe: str) -> None:
+    _, manifest = compiled(recipe)
+    buffers = manifest["buffers"]
+    gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
+    planned = [tuple(buffers[gemm[side]]["dtype"] for side in "ab") for gemm in gemms]
+    dots = [row["format"] for row in manifest["report"] if row["op"] == "dot_general"]
+    narrow = [tuple(text.split(" -> ")[0].split(" x ")) for text in dots if "f8" in text]
+    # Which operand is the left one of the call is the library's matter.
+    assert sorted(map(sorted, narrow)) == sorted(sorted(p) for p in planned if set(p) <= FP8)
+    assert not any(set(pair) & FP8 and not set(pair) <= FP8 for pair in planned)
+    if recipe == "bf16":
+        assert set(planned) == {("bf16", "bf16")}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_temporaries_that_live_together_lie_apart(recipe: str) -> None:
+    _, manifest = compiled(recipe)
+    buffers, commands = manifest["buffers"], manifest["functions"]["step"]
+    lives: dict[int, tuple[int, int]] = {}
+    for when, command in enumerate(commands):
+        for index in operands(command):
+            first, _ = lives.get(index, (when, when))
+            lives[index] = (first, when)
+    temps = [i for i in lives if buffers[i]["kind"] == "temp" and size_of(buffers[i])]
+    for i in temps:
+        begin, end = buffers[i]["offset"], buffers[i]["offset"] + size_of(buffers[i])
+        assert 0 <= begin <= end <= manifest["arena_bytes"]
+        for j in temps:
+            apart = end <= buffers[j]["offset"] or lives[i][1] < lives[j][0]
+            if i == j or apart or lives[j][1] < lives[i][0]:
+                continue
+            if buffers[j]["offset"] + size_of(buffers[j]) <= begin:
+                continue
+            # One kernel may write where it reads for the last time.
+            early, late = sorted((i, j), key=lambda k: lives[k])
+            assert lives[early][1] == lives[late][0], (commands[lives[late][0]], i, j)
+            assert commands[lives[late][0]]["op"] == "kernel"
+            assert buffers[early]["offset"] == buffers[late]["offset"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_step_is_one_graph_of_the_plan(recipe: str) -> None:
+    _, manifest = compiled(recipe)
+    trace = run_steps(recipe, steps=3)
+    assert sum(line.startswith("cuGraphInstantiate") for line in trace) == 1
+    assert sum(line.startswith("cuGraphLaunch") for line in trace) == 3
+    begin = trace.index("cuStreamBeginCapture")
+    captured = trace[begin : next(i for i, s in enumerate(trace) if s.startswith("cuStreamEnd"))]
+    assert not any("Synchronize" in line or "cuMemAlloc" in line for line in captured)
+    seen = iter(captured[1:])
+    for command in manifest["functions"]["step"]:
+        if command["op"] == "kernel":
+            line = next(s for s in seen if s.startswith("cuLaunchKernel"))
+            symbol, pointers = re.match(r"cuLaunchKernel (\w+) .*args=\[(.*)\]", line).groups()  # type: ignore[union-attr]
+            assert symbol == command["symbol"]
+            assert f"block={command['threads']} " in line
+            wanted = [place_of(manifest, index) for index in command["bufs"]]
+            assert pointers.split(",")[:-1] == wanted
+        elif command["op"] == "gemm":
+            line = next(s for s in seen if s.startswith("cublasLtMatmul"))
+            a, b, d, a_scale, b_scale, alpha = MATMUL.match(line).groups()  # type: ignore[union-attr]
+            # Row-major C = A B is the library's column-major C' = B' A'; a result that is stored
+            # transposed turns that round again.
+            swapped = command["c_strides"][1] == 1
+            left, right = ("b", "a") if swapped else ("a", "b")
+            assert d.split("+")[0] == place_of(manifest, command["c"]).split("+")[0]
+            if not command["a_off"] and not command["b_off"]:
+                assert a == place_of(manifest, command[left])
+                assert b == place_of(manifest, command[right])
+            if "a_scale" in command:
+                assert a_scale == place_of(manifest, command[f"{left}_scale"])
+                assert b_scale == place_of(manifest, command[f"{right}_scale"])
+            assert float(alpha) == pytest.approx(command["alpha"], rel=1e-5, abs=1e-6)
+
+
+def test_fast_sums_are_the_forwards() -> None:
+    _, manifest = compiled("fp8")
+    gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
+    fast = {("transpose(" in g["loc"]) for g in gemms if g.get("fast_accumulation")}
+    assert fast == {False}
+
+
+def test_a_machine_without_a_gpu_says_so(tmp_path: pathlib.Path) -> None:
+    if ctypes.util.find_library("cuda"):
+        pytest.skip("this machine has a driver")
+    exe = scalify.compile(
+        jax.jit(lambda x: x + 1).lower(np.ones(8, np.float32)).as_text(), target="sm_90a"
+    )
+    with pytest.raises(RuntimeError, match=r"cannot run an artefact for 'sm_90a'.*libcuda"):
+        exe(np.ones(8, np.float32))
+    exe.save(tmp_path / "step.scalify")
+    assert scalify.load(tmp_path / "step.scalify").args[0]["shape"] == exe.args[0]["shape"]
+    with pytest.raises(RuntimeError, match="sm_90a"):
+        scalify.load(tmp_path / "step.scalify", device="cpu")
+
+
+def test_a_failing_assembler_is_an_error() -> None:
+    text = jax.jit(lambda x: x * 2).lower(np.ones(8, np.float32)).as_text()
+    with pytest.raises(scalify.CompileError, match="'/bin/false' failed"):
+        compile_text(text, {"target": "sm_90a", "ptxas": "/bin/false"})
