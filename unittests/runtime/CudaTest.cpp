@@ -31,7 +31,7 @@ constexpr const char *commands =
     "cuLaunchKernel cast grid=12 block=256 shared=0 "
     "args=[arg0+0,arena+3072,counters+32]\n"
     "cublasLtMatmul a=arena+3072 b=arena+0 d=arena+5120 a_scale=const+64 "
-    "b_scale=const+0 alpha=0.500000 beta=0.000000 | TN m=32 n=48 k=64 "
+    "b_scale=const+0 alpha=0.5 beta=0 | TN m=32 n=48 k=64 "
     "a=f8E5M2 ld=64 b=f8E4M3FN ld=64 d=bf16 ld=32 batch=1 compute=f32 fast\n"
     "cuLaunchKernel update grid=7 block=128 shared=0 "
     "args=[arena+5120,arg0+0,result1+0,null]\n";

@@ -1,6 +1,7 @@
 // The recording's cuBLASLt: takes what the manual says that it takes.
 #include "device/cuda/RecordingObjects.h"
 
+#include <cstdio>
 #include <cstring>
 
 using namespace scalify::rt;
@@ -217,7 +218,11 @@ void RecordingDriver::bindMatmul() {
                       ? " a_scale=" + at(p.aScale) + " b_scale=" + at(p.bScale)
                       : std::string();
     auto number = [](const void *value) {
-      return std::to_string(*static_cast<const float *>(value));
+      char text[32];
+      // All digits: alphas hold products of scales.
+      (void)std::snprintf(text, sizeof(text), "%.9g",
+                          double(*static_cast<const float *>(value)));
+      return std::string(text);
     };
     work(std::string(call) + " a=" + at(a) + " b=" + at(b) + " d=" + at(d) +
          scales + " alpha=" + number(alpha) + " beta=" + number(beta) + " | " +
