@@ -225,6 +225,8 @@ def test_null_device_records_what_a_gpu_would_do() -> None:
     assert launches[0] == (
         f"cuLaunchKernel update grid={N} block=128 shared=0 args=[arg0+0,arg1+0,arg0+0,counters+0]"
     )
+    # The second step is captured, the third replays it.
+    (kept, *_) = gpu.run((kept, batch, x))
     before = len(gpu.trace)
     gpu.run((kept, batch, x))
     assert "cuLaunchKernel" not in gpu.trace[before:]

@@ -275,9 +275,9 @@ def test_null_device_on_an_artefact_for_a_gpu(bench: Bench) -> None:
     bench.step.write_bytes(pack(for_gpu(train_step(N)), PTX.encode()))
     done = bench.run()
     assert done.returncode == 1 and "load it with device 'cuda'" in done.stderr
-    done = bench.run("--device=null", "--trace", "--steps=2", "--out", str(bench.out))
+    done = bench.run("--device=null", "--trace", "--steps=3", "--out", str(bench.out))
     assert done.returncode == 0, done.stderr
-    # The second step replays the first.
+    # The second step is captured and launched, the third replays it.
     assert done.stdout.count("cuGraphLaunch exec0") == 2
     assert "cuLaunchKernel update" in done.stdout and "mean" in done.stdout
     np.testing.assert_array_equal(read(bench.out)["params['w']"], bench.tensors["params['w']"])

@@ -12,8 +12,8 @@ namespace {
 /// Everything that calls the driver: captured and replayed steps, more sets of
 /// addresses than there are graphs, memory, and a profile.
 void useAll(Recorded &gpu) {
-  gpu.run();
-  gpu.run();
+  for (int i = 0; i < 3; ++i)
+    gpu.run();
   std::vector<void *> memory;
   for (int i = 0; i < 5; ++i) {
     memory.push_back(gpu.exe->allocate(12288));

@@ -82,7 +82,9 @@ private:
   std::vector<DevicePtr> parameters; // scratch of the kernel being launched
   std::vector<void *> parameterPlaces;
   size_t numTimed = 0;
-  bool isTimed = false, isReplay = false;
+  bool isTimed = false;
+  /// How the running step's commands reach the stream.
+  enum class Mode : uint8_t { Direct, Capture, Replay } mode = Mode::Direct;
   /// Waits after every command, so that an error names the one that failed.
   bool isBlocking = std::getenv("SCALIFY_CUDA_BLOCKING") != nullptr;
 };
@@ -155,10 +157,10 @@ bool CudaDevice::begin(StepCall &call) {
   staging[call.function].begin(session, callers, stream.get(), call);
   prepareTimes(call);
   Graphs &known = graphs[call.function];
-  isReplay = false;
-  if (!isTimed && !isBlocking) {
-    isReplay = known.find(call);
-    if (isReplay)
+  mode = Mode::Direct;
+  if (!isTimed && !isBlocking && known.isWarm()) {
+    mode = known.find(call) ? Mode::Replay : Mode::Capture;
+    if (mode == Mode::Replay)
       return false;
     known.begin(session, stream.get());
   }
@@ -179,9 +181,9 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
   if (isTimed)
     session.check(driver.cuEventRecord(events[numTimed].get(), stream.get()),
                   "cuEventRecord");
-  else if (!isBlocking && !isReplay)
+  if (mode == Mode::Capture)
     known.finish(session, stream.get(), call);
-  if (!isTimed && !isBlocking)
+  if (mode != Mode::Direct)
     known.launch(session, stream.get());
   size_t bytes = counterBytes(*call.function);
   if (bytes)
@@ -191,6 +193,7 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
                   "cuMemcpyDtoHAsync");
   staging[call.function].finish(session, stream.get(), call);
   synchronize();
+  known.setWarm();
   addCounters(*call.function, counts);
 }
 

@@ -1,5 +1,5 @@
-// An NVIDIA GPU by CUDA's driver API: the first step of a function is captured
-// as one graph, later steps replay it.
+// An NVIDIA GPU by CUDA's driver API: a function's second step is captured as
+// one graph, later steps replay it.
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 

@@ -9,6 +9,11 @@ namespace scalify::rt::cuda {
 
 class Graphs {
 public:
+  /// False until the function has run once without a capture: libraries load
+  /// their kernels at the first launch, which a capture may not bear.
+  bool isWarm() const { return warm; }
+  void setWarm() { warm = true; }
+
   /// True if the call's addresses are those of a graph, which is now current.
   bool find(const StepCall &call);
   /// What the stream is given from here on is captured and not run.
@@ -37,6 +42,7 @@ private:
   size_t current = 0;
   uint64_t uses = 0;
   bool isCapturing = false;
+  bool warm = false;
 };
 
 } // namespace scalify::rt::cuda

@@ -189,6 +189,8 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_run(
  * GPU that other libraries gave; on a GPU the latter and places inside an
  * allocation must be multiples of 64. What lies in the host's memory is copied
  * to the GPU before a step, and donated arguments and results back after it.
+ * The step runs on a stream of its own: what other streams write to its
+ * arguments must be finished when it is called.
  * The memory belongs to the executable: it is given back by
  * scalify_rt_memory_free or with the executable. The copies are done when they
  * return; `memory` may point inside an allocation. */
