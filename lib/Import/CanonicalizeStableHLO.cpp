@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Folds/Folds.h"
+#include "scalify/Import/Folds.h"
 #include "scalify/Import/Passes.h"
 
 #include "mlir/IR/Dominance.h"

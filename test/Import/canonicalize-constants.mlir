@@ -49,6 +49,30 @@ func.func @integers() -> (tensor<3xi1>, tensor<3xui32>, tensor<3xi32>) {
   return %0, %1, %2 : tensor<3xi1>, tensor<3xui32>, tensor<3xi32>
 }
 
+// Of integers all that has a result: there is no quotient by zero.
+// CHECK-LABEL: @quotients
+// CHECK-DAG: dense<[-3, 3, -1]> : tensor<3xi32>
+// CHECK-DAG: dense<[-1, 1, -2]> : tensor<3xi32>
+// CHECK-DAG: dense<[-1, 1, -1]> : tensor<3xi32>
+// CHECK-DAG: dense<5> : tensor<i32>
+// CHECK: stablehlo.divide
+// CHECK: stablehlo.remainder
+func.func @quotients() -> (tensor<3xi32>, tensor<3xi32>, tensor<3xi32>, tensor<i32>, tensor<3xi32>, tensor<3xi32>) {
+  %a = stablehlo.constant dense<[-7, 7, -5]> : tensor<3xi32>
+  %b = stablehlo.constant dense<[2, 2, 3]> : tensor<3xi32>
+  %z = stablehlo.constant dense<[2, 0, 3]> : tensor<3xi32>
+  %0 = stablehlo.divide %a, %b : tensor<3xi32>
+  %1 = stablehlo.remainder %a, %b : tensor<3xi32>
+  %2 = stablehlo.sign %a : tensor<3xi32>
+  %low = stablehlo.constant dense<0> : tensor<i32>
+  %high = stablehlo.constant dense<5> : tensor<i32>
+  %nine = stablehlo.constant dense<9> : tensor<i32>
+  %3 = stablehlo.clamp %low, %nine, %high : tensor<i32>
+  %4 = stablehlo.divide %a, %z : tensor<3xi32>
+  %5 = stablehlo.remainder %a, %z : tensor<3xi32>
+  return %0, %1, %2, %3, %4, %5 : tensor<3xi32>, tensor<3xi32>, tensor<3xi32>, tensor<i32>, tensor<3xi32>, tensor<3xi32>
+}
+
 // What IEEE does not define to the last bit, or targets define apart, stays.
 // CHECK-LABEL: @kept
 // CHECK: stablehlo.exponential

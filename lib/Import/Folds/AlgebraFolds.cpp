@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Folds.h"
+#include "scalify/Import/Folds.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Folds.h"
+#include "scalify/Import/Folds.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -75,10 +75,43 @@ static MaybeElement apply(const Element &lhs, const Element &rhs, IntFn onInts,
   return MaybeElement(onFloats(std::get<APFloat>(lhs), std::get<APFloat>(rhs)));
 }
 
-static MaybeElement divide(const Element &lhs, const Element &rhs) {
-  if (!std::holds_alternative<APFloat>(lhs))
+/// Whether two integers have a quotient: by zero there is none, and that of the
+/// least number by -1 is out of range.
+static bool hasQuotient(const APInt &lhs, const APInt &rhs,
+                        bool isUnsignedInt) {
+  if (rhs.isZero())
+    return false;
+  return isUnsignedInt || !lhs.isMinSignedValue() || !rhs.isAllOnes();
+}
+
+static MaybeElement divide(const Element &lhs, const Element &rhs,
+                           bool isUnsignedInt) {
+  if (auto *real = std::get_if<APFloat>(&lhs))
+    return Element(*real / std::get<APFloat>(rhs));
+  const APInt &a = std::get<APInt>(lhs), &b = std::get<APInt>(rhs);
+  if (!hasQuotient(a, b, isUnsignedInt))
     return std::nullopt;
-  return Element(std::get<APFloat>(lhs) / std::get<APFloat>(rhs));
+  return Element(isUnsignedInt ? a.udiv(b) : a.sdiv(b));
+}
+
+static MaybeElement remainder(const Element &lhs, const Element &rhs,
+                              bool isUnsignedInt) {
+  if (!std::holds_alternative<APInt>(lhs))
+    return std::nullopt;
+  const APInt &a = std::get<APInt>(lhs), &b = std::get<APInt>(rhs);
+  if (!hasQuotient(a, b, isUnsignedInt))
+    return std::nullopt;
+  return Element(isUnsignedInt ? a.urem(b) : a.srem(b));
+}
+
+static MaybeElement sign(const Element &x, bool isUnsignedInt) {
+  auto *number = std::get_if<APInt>(&x);
+  if (!number)
+    return std::nullopt;
+  unsigned width = number->getBitWidth();
+  if (!isUnsignedInt && number->isNegative())
+    return Element(APInt::getAllOnes(width));
+  return Element(APInt(width, !number->isZero()));
 }
 
 static MaybeElement extreme(const Element &lhs, const Element &rhs,
@@ -193,6 +226,9 @@ static MaybeElement evaluateUnary(Operation *op, const Element &x) {
         return number ? Element(number->abs()) : Element(abs(*real));
       })
       .Case([&](stablehlo::NotOp) -> MaybeElement { return Element(~*number); })
+      .Case([&](stablehlo::SignOp) {
+        return sign(x, isUnsigned(getElementTypeOrSelf(op->getOperand(0))));
+      })
       .Case([&](stablehlo::IsFiniteOp) -> MaybeElement {
         return Element(APInt(1, real->isFinite()));
       })
@@ -228,7 +264,9 @@ static MaybeElement evaluateBinary(Operation *op, const Element &lhs,
       .Case([&](stablehlo::MulOp) {
         return apply(lhs, rhs, std::multiplies<>(), std::multiplies<>());
       })
-      .Case([&](stablehlo::DivOp) { return divide(lhs, rhs); })
+      .Case([&](stablehlo::DivOp) { return divide(lhs, rhs, isUnsignedInt); })
+      .Case(
+          [&](stablehlo::RemOp) { return remainder(lhs, rhs, isUnsignedInt); })
       .Case([&](stablehlo::MaxOp) {
         return extreme(lhs, rhs, /*takeMax=*/true, isUnsignedInt);
       })
@@ -335,9 +373,34 @@ struct FoldElementwise : RewritePattern {
   int64_t maxElements;
 };
 
+/// The clamp of one integer, as in an index of a branch.
+struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::ClampOp op,
+                                PatternRewriter &rewriter) const override {
+    Type element = getElementTypeOrSelf(op.getType());
+    SmallVector<Element> values;
+    for (Value operand : op->getOperands()) {
+      DenseElementsAttr constant = getConstant(operand);
+      if (!constant || !constant.isSplat() || !isa<IntegerType>(element))
+        return rewriter.notifyMatchFailure(op, "not integers that are known");
+      values.push_back(Element(constant.getSplatValue<APInt>()));
+    }
+    bool isUnsignedInt = isUnsigned(element);
+    MaybeElement result =
+        extreme(values[1], values[0], /*takeMax=*/true, isUnsignedInt);
+    result = extreme(*result, values[2], /*takeMax=*/false, isUnsignedInt);
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+        op, makeTensor(op.getType(), *result));
+    return success();
+  }
+};
+
 } // namespace
 
 void scalify::import::populateConstantFolds(RewritePatternSet &patterns,
                                             const FoldOptions &options) {
   patterns.add<FoldElementwise>(patterns.getContext(), options.maxElements);
+  patterns.add<FoldClamp>(patterns.getContext());
 }

@@ -1,7 +1,7 @@
 //===- Folds.h - Folds on stablehlo ops, by family --------------*- C++ -*-===//
 
-#ifndef SCALIFY_LIB_IMPORT_FOLDS_FOLDS_H
-#define SCALIFY_LIB_IMPORT_FOLDS_FOLDS_H
+#ifndef SCALIFY_IMPORT_FOLDS_H
+#define SCALIFY_IMPORT_FOLDS_H
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/PatternMatch.h"
@@ -43,4 +43,4 @@ bool isOne(mlir::Value value);
 
 } // namespace scalify::import
 
-#endif // SCALIFY_LIB_IMPORT_FOLDS_FOLDS_H
+#endif // SCALIFY_IMPORT_FOLDS_H
