@@ -121,8 +121,10 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
   Builder b(program.getContext());
   for (auto [index, op] : llvm::enumerate(block)) {
     int64_t position = index;
+    if (isa<plan::TempOp>(op))
+      continue;
     llvm::SetVector<Value> used;
-    for (Value operand : op.getOperands())
+    for (Value operand : llvm::map_range(op.getOperands(), plan::getWhole))
       if (ranges.count(operand))
         used.insert(operand);
     llvm::DenseSet<Value> taken;
@@ -133,7 +135,8 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     for (Value value : used) {
       if (ranges[value].first != position)
         continue;
-      if (kernel) {
+      // A part is written where its whole will be.
+      if (kernel && llvm::is_contained(kernel.getWrites(), value)) {
         int from = findHandOver(kernel, value, position, ranges, taken);
         if (from >= 0) {
           Value in = kernel.getReads()[from];
@@ -157,12 +160,14 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       kernel->removeAttr("plan.elementwise_reads");
     }
   }
-  for (plan::TempOp temp :
-       llvm::make_early_inc_range(block.getOps<plan::TempOp>())) {
-    if (temp.getMemory().use_empty())
+  // Parts stand behind their wholes.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
+    auto temp = dyn_cast<plan::TempOp>(op);
+    if (temp && temp.getMemory().use_empty())
       temp.erase();
-    else
-      temp.setOffset(offsets[temp.getMemory()]);
+    else if (temp)
+      temp.setOffset(offsets[plan::getWhole(temp.getMemory())] +
+                     temp.getStart().value_or(0));
   }
   program.setArenaBytes(arena.size());
   arenaBytes += arena.size();

@@ -37,3 +37,31 @@ plan.program @in_place {
   }
   plan.copy %b to %y : memref<16xf32>, memref<16xf32>
 }
+
+// -----
+
+// A part lies in its whole, which lives from the first part that is written.
+// CHECK-LABEL: plan.program @parts attributes {arena_bytes = 192 : i64}
+plan.program @parts {
+  %x = plan.argument 0 : memref<16xf32>
+  %y = plan.result 0 : memref<2x16xf32>
+  // CHECK: %[[WHOLE:.*]] = plan.temp at 0 : memref<2x16xf32>
+  // CHECK: plan.temp at 0 part of %[[WHOLE]] : memref<2x16xf32> from 0 : memref<16xf32>
+  // CHECK: plan.temp at 64 part of %[[WHOLE]] : memref<2x16xf32> from 64 : memref<16xf32>
+  // CHECK: plan.temp at 128 : memref<16xf32>
+  %s = plan.temp : memref<2x16xf32>
+  %a = plan.temp part of %s : memref<2x16xf32> from 0 : memref<16xf32>
+  %b = plan.temp part of %s : memref<2x16xf32> from 64 : memref<16xf32>
+  %c = plan.temp : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+  plan.copy %x to %c : memref<16xf32>, memref<16xf32>
+  // The input dies, but its memory is not where the part is.
+  // CHECK: plan.kernel "negate"
+  // CHECK-NOT: inplace
+  plan.kernel "negate" reads(%c : memref<16xf32>) writes(%b : memref<16xf32>) attributes {plan.elementwise_reads = array<i64: 0>} {
+  ^bb0(%v: tensor<16xf32>):
+    %n = stablehlo.negate %v : tensor<16xf32>
+    plan.yield %n : tensor<16xf32>
+  }
+  plan.copy %s to %y : memref<2x16xf32>, memref<2x16xf32>
+}

@@ -22,11 +22,18 @@ int64_t scalify::plan::bufferBytes(Value buffer) {
   return type.getNumElements() * elementBytes(type.getElementType());
 }
 
+Value scalify::plan::getWhole(Value buffer) {
+  auto temp = buffer.getDefiningOp<TempOp>();
+  return temp && temp.getWhole() ? temp.getWhole() : buffer;
+}
+
 llvm::DenseMap<Value, LiveRange>
 scalify::plan::computeLiveRanges(ProgramOp program) {
   llvm::DenseMap<Value, LiveRange> ranges;
   for (auto [position, op] : llvm::enumerate(program.getBody().front())) {
-    for (Value operand : op.getOperands()) {
+    if (isa<TempOp>(op))
+      continue;
+    for (Value operand : llvm::map_range(op.getOperands(), getWhole)) {
       if (!operand.getDefiningOp<TempOp>())
         continue;
       LiveRange &range = ranges[operand];
@@ -106,6 +113,27 @@ LogicalResult ProgramOp::verifyRegions() {
       }
     live.push_back(&next);
   }
+  return success();
+}
+
+LogicalResult TempOp::verify() {
+  if (!getWhole())
+    return success();
+  if (!getStart())
+    return emitOpError("is a part, but does not say from which byte");
+  auto whole = getWhole().getDefiningOp<TempOp>();
+  if (!whole || whole.getWhole())
+    return emitOpError("must be a part of a temporary that is none itself");
+  auto start = static_cast<int64_t>(*getStart());
+  int64_t end = start + bufferBytes(getMemory());
+  if (start < 0 || end > bufferBytes(getWhole()))
+    return emitOpError("has bytes ")
+           << start << " to " << end << " of a temporary of "
+           << bufferBytes(getWhole());
+  if (getOffset() && whole.getOffset() &&
+      *getOffset() != *whole.getOffset() + *getStart())
+    return emitOpError("lies at byte ")
+           << *getOffset() << ", but its whole at " << *whole.getOffset();
   return success();
 }
 

@@ -84,7 +84,7 @@ private:
   plan::ProgramOp program;
   std::string &constants;
   llvm::DenseMap<Value, int64_t> indices;
-  llvm::StringMap<int64_t> counterOf; // of a cast whose scale is an argument
+  llvm::StringMap<int64_t> counterOf; // of a cast by its name
   json::Array buffers, commands, counters;
 };
 } // namespace
@@ -130,24 +130,27 @@ void ManifestWriter::orderCounters() {
       }
 }
 
-/// The index of a cast's counter.
+/// The index of a cast's counter. A cast of a loop is in each iteration's
+/// kernel, and all of them add to one counter: it has the elements of all.
 int64_t ManifestWriter::counter(DictionaryAttr cast, StringRef op) {
   auto text = [&](StringRef name) {
     return mlir::cast<StringAttr>(cast.get(name)).str();
   };
-  json::Object entry{
+  int64_t elements = mlir::cast<IntegerAttr>(cast.get("elements")).getInt();
+  auto [place, isNew] = counterOf.try_emplace(
+      text("cast"), static_cast<int64_t>(counters.size()));
+  int64_t index = place->second;
+  if (isNew)
+    counters.push_back(json::Object{{"elements", int64_t(0)}});
+  json::Object &entry = *counters[index].getAsObject();
+  elements += entry.getInteger("elements").value_or(0);
+  json::Object filled{
       {"cast", text("cast")},
       {"op", op.str()},
       {"loc", text("loc")},
       {"format", dtypeOf(mlir::cast<TypeAttr>(cast.get("format")).getValue())},
-      {"elements", mlir::cast<IntegerAttr>(cast.get("elements")).getInt()}};
-  auto place = counterOf.find(text("cast"));
-  int64_t index = static_cast<int64_t>(counters.size());
-  if (place == counterOf.end())
-    counters.push_back(nullptr);
-  else
-    index = place->second;
-  counters[index] = std::move(entry);
+      {"elements", elements}};
+  entry = std::move(filled);
   return index;
 }
 

@@ -89,3 +89,27 @@ plan.program @step {
   // expected-error @+1 {{takes two scales, those of its FP8 operands}}
   plan.gemm "dot" %0, %1, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%3, %3 : memref<f32>, memref<f32>) : memref<16x32xbf16>, memref<16x32xbf16>, memref<16x16xf32>
 }
+
+// -----
+
+plan.program @part_size {
+  %x = plan.temp : memref<16xf32>
+  // expected-error @+1 {{has bytes 32 to 96 of a temporary of 64}}
+  %y = plan.temp part of %x : memref<16xf32> from 32 : memref<16xf32>
+}
+
+// -----
+
+plan.program @part_of_argument {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{must be a part of a temporary that is none itself}}
+  %y = plan.temp part of %x : memref<16xf32> from 0 : memref<8xf32>
+}
+
+// -----
+
+plan.program @part_offset {
+  %x = plan.temp at 64 : memref<16xf32>
+  // expected-error @+1 {{lies at byte 64, but its whole at 64}}
+  %y = plan.temp at 64 part of %x : memref<16xf32> from 32 : memref<8xf32>
+}

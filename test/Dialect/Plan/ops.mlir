@@ -23,3 +23,11 @@ plan.program @step attributes {arena_bytes = 128 : i64} {
   // CHECK: plan.copy %[[T]] to %[[Y]] : memref<4x4xf32>, memref<4x4xf32>
   plan.copy %t to %y : memref<4x4xf32>, memref<4x4xf32>
 }
+
+// CHECK-LABEL: plan.program @parts
+plan.program @parts {
+  // CHECK-NEXT: %[[W:.*]] = plan.temp at 64 : memref<2x16xf32>
+  %w = plan.temp at 64 : memref<2x16xf32>
+  // CHECK-NEXT: plan.temp at 128 part of %[[W]] : memref<2x16xf32> from 64 : memref<16xf32>
+  %p = plan.temp at 128 part of %w : memref<2x16xf32> from 64 : memref<16xf32>
+}

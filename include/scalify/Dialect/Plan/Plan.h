@@ -35,7 +35,11 @@ struct LiveRange {
   int64_t last = -1;
 };
 
-/// Live ranges of the temporaries of a program, by position of the command.
+/// The buffer whose memory a buffer's is, or is a part of.
+mlir::Value getWhole(mlir::Value buffer);
+
+/// Live ranges of the temporaries of a program, by position of the command;
+/// parts count for their whole.
 llvm::DenseMap<mlir::Value, LiveRange> computeLiveRanges(ProgramOp program);
 
 /// True if `kernel` may write `out` into the memory of `in`.

@@ -88,8 +88,25 @@ def ResultOp : Plan_BufferOp<"result"> {
 
 def TempOp : Plan_BufferOp<"temp"> {
   let summary = "memory in the arena, live from its first to its last command";
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
-  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($memory)";
+  let description = [{
+    With `whole`, the memory is a part of that temporary's, from byte `start`:
+    a command that writes the part writes into the whole, which lives from the
+    first command on any of its parts. `offset` is from the start of the arena,
+    for parts too.
+
+    ```mlir
+    %stack = plan.temp at 128 : memref<2x16xf32>
+    %1 = plan.temp at 192 part of %stack : memref<2x16xf32> from 64 : memref<16xf32>
+    ```
+  }];
+  let arguments = (ins Optional<Plan_Buffer>:$whole,
+                       OptionalAttr<I64Attr>:$start,
+                       OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = [{
+    (`at` $offset^)? (`part` `of` $whole^ `:` type($whole) `from` $start)?
+    attr-dict `:` type($memory)
+  }];
+  let hasVerifier = 1;
 }
 
 def ConstantOp : Plan_BufferOp<"constant"> {
