@@ -2,6 +2,7 @@
 
 #include "Clusters.h"
 #include "OpCosts.h"
+#include "Stacks.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
@@ -23,6 +24,8 @@ bool scalify::isSource(Value value) {
                       constant->hasAttr(kInMemoryAttr));
 }
 
+bool scalify::isStack(Operation *op) { return op->hasAttr(kStackAttr); }
+
 Value scalify::stripReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<stablehlo::ReshapeOp>())
     value = reshape.getOperand();
@@ -37,7 +40,7 @@ Cluster *Clusters::create(Operation *root) {
   clusters.push_back(std::make_unique<Cluster>());
   Cluster *cluster = clusters.back().get();
   cluster->id = clusters.size() - 1;
-  cluster->isKernel = !isa<plan::MatmulOp>(root);
+  cluster->isKernel = !isa<plan::MatmulOp>(root) && !isStack(root);
   cluster->isScatter = isa<stablehlo::ScatterOp>(root);
   cluster->full = countOf(root->getResult(0));
   // A sum of rows walks the rows.
@@ -378,7 +381,7 @@ void Clusters::pull() {
       op->erase();
       continue;
     }
-    if (isa<plan::MatmulOp>(op)) {
+    if (isa<plan::MatmulOp>(op) || isStack(op)) {
       create(op);
       continue;
     }

@@ -35,7 +35,7 @@ struct Cluster {
   llvm::SetVector<mlir::Operation *> ops;
   int64_t full = 0;     // elements of the space
   int64_t columns = 0;  // of a row; 0 while no op distinguishes rows
-  bool isKernel = true; // or one GEMM
+  bool isKernel = true; // or one GEMM, or a stack's pieces
   bool isScatter = false;
 };
 
@@ -95,6 +95,9 @@ mlir::StringAttr getPhase(const Cluster &cluster);
 /// True for values that are memory of their own: arguments, GEMM results and
 /// constants that are no splat.
 bool isSource(mlir::Value value);
+
+/// True for a concatenation whose pieces are computed in its memory.
+bool isStack(mlir::Operation *op);
 
 /// The value behind reshapes, which share its memory.
 mlir::Value stripReshapes(mlir::Value value);

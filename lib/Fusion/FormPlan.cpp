@@ -42,6 +42,7 @@ private:
   void writeCopies();
   LogicalResult writeKernel(Cluster &cluster);
   void writeGemm(plan::MatmulOp op);
+  void bindPieces(stablehlo::ConcatenateOp stack);
   Value scatterTarget(stablehlo::ScatterOp op);
   Value bufferOf(Value value);
   Value constantBuffer(ElementsAttr value);
@@ -49,6 +50,11 @@ private:
   template <typename Op, typename... Args>
   Value newBuffer(Location loc, RankedTensorType type, Args... args) {
     return Op::create(buffersEnd, loc, memoryOf(type), args...);
+  }
+
+  Value newTemp(Location loc, RankedTensorType type) {
+    return newBuffer<plan::TempOp>(loc, type, Value(), IntegerAttr(),
+                                   IntegerAttr());
   }
 
   func::FuncOp main;
@@ -60,6 +66,8 @@ private:
   llvm::DenseMap<Attribute, Value> constants;
   llvm::DenseMap<int64_t, Value> scaleBuffers; // by entry
   llvm::DenseMap<Value, int64_t> resultOf; // value -> result it is written to
+  llvm::DenseMap<Operation *, SmallVector<std::pair<Value, Value>>>
+      piecesToCopy; // of a stack: from where, to where
   SmallVector<Value> resultBuffers;
   llvm::DenseMap<int64_t, int64_t> aliases; // result -> argument
 };
@@ -141,7 +149,7 @@ void PlanWriter::bindResults() {
         ret->getLoc(), type, b.getI64IntegerAttr(i), alias));
     Value value = stripReshapes(ret->getOperand(i));
     Operation *def = value.getDefiningOp();
-    if (!def || !clusters.of(def) || resultOf.count(value))
+    if (!def || !clusters.of(def) || isStack(def) || resultOf.count(value))
       continue;
     if (alias && !mayAlias(value, alias.getInt()))
       continue;
@@ -162,13 +170,13 @@ void PlanWriter::writeCopies() {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       if (aliases.count(i) && aliases[i] == argument.getArgNumber())
         continue; // already there
-      Value saved =
-          newBuffer<plan::TempOp>(ret->getLoc(), typeOf(value), IntegerAttr());
+      Value saved = newTemp(ret->getLoc(), typeOf(value));
       plan::CopyOp::create(b, ret->getLoc(), buffers[value], saved);
       copies.push_back({saved, resultBuffers[i]});
       continue;
     }
-    if (aliases.count(i))
+    if (Operation *def = value.getDefiningOp();
+        aliases.count(i) && !(def && isStack(def)))
       emitRemark(value.getLoc())
           << "result " << i << " is copied to the memory of argument "
           << aliases[i] << ": the argument is read after it is made";
@@ -216,8 +224,7 @@ Value PlanWriter::bufferOf(Value value) {
   } else if (auto bound = resultOf.find(value); bound != resultOf.end()) {
     buffer = resultBuffers[bound->second];
   } else {
-    buffer =
-        newBuffer<plan::TempOp>(value.getLoc(), typeOf(value), IntegerAttr());
+    buffer = newTemp(value.getLoc(), typeOf(value));
   }
   return buffers[value] = buffer;
 }
@@ -247,6 +254,26 @@ void PlanWriter::writeGemm(plan::MatmulOp op) {
       op.getBatch(), op.getBatchStrides(), op.getAlpha(),
       op.getFastAccumulation());
   copyPhase(*clusters.of(op), op, gemm);
+}
+
+// A piece that one command makes is made where it lies in the stack.
+void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
+  Value whole = bufferOf(stack.getResult());
+  int64_t start = 0;
+  for (Value piece : stack.getInputs()) {
+    Value part =
+        newBuffer<plan::TempOp>(stack.getLoc(), typeOf(piece), whole,
+                                b.getI64IntegerAttr(start), IntegerAttr());
+    start += plan::bufferBytes(part);
+    Operation *def = piece.getDefiningOp();
+    // A scatter works in the memory of its input.
+    bool isMade = def && clusters.of(def) && !isStack(def) &&
+                  !isa<stablehlo::ScatterOp>(def);
+    if (isMade && !resultOf.count(piece) && !buffers.count(piece))
+      buffers[piece] = part;
+    else
+      piecesToCopy[stack].push_back({piece, part});
+  }
 }
 
 static std::string nameOf(const Cluster &cluster) {
@@ -403,9 +430,16 @@ LogicalResult PlanWriter::write() {
   order = clusters.schedule();
   writeArguments();
   bindResults();
+  for (Cluster *cluster : order)
+    if (cluster->full != 0 && isStack(cluster->ops.front()))
+      bindPieces(cast<stablehlo::ConcatenateOp>(cluster->ops.front()));
   for (Cluster *cluster : order) {
-    if (auto matmul = dyn_cast<plan::MatmulOp>(cluster->ops.front()))
+    Operation *first = cluster->ops.front();
+    if (auto matmul = dyn_cast<plan::MatmulOp>(first))
       writeGemm(matmul);
+    else if (isStack(first))
+      for (auto [piece, part] : piecesToCopy.lookup(first))
+        plan::CopyOp::create(b, first->getLoc(), bufferOf(piece), part);
     else if (cluster->full != 0 && failed(writeKernel(*cluster)))
       return failure();
   }
@@ -433,10 +467,9 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Block &block = function.getBody().front();
   // Results and GEMM operands see through reshapes: memory is the same.
   for (Operation &op : block)
-    if (isa<plan::MatmulOp, func::ReturnOp>(op))
+    if (isa<plan::MatmulOp>(op) || isStack(&op))
       for (OpOperand &operand : op.getOpOperands())
-        if (isa<plan::MatmulOp>(op))
-          operand.set(stripReshapes(operand.get()));
+        operand.set(stripReshapes(operand.get()));
   Operation *ret = block.getTerminator();
   for (OpOperand &operand : ret->getOpOperands())
     operand.set(stripReshapes(operand.get()));

@@ -7,6 +7,7 @@
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
+  functions.addPass(createUnrollLoops());
   PreparePlanOptions prepare;
   prepare.machine = machine.str();
   functions.addPass(createPreparePlan(prepare));

@@ -87,3 +87,28 @@ func.func @main(%x: tensor<8x128x768xf32>) -> tensor<8x128x768xf32> {
   %y = stablehlo.divide %x, %t : tensor<8x128x768xf32>
   return %y : tensor<8x128x768xf32>
 }
+
+// -----
+
+// A stack: GEMM and kernel write their pieces where they lie in it, what is
+// there already is copied. A reader has one buffer, whatever the pieces.
+// CHECK-LABEL: plan.program @step
+// CHECK: %[[X:.*]] = plan.argument 0 : memref<8x8xf32>
+// CHECK: %[[S:.*]] = plan.temp : memref<3x8x8xf32>
+// CHECK: %[[A:.*]] = plan.temp part of %[[S]] : memref<3x8x8xf32> from 0 : memref<8x8xf32>
+// CHECK: %[[B:.*]] = plan.temp part of %[[S]] : memref<3x8x8xf32> from 256 : memref<8x8xf32>
+// CHECK: %[[C:.*]] = plan.temp part of %[[S]] : memref<3x8x8xf32> from 512 : memref<8x8xf32>
+// CHECK-DAG: plan.gemm "dot" %[[X]], %[[X]], %[[A]]
+// CHECK-DAG: plan.kernel "tanh" {{.*}} writes(%[[B]]
+// CHECK-DAG: plan.copy %[[X]] to %[[C]]
+// CHECK: plan.kernel "negate" reads(%[[S]] : memref<3x8x8xf32>)
+func.func @main(%x: tensor<8x8xf32>) -> tensor<3x8x8xf32> {
+  %d = plan.matmul %x, %x m 8 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %t = stablehlo.tanh %x : tensor<8x8xf32>
+  %0 = stablehlo.reshape %d : (tensor<8x8xf32>) -> tensor<1x8x8xf32>
+  %1 = stablehlo.reshape %t : (tensor<8x8xf32>) -> tensor<1x8x8xf32>
+  %2 = stablehlo.reshape %x : (tensor<8x8xf32>) -> tensor<1x8x8xf32>
+  %s = stablehlo.concatenate %0, %1, %2, dim = 0 {plan.stack} : (tensor<1x8x8xf32>, tensor<1x8x8xf32>, tensor<1x8x8xf32>) -> tensor<3x8x8xf32>
+  %n = stablehlo.negate %s : tensor<3x8x8xf32>
+  return %n : tensor<3x8x8xf32>
+}

@@ -458,5 +458,5 @@ def test_swapped_donations() -> None:
 
 
 def test_unsupported_op_is_named() -> None:
-    with pytest.raises(errors.CompileError, match=r"'stablehlo.while' op not in the CPU target"):
-        compiled(lambda x: lax.while_loop(lambda v: v[0] < 3, lambda v: v * 2, x), [normal(5)])
+    with pytest.raises(errors.CompileError, match=r"'stablehlo.case' op not in the CPU target"):
+        compiled(lambda p, x: lax.cond(p > 0, jnp.sin, jnp.cos, x), [np.int32(1), normal(5)])

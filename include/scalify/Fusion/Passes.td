@@ -5,10 +5,45 @@
 
 include "mlir/Pass/PassBase.td"
 
+def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "replaces loops of known trip count by their iterations";
+  let description = [{
+    Before: StableHLO with loops and branches. After: no `stablehlo.while`; an
+    iteration is a copy of the body in which the counter is a constant, what is
+    computed from it is folded, and a branch that it chooses is inlined. A slice
+    of a stack reads the value that an iteration put there, and a stack that is
+    read as a whole is one concatenation, marked `plan.stack` where its pieces
+    can be computed in place. A loop whose trip count is not known is an error.
+
+    ```mlir
+    %r:2 = stablehlo.while(%i = %c0, %s = %stack) : tensor<i32>, tensor<2x8xf32>
+      cond { ... compare LT, %i, %c2 ... } do {
+        %y = ...
+        %t = stablehlo.dynamic_update_slice %s, %y, %i, %c0 : ...
+        %j = stablehlo.add %i, %c1 : tensor<i32>
+        stablehlo.return %j, %t : tensor<i32>, tensor<2x8xf32>
+      }
+    // becomes
+    %y0 = ...
+    %y1 = ...
+    %r = stablehlo.concatenate %y0, %y1, dim = 0 {plan.stack} : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"maxOps", "max-ops", "int64_t", "200000",
+           "ops that all iterations may have together: a plan of more takes "
+           "minutes to make">];
+  let statistics = [
+    Statistic<"numLoops", "loops", "loops replaced">,
+    Statistic<"numIterations", "iterations", "iterations written out">,
+    Statistic<"numStacks", "stacks", "stacks made concatenations">];
+}
+
 def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   let summary = "rewrites ops that no kernel or GEMM can run as they are";
   let description = [{
-    Before: flat StableHLO. After: dots are f32 and floating point; other dots
+    Before: StableHLO without loops. After: dots are f32 and floating point; other dots
     are sums of products; reductions are over trailing dimensions or over
     others, never both; a sum of a large tensor to few elements has two stages
     of fixed size, so that its bits do not depend on threads; barriers are
@@ -16,7 +51,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     from forward to backward is the FP8 tensor; equal constant scales are one,
     and a scale that is an entry of `scalify.scales` is the constant that it
     starts from, marked `plan.scale_entry`, so that both plan alike. Ops that the plan cannot hold
-    (loops, sorts, random numbers) are errors.
+    (branches, sorts, random numbers) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [

@@ -1,0 +1,204 @@
+//===- Stacks.cpp - Tensors that are written piece by piece ---------------===//
+//
+// A scan writes its outputs into a stack, one update an iteration. As a chain
+// of updates each would be a copy of the whole; as one concatenation every
+// element is written once, and where pieces lie one behind the other in memory
+// nothing is copied at all.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stacks.h"
+
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace scalify;
+
+/// Every buffer of the runtime starts at a multiple of it, pieces too.
+static constexpr int64_t kAlignment = 64;
+/// Pieces that cannot be written in place are joined by so many: a kernel reads
+/// each of them for every element.
+static constexpr size_t kJoined = 8;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+/// What one chain of updates leaves of each place, from the last update to the
+/// first.
+class Chain {
+public:
+  explicit Chain(stablehlo::DynamicUpdateSliceOp last)
+      : last(last), loc(last.getLoc()), type(typeOf(last.getResult())) {}
+
+  /// False if there are fewer than two updates along one dimension.
+  bool collect();
+  /// The concatenation in place of the last update.
+  Value join(IndexFolder &folder) const;
+
+private:
+  struct Piece {
+    int64_t end;
+    Value value;
+  };
+
+  bool add(stablehlo::DynamicUpdateSliceOp op);
+  Value sliceOfBase(OpBuilder &b, int64_t begin, int64_t end,
+                    IndexFolder &folder) const;
+  bool liesInOrder(ArrayRef<Value> parts) const;
+  Value concatenate(OpBuilder &b, ArrayRef<Value> parts) const;
+
+  stablehlo::DynamicUpdateSliceOp last;
+  Location loc;
+  RankedTensorType type;
+  int64_t dim = -1;
+  Value base; // what is left of it lies between the pieces
+  std::map<int64_t, Piece> pieces;
+};
+} // namespace
+
+/// The one dimension in which an update is smaller than what it updates.
+static int64_t getDim(stablehlo::DynamicUpdateSliceOp op) {
+  int64_t found = -1;
+  for (auto [dim, sizes] :
+       llvm::enumerate(llvm::zip_equal(typeOf(op.getUpdate()).getShape(),
+                                       typeOf(op.getResult()).getShape()))) {
+    auto [part, whole] = sizes;
+    if (part == whole)
+      continue;
+    if (found >= 0)
+      return -1;
+    found = static_cast<int64_t>(dim);
+  }
+  return found;
+}
+
+// A later update hides an earlier one; what it hides in part ends the chain.
+bool Chain::add(stablehlo::DynamicUpdateSliceOp op) {
+  std::optional<SmallVector<int64_t>> starts = getStarts(op);
+  if (!starts || getDim(op) != dim)
+    return false;
+  int64_t begin = (*starts)[dim];
+  int64_t end = begin + typeOf(op.getUpdate()).getDimSize(dim);
+  auto next = pieces.lower_bound(begin);
+  if (next != pieces.end() && next->first == begin && next->second.end >= end)
+    return true;
+  if (next != pieces.end() && next->first < end)
+    return false;
+  if (next != pieces.begin()) {
+    const Piece &before = std::prev(next)->second;
+    if (before.end >= end)
+      return true;
+    if (before.end > begin)
+      return false;
+  }
+  pieces.insert({begin, {end, op.getUpdate()}});
+  return true;
+}
+
+bool Chain::collect() {
+  dim = getDim(last);
+  if (dim < 0)
+    return false;
+  base = last.getResult();
+  while (auto op = base.getDefiningOp<stablehlo::DynamicUpdateSliceOp>()) {
+    // What is read as a whole in between is in memory anyway.
+    if ((op != last && !op->hasOneUse()) || !add(op))
+      break;
+    base = op.getOperand();
+  }
+  return pieces.size() >= 2;
+}
+
+Value Chain::sliceOfBase(OpBuilder &b, int64_t begin, int64_t end,
+                         IndexFolder &folder) const {
+  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+      strides(type.getRank(), 1);
+  starts[dim] = begin;
+  limits[dim] = end;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = end - begin;
+  return folder
+      .fold(stablehlo::SliceOp::create(b, loc, type.clone(shape), base, starts,
+                                       limits, strides))
+      .front();
+}
+
+bool Chain::liesInOrder(ArrayRef<Value> parts) const {
+  int64_t offset = 0;
+  for (int64_t extent : type.getShape().take_front(dim))
+    if (extent != 1)
+      return false;
+  for (Value part : parts) {
+    if (offset % kAlignment != 0)
+      return false;
+    offset += typeOf(part).getNumElements() *
+              plan::elementBytes(type.getElementType());
+  }
+  return true;
+}
+
+Value Chain::concatenate(OpBuilder &b, ArrayRef<Value> parts) const {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = 0;
+  for (Value part : parts)
+    shape[dim] += typeOf(part).getDimSize(dim);
+  return stablehlo::ConcatenateOp::create(b, loc, type.clone(shape), parts,
+                                          dim);
+}
+
+Value Chain::join(IndexFolder &folder) const {
+  OpBuilder b(last);
+  SmallVector<Value> parts;
+  int64_t at = 0, extent = type.getDimSize(dim);
+  for (const auto &[begin, piece] : pieces) {
+    if (begin > at)
+      parts.push_back(sliceOfBase(b, at, begin, folder));
+    parts.push_back(piece.value);
+    at = piece.end;
+  }
+  if (at < extent)
+    parts.push_back(sliceOfBase(b, at, extent, folder));
+  bool isStack = liesInOrder(parts);
+  while (!isStack && parts.size() > kJoined) {
+    SmallVector<Value> joined;
+    for (size_t i = 0; i < parts.size(); i += kJoined) {
+      ArrayRef<Value> some = ArrayRef(parts).slice(i).take_front(kJoined);
+      joined.push_back(concatenate(b, some));
+      joined.back().getDefiningOp()->setAttr("plan.materialise",
+                                             b.getUnitAttr());
+    }
+    parts = joined;
+  }
+  Value whole = concatenate(b, parts);
+  if (isStack)
+    whole.getDefiningOp()->setAttr(kStackAttr, b.getUnitAttr());
+  return whole;
+}
+
+unsigned scalify::joinStacks(Block &block, IndexFolder &folder) {
+  unsigned joined = 0;
+  // Backwards: the last update of a chain is met first.
+  SmallVector<stablehlo::DynamicUpdateSliceOp> updates(
+      block.getOps<stablehlo::DynamicUpdateSliceOp>());
+  for (stablehlo::DynamicUpdateSliceOp op : llvm::reverse(updates)) {
+    if (op->use_empty()) {
+      op.erase();
+      continue;
+    }
+    Chain chain(op);
+    if (!chain.collect())
+      continue;
+    Value whole = chain.join(folder);
+    if (Attribute phase = op->getAttr(kPhaseAttr))
+      whole.getDefiningOp()->setAttr(kPhaseAttr, phase);
+    op.getResult().replaceAllUsesWith(whole);
+    op.erase();
+    ++joined;
+  }
+  return joined;
+}

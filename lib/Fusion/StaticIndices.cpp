@@ -1,0 +1,309 @@
+//===- StaticIndices.cpp - Indices that are known -------------------------===//
+
+#include "StaticIndices.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Import/Folds.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// Elements of a constant that is folded: indices have few.
+static constexpr int64_t kMaxElements = 1024;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Constant starts, moved so that a part of `sizes` stays within `shape`.
+static std::optional<SmallVector<int64_t>>
+getClampedStarts(ValueRange starts, ArrayRef<int64_t> shape,
+                 ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> result;
+  for (auto [start, extent, size] : llvm::zip_equal(starts, shape, sizes)) {
+    APInt value;
+    if (!matchPattern(start, m_ConstantInt(&value)) ||
+        value.getActiveBits() > 64)
+      return std::nullopt;
+    bool isUnsigned = getElementTypeOrSelf(start).isUnsignedInteger();
+    int64_t at = isUnsigned ? static_cast<int64_t>(value.getZExtValue())
+                            : value.getSExtValue();
+    result.push_back(std::clamp<int64_t>(at, 0, extent - size));
+  }
+  return result;
+}
+
+std::optional<SmallVector<int64_t>>
+scalify::getStarts(stablehlo::DynamicUpdateSliceOp op) {
+  return getClampedStarts(op.getStartIndices(),
+                          typeOf(op.getOperand()).getShape(),
+                          typeOf(op.getUpdate()).getShape());
+}
+
+//===----------------------------------------------------------------------===//
+// Where the elements of a slice come from
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A part of a value; `step` finds the same elements in what it is made of.
+struct Part {
+  Value value;
+  SmallVector<int64_t> starts, sizes;
+
+  bool step();
+
+private:
+  bool stepInto(stablehlo::DynamicUpdateSliceOp op);
+  bool stepInto(stablehlo::ConcatenateOp op);
+  bool stepInto(stablehlo::SliceOp op);
+};
+} // namespace
+
+// All of it lies in the update, or nothing of it does.
+bool Part::stepInto(stablehlo::DynamicUpdateSliceOp op) {
+  std::optional<SmallVector<int64_t>> places = getStarts(op);
+  if (!places)
+    return false;
+  bool isInside = true, isOutside = false;
+  for (auto [start, size, place, extent] : llvm::zip_equal(
+           starts, sizes, *places, typeOf(op.getUpdate()).getShape())) {
+    isInside &= start >= place && start + size <= place + extent;
+    isOutside |= start >= place + extent || start + size <= place;
+  }
+  if (isOutside) {
+    value = op.getOperand();
+    return true;
+  }
+  if (!isInside)
+    return false;
+  value = op.getUpdate();
+  for (auto [start, place] : llvm::zip_equal(starts, *places))
+    start -= place;
+  return true;
+}
+
+bool Part::stepInto(stablehlo::ConcatenateOp op) {
+  int64_t dim = op.getDimension(), begin = 0;
+  for (Value input : op.getInputs()) {
+    int64_t extent = typeOf(input).getDimSize(dim);
+    if (starts[dim] >= begin && starts[dim] + sizes[dim] <= begin + extent) {
+      value = input;
+      starts[dim] -= begin;
+      return true;
+    }
+    begin += extent;
+  }
+  return false;
+}
+
+bool Part::stepInto(stablehlo::SliceOp op) {
+  if (!llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; }))
+    return false;
+  value = op.getOperand();
+  for (auto [start, first] : llvm::zip_equal(starts, op.getStartIndices()))
+    start += first;
+  return true;
+}
+
+bool Part::step() {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op))
+    return stepInto(update);
+  if (auto joined = dyn_cast<stablehlo::ConcatenateOp>(op))
+    return stepInto(joined);
+  if (auto slice = dyn_cast<stablehlo::SliceOp>(op))
+    return stepInto(slice);
+  if (!isa<stablehlo::OptimizationBarrierOp>(op))
+    return false;
+  value = op->getOperand(cast<OpResult>(value).getResultNumber());
+  return true;
+}
+
+static void replaceBySlice(PatternRewriter &rewriter, Operation *op,
+                           Value value, ArrayRef<int64_t> starts,
+                           ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t> limits, strides(starts.size(), 1);
+  for (auto [start, size] : llvm::zip_equal(starts, sizes))
+    limits.push_back(start + size);
+  rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
+      op, op->getResult(0).getType(), value, starts, limits, strides);
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A dynamic slice at constant places.
+struct FoldDynamicSlice : OpRewritePattern<stablehlo::DynamicSliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::DynamicSliceOp op,
+                                PatternRewriter &rewriter) const override {
+    std::optional<SmallVector<int64_t>> starts = getClampedStarts(
+        op.getStartIndices(), typeOf(op.getOperand()).getShape(),
+        op.getSliceSizes());
+    if (!starts)
+      return rewriter.notifyMatchFailure(op, "a place is not known");
+    replaceBySlice(rewriter, op, op.getOperand(), *starts, op.getSliceSizes());
+    return success();
+  }
+};
+
+/// A slice of what was put together of parts reads the part.
+struct ForwardSlice : OpRewritePattern<stablehlo::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    if (!llvm::all_of(op.getStrides(), [](int64_t s) { return s == 1; }))
+      return rewriter.notifyMatchFailure(op, "leaves elements out");
+    Part part{op.getOperand(), SmallVector<int64_t>(op.getStartIndices()),
+              SmallVector<int64_t>(typeOf(op.getResult()).getShape())};
+    bool isMoved = false;
+    while (part.step())
+      isMoved = true;
+    if (!isMoved)
+      return rewriter.notifyMatchFailure(op, "reads no part that is known");
+    replaceBySlice(rewriter, op, part.value, part.starts, part.sizes);
+    return success();
+  }
+};
+
+/// One element of a range.
+struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto iota = op.getOperand().getDefiningOp<stablehlo::IotaOp>();
+    auto type = cast<ShapedType>(op.getType());
+    auto element = dyn_cast<IntegerType>(type.getElementType());
+    if (!iota || !element || type.getNumElements() != 1)
+      return rewriter.notifyMatchFailure(op, "not one integer of a range");
+    int64_t at = op.getStartIndices()[iota.getIotaDimension()];
+    APInt value(element.getWidth(), static_cast<uint64_t>(at),
+                /*isSigned=*/false, /*implicitTrunc=*/true);
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(
+        op, DenseElementsAttr::get(type, value));
+    return success();
+  }
+};
+
+/// One integer of a tensor that is computed of integers: only it is computed.
+struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    Operation *inner = op.getOperand().getDefiningOp();
+    auto type = cast<ShapedType>(op.getType());
+    auto isIndex = [&](Value operand) {
+      return typeOf(operand).getShape() == typeOf(op.getOperand()).getShape() &&
+             isa<IntegerType>(typeOf(operand).getElementType());
+    };
+    if (!inner || !isElementwiseOp(inner) || type.getNumElements() != 1 ||
+        !isIndex(op.getOperand()) ||
+        !llvm::all_of(inner->getOperands(), isIndex))
+      return rewriter.notifyMatchFailure(op, "not one integer of integers");
+    SmallVector<Value> operands;
+    for (Value operand : inner->getOperands())
+      operands.push_back(stablehlo::SliceOp::create(
+          rewriter, op.getLoc(), typeOf(operand).clone(type.getShape()),
+          operand, op.getStartIndices(), op.getLimitIndices(),
+          op.getStrides()));
+    OperationState state(op.getLoc(), inner->getName(), operands, type,
+                         inner->getAttrs());
+    rewriter.replaceOp(op, rewriter.create(state));
+    return success();
+  }
+};
+
+/// A broadcast that only adds dimensions of one element is a reshape, which
+/// shares its operand's memory.
+struct FoldBroadcastOfOnes : OpRewritePattern<stablehlo::BroadcastInDimOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::BroadcastInDimOp op,
+                                PatternRewriter &rewriter) const override {
+    if (typeOf(op.getOperand()).getNumElements() !=
+            typeOf(op.getResult()).getNumElements() ||
+        !llvm::is_sorted(op.getBroadcastDimensions()))
+      return rewriter.notifyMatchFailure(op, "repeats or moves elements");
+    rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
+                                                      op.getOperand());
+    return success();
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The folder
+//===----------------------------------------------------------------------===//
+
+static FrozenRewritePatternSet makePatterns(MLIRContext *context) {
+  RewritePatternSet patterns(context);
+  import::FoldOptions options{kMaxElements, /*signedZeros=*/true};
+  import::populateAlgebraFolds(patterns, options);
+  import::populateConstantFolds(patterns, options);
+  import::populateShapeFolds(patterns, options);
+  patterns.add<FoldBroadcastOfOnes, FoldDynamicSlice, FoldSliceOfIota,
+               ForwardSlice, SliceOperands>(context);
+  return std::move(patterns);
+}
+
+IndexFolder::IndexFolder(MLIRContext *context)
+    : patterns(makePatterns(context)), applicator(patterns), rewriter(context) {
+  applicator.applyDefaultCostModel();
+  rewriter.setListener(this);
+}
+
+void IndexFolder::notifyOperationInserted(Operation *op,
+                                          OpBuilder::InsertPoint) {
+  inserted.push_back(op);
+}
+
+void IndexFolder::notifyOperationErased(Operation *op) {
+  llvm::erase(inserted, op);
+  llvm::erase(pending, op);
+}
+
+void IndexFolder::notifyOperationReplaced(Operation *op, ValueRange by) {
+  for (Value &value : values)
+    if (value.getDefiningOp() == op)
+      value = by[cast<OpResult>(value).getResultNumber()];
+}
+
+SmallVector<Value> IndexFolder::fold(Operation *root) {
+  values.assign(root->result_begin(), root->result_end());
+  pending.assign(1, root);
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val();
+    // What kernels are to read from memory is no literal.
+    bool isInMemory = llvm::any_of(op->getOperands(), [](Value operand) {
+      Operation *def = operand.getDefiningOp();
+      return def && def->hasAttr(kInMemoryAttr);
+    });
+    if (isInMemory)
+      continue;
+    Attribute phase = op->getAttr(kPhaseAttr);
+    inserted.clear();
+    rewriter.setInsertionPoint(op);
+    if (failed(applicator.matchAndRewrite(op, rewriter)))
+      continue;
+    // Operands first.
+    for (Operation *made : llvm::reverse(inserted)) {
+      if (phase && !made->hasAttr(kPhaseAttr))
+        made->setAttr(kPhaseAttr, phase);
+      pending.push_back(made);
+    }
+  }
+  return values;
+}
