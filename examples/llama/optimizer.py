@@ -18,13 +18,16 @@ Step = Callable[[Any, Any, jax.Array], tuple[Any, Any, jax.Array]]
 
 
 def make_optimizer(
-    train: TrainConfig, schedule: optax.Schedule | None = None
+    train: TrainConfig,
+    schedule: optax.Schedule | None = None,
+    decays: Callable[[Any], Any] | None = None,
 ) -> optax.GradientTransformation:
     """Returns clipping by global norm, then AdamW; only matrices decay.
 
     Args:
         train: the coefficients, and without a schedule that of the learning rate.
         schedule: the learning rate by the step.
+        decays: which leaves decay, where leaves of two dimensions are not all matrices.
     """
     schedule = schedule or optax.warmup_cosine_decay_schedule(
         init_value=0.0,
@@ -45,7 +48,7 @@ def make_optimizer(
             b2=train.beta2,
             eps=train.eps,
             weight_decay=train.weight_decay,
-            mask=is_matrix,
+            mask=decays or is_matrix,
         ),
     )
 
