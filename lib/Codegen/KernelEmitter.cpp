@@ -342,6 +342,8 @@ FailureOr<Element> KernelEmitter::element(Value value, const Index &index) {
     return known->second;
   FailureOr<Element> result = kept(value, index);
   if (failed(result))
+    result = staged(value, index);
+  if (failed(result))
     result = compute(value, index);
   if (succeeded(result) && !elements.count(key))
     remember(key, *result);

@@ -117,6 +117,20 @@ public:
   mlir::Type vectorOf(mlir::Type scalar) const;
   mlir::Value constantIndex(int64_t value);
 
+  //===--- tiles in the memory of a block (EmitTiles.cpp) ----------------===//
+  /// A value whose elements of the tile at hand lie in the block's memory.
+  struct StagedTile {
+    mlir::Value memory;
+    mlir::AffineExpr linear; // which element of the value the loops stand for
+    mlir::AffineExpr place;  // where it lies
+    int64_t rowLength;       // lanes lie in different rows
+    unsigned level;
+  };
+  void stage(mlir::Value value, const StagedTile &tile);
+  void endStage(mlir::Value value) { stagedTiles.erase(value); }
+  mlir::LogicalResult storeToTile(const StagedTile &tile, Element element,
+                                  mlir::Type type);
+
   //===--- scatter and reductions ----------------------------------------===//
   mlir::LogicalResult emitScatter(stablehlo::ScatterOp op);
   mlir::FailureOr<Element> elementOfReduce(stablehlo::ReduceOp op,
@@ -130,6 +144,8 @@ public:
   std::optional<Grid> grid;
   /// Lanes of a vector: of elements, and of sums along memory.
   int64_t maxLanes, maxSumLanes;
+  /// Which pass over the data this is; a reduction, or null for the outputs.
+  mlir::Operation *pass = nullptr;
 
 private:
   struct Level {
@@ -193,6 +209,8 @@ private:
             llvm::ArrayRef<mlir::AffineExpr> loops,
             llvm::ArrayRef<int64_t> extents);
   mlir::FailureOr<Element> kept(mlir::Value value, const Index &index);
+  // EmitTiles.cpp
+  mlir::FailureOr<Element> staged(mlir::Value value, const Index &index);
   llvm::SmallVector<stablehlo::ReduceOp> reducesInStep(stablehlo::ReduceOp op,
                                                        const Index &index);
   void remember(const Key &key, Element element);
@@ -208,6 +226,7 @@ private:
 
   mlir::OpBuilder builder;
   llvm::DenseMap<mlir::Value, KeptRow> keptRows;
+  llvm::DenseMap<mlir::Value, StagedTile> stagedTiles;
   llvm::SmallVector<Level> levels;
   std::map<Key, Element> elements;
   llvm::DenseMap<mlir::AffineExpr, mlir::Value> indices;
@@ -219,7 +238,6 @@ private:
     std::array<mlir::Value, QuantizeResult::kNumCounts> places;
   };
   llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
-  mlir::Operation *pass = nullptr; // the reduction, or null for the outputs
   llvm::DenseMap<mlir::Operation *, llvm::DenseSet<mlir::Operation *>>
       reduceDependencies;
 };

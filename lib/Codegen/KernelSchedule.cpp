@@ -13,6 +13,7 @@
 
 #include "KernelSchedule.h"
 
+#include "EmitTiles.h"
 #include "KernelEmitter.h"
 
 using namespace mlir;
@@ -396,6 +397,11 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
       KernelRows one;
       one.threads = kMostThreads;
       return one;
+    }
+  if (machine == Machine::GPU)
+    if (std::optional<TileSpace> tiles = chooseTiles(kernel)) {
+      KernelEmitter emitter(kernel, function, machine);
+      return emitTiles(emitter, *tiles);
     }
   FailureOr<Space> space = chooseSpace(kernel, machine);
   if (failed(space))

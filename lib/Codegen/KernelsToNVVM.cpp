@@ -74,6 +74,24 @@ void KernelsToNVVMPass::getDependentDialects(DialectRegistry &registry) const {
   pm.getDependentDialects(registry);
 }
 
+// Memory of a block is an attribute of the kernel. Vectors of 16 bytes go
+// there.
+static void moveToWorkgroup(Block &body, gpu::GPUFuncOp kernel) {
+  auto shared = static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared);
+  for (auto memory :
+       llvm::make_early_inc_range(body.getOps<memref::AllocaOp>())) {
+    if (memory.getType().getMemorySpaceAsInt() != shared)
+      continue;
+    Value place =
+        kernel.addWorkgroupAttribution(memory.getType(), memory.getLoc());
+    kernel.setWorkgroupAttributionAttr(kernel.getNumWorkgroupAttributions() - 1,
+                                       LLVM::LLVMDialect::getAlignAttrName(),
+                                       OpBuilder(memory).getI64IntegerAttr(16));
+    memory.replaceAllUsesWith(place);
+    memory.erase();
+  }
+}
+
 /// The same body as a kernel; lo and hi, which a grid has no need of, go.
 static gpu::GPUFuncOp outline(func::FuncOp function, OpBuilder &b) {
   Block &body = function.getBody().front();
@@ -88,6 +106,7 @@ static gpu::GPUFuncOp outline(func::FuncOp function, OpBuilder &b) {
     kernel.setKnownBlockSizeAttr(
         b.getDenseI32ArrayAttr({static_cast<int32_t>(threads.getInt()), 1, 1}));
   Block &entry = kernel.getBody().front();
+  moveToWorkgroup(body, kernel);
   for (auto [from, to] : llvm::zip(body.getArguments(), entry.getArguments()))
     from.replaceAllUsesWith(to);
   entry.getOperations().splice(entry.end(), body.getOperations());
