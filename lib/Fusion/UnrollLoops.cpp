@@ -1,8 +1,8 @@
 //===- UnrollLoops.cpp - Loops of a known number of iterations ------------===//
 //
-// A plan is a list of commands: it has no loops. Equal iterations cost nothing
-// but commands, since equal kernels are compiled once, and each gets what a
-// loop cannot have: GEMMs that read a layer's weights where they lie in the
+// A plan is a list of commands: it has no loops. Equal iterations cost mostly
+// commands, since equal kernels are compiled once, and each gets what a loop
+// cannot have: GEMMs that read a layer's weights where they lie in the
 // stack, and activations that go from the forward's iteration to the
 // backward's without a stack between them.
 //
