@@ -43,6 +43,8 @@ struct Cluster {
 struct ClusterLimits {
   unsigned maxBuffers, maxOps;
   int64_t phaseDistance;
+  /// A kernel may write what it makes a second time, transposed.
+  bool mergeTurned;
 };
 
 class Clusters {
@@ -74,6 +76,8 @@ private:
   bool mayJoin(mlir::Operation *op, Cluster &cluster);
   unsigned mergeWithConsumers();
   unsigned mergeReaders(mlir::Value value);
+  unsigned mergeTurnedCopies();
+  bool mayWriteTurned(const Cluster &maker, const Cluster &copy) const;
   bool tryMerge(Cluster *a, Cluster *b);
   bool walksRows(const Cluster &cluster) const;
   bool sameSpace(const Cluster &a, const Cluster &b) const;

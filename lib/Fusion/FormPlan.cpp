@@ -473,7 +473,8 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Operation *ret = block.getTerminator();
   for (OpOperand &operand : ret->getOpOperands())
     operand.set(stripReshapes(operand.get()));
-  Clusters clusters(block, {maxBuffers, maxOps, phaseDistance});
+  Clusters clusters(block,
+                    {maxBuffers, maxOps, phaseDistance, machine == "gpu"});
   clusters.pull();
   numMerged += clusters.merge();
   PlanWriter writer(function, clusters);

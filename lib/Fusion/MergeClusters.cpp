@@ -3,6 +3,8 @@
 #include "Clusters.h"
 #include "OpCosts.h"
 
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+
 using namespace mlir;
 using namespace scalify;
 
@@ -151,6 +153,46 @@ unsigned Clusters::mergeReaders(Value value) {
   return merged;
 }
 
+// By tiles of a block's own memory a kernel stores what it makes in two orders;
+// what is computed once a row has no place there.
+bool Clusters::mayWriteTurned(const Cluster &maker, const Cluster &copy) const {
+  if (!maker.isKernel || maker.isScatter || maker.full != copy.full ||
+      maker.ops.size() + copy.ops.size() > limits.maxOps)
+    return false;
+  auto isByElement = [](Operation *op) {
+    using namespace stablehlo;
+    return isElementwiseOp(op) ||
+           isa<BroadcastInDimOp, stablehlo::ConstantOp, DequantizeOp, IotaOp,
+               QuantizeOp, ReshapeOp>(op);
+  };
+  return llvm::all_of(maker.ops, isByElement) &&
+         llvm::all_of(outputs(maker), [&](Value output) {
+           return countOf(output) == maker.full;
+         });
+}
+
+/// Copies that lie otherwise with the kernels that make what they copy.
+unsigned Clusters::mergeTurnedCopies() {
+  unsigned merged = 0;
+  for (auto &copy : clusters) {
+    if (copy->ops.empty() || !copy->ops.front()->hasAttr("plan.materialise") ||
+        !llvm::all_of(
+            copy->ops,
+            llvm::IsaPred<stablehlo::TransposeOp, stablehlo::ReshapeOp>))
+      continue;
+    SmallVector<Value> sources = inputs(*copy);
+    Operation *def = sources.size() == 1 ? sources[0].getDefiningOp() : nullptr;
+    Cluster *maker = def ? of(def) : nullptr;
+    if (!maker || maker == copy.get() || !mayWriteTurned(*maker, *copy))
+      continue;
+    for (Operation *op : copy->ops)
+      add(maker, op);
+    copy->ops.clear();
+    ++merged;
+  }
+  return merged;
+}
+
 unsigned Clusters::merge() {
   unsigned merged = mergeWithConsumers();
   SmallVector<Value> values(block.getArguments());
@@ -159,5 +201,7 @@ unsigned Clusters::merge() {
   for (Value value : values)
     if (countOf(value) >= kFewElements)
       merged += mergeReaders(value);
+  if (limits.mergeTurned)
+    merged += mergeTurnedCopies();
   return merged;
 }

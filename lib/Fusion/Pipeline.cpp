@@ -16,6 +16,8 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   FormGemmsOptions gemms;
   gemms.machine = machine.str();
   functions.addPass(createFormGemms(gemms));
-  pm.addPass(createFormPlan());
+  FormPlanOptions plan;
+  plan.machine = machine.str();
+  pm.addPass(createFormPlan(plan));
   pm.addPass(createAssignBuffers());
 }

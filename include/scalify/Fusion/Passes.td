@@ -136,6 +136,8 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::plan::PlanDialect",
                            "::mlir::memref::MemRefDialect"];
   let options = [
+    Option<"machine", "machine", "std::string", "\"cpu\"",
+           "gpu: a kernel may write what it makes a second time, transposed">,
     Option<"maxBuffers", "max-buffers", "unsigned", "48",
            "buffers of a kernel at most: each is a register or a spill">,
     Option<"maxOps", "max-ops", "unsigned", "256",
