@@ -1,0 +1,280 @@
+"""Small programs for a GPU, each with its inputs: casts, one kernel of each class, products.
+
+What a cast or a product must give is computed here by ml_dtypes and NumPy; a kernel's result is
+the CPU executable's, which the tests of the repository hold against JAX.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+__all__ = ["Program", "conversions", "kernels", "lowered", "products"]
+
+Arrays = tuple[NDArray[Any], ...]
+E4M3, E5M2, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16
+FORMATS: dict[str, tuple[Any, float]] = {
+    "f8E4M3FN": (E4M3, 448.0),
+    "f8E5M2": (E5M2, 57344.0),
+    "bf16": (BF16, 2.0**127 * (2 - 2.0**-7)),
+    "f16": (np.float16, 65504.0),
+}
+MLIR = {np.dtype(dtype): name for name, (dtype, _) in FORMATS.items()}
+
+
+@dataclasses.dataclass
+class Program:
+    """A program, its inputs, and how its results are judged (judge.py).
+
+    Attributes:
+        expected: results by another way, or None for those of the CPU executable.
+        magnitude: of a product; see judge.product.
+    """
+
+    name: str
+    text: str
+    inputs: Arrays
+    judge: str
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    expected: Arrays | None = None
+    magnitude: NDArray[Any] | None = None
+    tolerance: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def _lowered(fn: Callable[..., Any], *inputs: Any, donate: tuple[int, ...] = ()) -> str:
+    return jax.jit(fn, donate_argnums=donate).lower(*inputs).as_text()
+
+
+def _words() -> NDArray[np.float32]:
+    """Every BF16 word, as many random F32 words, and the ties of both FP8 formats."""
+    narrow = np.arange(1 << 16, dtype=np.uint16).view(BF16).astype(np.float32)
+    rng = np.random.default_rng(0)
+    random = rng.integers(0, 1 << 32, 1 << 16, dtype=np.uint64).astype(np.uint32)
+    parts = [narrow, random.view(np.float32)]
+    for dtype in (E4M3, E5M2):
+        codes = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64)
+        codes = np.unique(codes[np.isfinite(codes)])
+        ties = ((codes[1:] + codes[:-1]) / 2).astype(np.float32)
+        parts += [ties, np.nextafter(ties, np.float32(np.inf)), np.nextafter(ties, -np.inf)]
+    # Ties of the two formats of 16 bits: a one in the first bit that is cut off, and no other.
+    for bits in (7, 10):
+        exact = random & ~np.uint32((1 << (23 - bits)) - 1) | np.uint32(1 << (22 - bits))
+        parts.append(exact.astype(np.uint32).view(np.float32)[: 1 << 14])
+    found = np.concatenate([part.astype(np.float32) for part in parts])
+    return np.pad(found, (0, -len(found) % 1024))
+
+
+def _saturated(x: NDArray[np.float32], name: str, exponent: int) -> NDArray[Any]:
+    dtype, largest = FORMATS[name]
+    # In F64 the division is exact. The cast comes from F32, since ml_dtypes rounds F64 twice.
+    with np.errstate(all="ignore"):
+        scaled = (x.astype(np.float64) * 2.0**-exponent).astype(np.float32)
+        return np.clip(scaled, -largest, largest).astype(dtype)
+
+
+def _quantize(x: NDArray[np.float32], name: str, exponent: int) -> Program:
+    text = f"""
+      func.func public @main(%x: tensor<{x.size}xf32>) -> tensor<{x.size}x{name}> {{
+        %s = stablehlo.constant dense<{2.0**exponent!r}> : tensor<f32>
+        %q = scalify.quantize %x, %s {{cast = "c"}}
+            : tensor<{x.size}xf32> -> tensor<{x.size}x{name}>
+        return %q : tensor<{x.size}x{name}>
+      }}"""
+    options = {"compileFrom": "precision"}
+    expected = (_saturated(x, name, exponent),)
+    label = f"conversion f32 to {name} by 2^{exponent}"
+    return Program(label, text, (x,), "bits", options, expected)
+
+
+def conversions(small: bool) -> Iterator[Program]:
+    """Yields casts of F32 to every narrow format and back."""
+    x = _words()
+    scaled = [("f8E4M3FN", 0), ("f8E4M3FN", 3), ("f8E4M3FN", -5), ("f8E5M2", 0), ("f8E5M2", 3)]
+    for name, exponent in scaled[:1] if small else [*scaled, ("bf16", 0), ("f16", 0)]:
+        yield _quantize(x, name, exponent)
+    for name in [] if small else ["bf16", "f16"]:
+        dtype, _ = FORMATS[name]
+        text = _lowered(lambda x, dtype=dtype: x.astype(dtype), x)
+        with np.errstate(all="ignore"):
+            expected = (x.astype(dtype),)
+        yield Program(f"conversion f32 to {name}, plain", text, (x,), "bits", {}, expected)
+    for name in ["f8E4M3FN"] if small else list(FORMATS):
+        dtype, _ = FORMATS[name]
+        size = np.dtype(dtype).itemsize
+        codes = np.arange(1 << 8 * size).astype(np.uint8 if size == 1 else np.uint16).view(dtype)
+        text = _lowered(lambda x: x.astype(jnp.float32), codes)
+        wide = (codes.astype(np.float32),)
+        yield Program(f"conversion {name} to f32", text, (codes,), "bits", {}, wide)
+
+
+def _normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> NDArray[Any]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32).astype(dtype)
+
+
+def _rms_norm(x: Any, gain: Any) -> Any:
+    scale = jax.lax.rsqrt(jnp.mean(jnp.square(x), -1, keepdims=True) + 1e-5)
+    return (x * scale * gain).astype(jnp.bfloat16)
+
+
+def _layer_norm(x: Any, gain: Any, bias: Any) -> Any:
+    mean = jnp.mean(x, -1, keepdims=True)
+    variance = jnp.mean(jnp.square(x - mean), -1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * gain + bias
+
+
+def _cross_entropy(logits: Any, labels: Any) -> Any:
+    def loss(logits: Any) -> Any:
+        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, labels))
+
+    return jax.value_and_grad(loss)(logits)
+
+
+def _update() -> tuple[Callable[..., Any], Arrays]:
+    """Returns a training step whose optimizer's state a recipe may narrow."""
+    adamw = optax.adamw(1e-2)
+
+    def step(params: Any, state: Any, x: Any) -> Any:
+        def loss(params: Any) -> Any:
+            return jnp.mean(jnp.square(jnp.tanh(x @ params["up"]) @ params["down"] - x))
+
+        value, grads = jax.value_and_grad(loss)(params)
+        updates, state = adamw.update(grads, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    params = {"up": _normal(64, 128, seed=1) * 0.1, "down": _normal(128, 64, seed=2) * 0.1}
+    return step, (params, jax.tree.map(np.asarray, adamw.init(params)), _normal(32, 64, seed=3))  # type: ignore[return-value]
+
+
+def _updates(small: bool) -> Iterator[Program]:
+    step, inputs = _update()
+    text = _lowered(step, *inputs, donate=(0, 1))
+    leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(inputs))
+    # A gradient that is a little other may be rounded up where it was rounded down, and behind
+    # it one element of E4M3 or F16 state lies one unit away.
+    loose = {"outliers": 0.02, "unit": 2.0**-3}
+    for recipe in ["fp8-lm-o2"] if small else ["none", "fp8-lm-o2"]:
+        tolerance = {} if recipe == "none" else loose
+        name = f"kernel adamw, state of {recipe}, stochastic rounding where it is narrow"
+        yield Program(name, text, leaves, "near", {"recipe": recipe}, tolerance=tolerance)
+
+
+def kernels(small: bool) -> Iterator[Program]:
+    """Yields one program for each class of kernels."""
+    rows, width = (16, 96) if small else (96, 768)
+    x, y = _normal(rows, width), _normal(rows, width, seed=1)
+    gain, bias = _normal(width, seed=2), _normal(width, seed=3)
+    labels = np.random.default_rng(4).integers(0, width, rows).astype(np.int32)
+    tokens = np.random.default_rng(5).integers(0, rows, 3 * rows).astype(np.int32)
+    spread = _normal(3 * rows, width, seed=6)
+    table: list[tuple[str, Callable[..., Any], Arrays]] = [
+        ("elementwise", lambda x, y: jax.nn.gelu(x) * jax.nn.sigmoid(y) + jnp.exp(-x * x), (x, y)),
+        ("row softmax", lambda x: jax.nn.softmax(4 * x, axis=-1), (x,)),
+        ("rmsnorm and cast", _rms_norm, (x, gain)),
+        ("layernorm", _layer_norm, (x, gain, bias)),
+        ("cross entropy", _cross_entropy, (x, labels)),
+        ("gather", lambda x, i: jnp.take(x, i, axis=0), (x, tokens)),
+        ("scatter-add", lambda x, i, u: x.at[i].add(u), (x, tokens, spread)),
+        ("sum of rows", lambda x: jnp.sum(x, axis=1), (x,)),
+        ("sum of columns", lambda x: jnp.sum(x, axis=0), (x,)),
+        ("largest of rows and columns", lambda x: (jnp.max(x, 1), jnp.max(x, 0)), (x,)),
+        ("sum of columns in bf16", lambda x: jnp.sum(x, axis=0), (x.astype(BF16),)),
+    ]
+    for name in ("f32", "bf16", "f8E4M3FN"):
+        dtype = np.float32 if name == "f32" else FORMATS[name][0]
+        table.append((f"transpose {name}", jnp.transpose, (x.astype(dtype),)))
+    for name, fn, inputs in table[1:2] + table[-1:] if small else table:
+        yield Program(f"kernel {name}", _lowered(fn, *inputs), inputs, "near")
+    yield from _updates(small)
+
+
+def lowered(m: int, n: int, k: int, dtype: Any, result: Any) -> str:
+    """Returns the text of a product of [m, k] and [n, k], as FP8 on Hopper takes it."""
+    dims = (((1,), (1,)), ((), ()))
+    shapes = (jax.ShapeDtypeStruct((m, k), dtype), jax.ShapeDtypeStruct((n, k), dtype))
+    return _lowered(
+        lambda a, b: jax.lax.dot_general(a, b, dims, preferred_element_type=result), *shapes
+    )
+
+
+def _product(
+    name: str, a: NDArray[Any], b: NDArray[Any], dims: Any, result: Any, kind: str
+) -> Program:
+    def fn(a: Any, b: Any) -> Any:
+        return jax.lax.dot_general(a, b, dims, preferred_element_type=result)
+
+    def exact(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        (left, right), (batch, _) = dims
+        order = [*batch, *(i for i in range(a.ndim) if i not in (*batch, *left)), *left]
+        turned = [*batch, *right, *(i for i in range(b.ndim) if i not in (*batch, *right))]
+        return np.matmul(np.transpose(a, order), np.transpose(b, turned))
+
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    return Program(
+        f"gemm {name}",
+        _lowered(fn, a, b),
+        (a, b),
+        "product",
+        expected=(exact(wide, other),),
+        magnitude=exact(np.abs(wide), np.abs(other)),
+        tolerance={"accumulation": kind},
+    )
+
+
+def _scaled_by_memory(m: int, n: int, k: int) -> Program:
+    """Returns an FP8 product whose scales are arguments of the step."""
+    a, b = _normal(m, k, dtype=E4M3), _normal(n, k, seed=1, dtype=E4M3)
+    scales = np.float32(0.375), np.float32(2.0**-3)
+    text = f"""
+      func.func public @main(%a: tensor<{m}x{k}xf8E4M3FN>, %b: tensor<{n}x{k}xf8E4M3FN>,
+                             %sa: tensor<f32>, %sb: tensor<f32>) -> tensor<{m}x{n}xbf16> {{
+        %x = scalify.dequantize %a, %sa : tensor<{m}x{k}xf8E4M3FN> -> tensor<{m}x{k}xf32>
+        %y = scalify.dequantize %b, %sb : tensor<{n}x{k}xf8E4M3FN> -> tensor<{n}x{k}xf32>
+        %z = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1]
+            : (tensor<{m}x{k}xf32>, tensor<{n}x{k}xf32>) -> tensor<{m}x{n}xbf16>
+        return %z : tensor<{m}x{n}xbf16>
+      }}"""
+    factor = float(scales[0]) * float(scales[1])
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    return Program(
+        "gemm f8E4M3FN x f8E4M3FN, scales in memory",
+        text,
+        (a, b, *(np.asarray(scale) for scale in scales)),
+        "product",
+        {"compileFrom": "precision"},
+        (factor * (wide @ other.T),),
+        factor * (np.abs(wide) @ np.abs(other).T),
+        {"accumulation": "f8"},
+    )
+
+
+def products(small: bool) -> Iterator[Program]:
+    """Yields products of every pair of formats, layouts, and batches."""
+    m, n, k = (32, 48, 64) if small else (128, 256, 512)
+    last, plain = (((1,), (1,)), ((), ())), (((1,), (0,)), ((), ()))
+    first = (((0,), (0,)), ((), ()))
+    yield _scaled_by_memory(m, n, k)
+    for left, right, result in ((E4M3, E4M3, BF16), (E5M2, E4M3, np.float32), (E4M3, E5M2, BF16)):
+        a, b = _normal(m, k, dtype=left), _normal(n, k, seed=1, dtype=right)
+        name = f"{MLIR[np.dtype(left)]} x {MLIR[np.dtype(right)]}"
+        yield _product(name, a, b, last, result, "f8")
+        if small:
+            return
+    for name, dtype in (("bf16", BF16), ("f16", np.float16), ("f32", np.float32)):
+        tall, wide = _normal(m, k, dtype=dtype), _normal(k, n, seed=1, dtype=dtype)
+        turned, across = np.ascontiguousarray(tall.T), np.ascontiguousarray(wide.T)
+        yield _product(f"{name} NN", tall, wide, plain, dtype, name)
+        yield _product(f"{name} NT", tall, across, last, dtype, name)
+        yield _product(f"{name} TN", turned, wide, first, dtype, name)
+    each = (((2,), (2,)), ((0,), (0,)))
+    for name, dtype in (("bf16", BF16), ("f8E4M3FN", E4M3)):
+        a, b = _normal(6, m, 64, dtype=dtype), _normal(6, 64, 64, seed=1, dtype=dtype)
+        kind = "f8" if dtype is E4M3 else name
+        yield _product(f"{name}, a batch of 6", a, b, each, BF16, kind)

@@ -1,0 +1,204 @@
+"""Runs the checks of a plan, and writes what it found after each one: run.sh builds and calls it.
+
+Checks run in a process apart: a fault of a GPU ends all that a process may ask of it,
+and a check that hangs must end. The process goes on to the next check while all goes well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import multiprocessing
+import multiprocessing.connection
+import pathlib
+import re
+import sys
+import time
+import traceback
+from typing import Any
+
+import derive
+import kinds
+import machine
+
+__all__ = ["main"]
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+Entry = dict[str, Any]
+# What a check says where it did what it is for; a dry run computes nothing, and so passes nothing.
+PASSED, RECORDED = "passed", "recorded"
+
+
+def serve(pipe: multiprocessing.connection.Connection, settings: kinds.Settings) -> None:
+    """Runs the checks that come through a pipe, and answers with what became of them."""
+    while (check := pipe.recv()) is not None:
+        pipe.send(attempt(check, settings))
+
+
+def attempt(check: Entry, settings: kinds.Settings) -> Entry:
+    """Runs one check."""
+    done = RECORDED if settings.simulated else PASSED
+    try:
+        return {"status": done, "figures": kinds.KINDS[check["kind"]](check, settings)}
+    except kinds.Skip as skipped:
+        return {"status": "skipped", "reason": str(skipped), "figures": {}}
+    except kinds.Wrong as wrong:
+        return {"status": "failed", "reason": wrong.text, "figures": wrong.figures}
+    except Exception as error:
+        where = traceback.format_exc(limit=-3)
+        reason = f"{type(error).__name__}: {error}"
+        return {"status": "failed", "reason": reason, "figures": {}, "where": where}
+
+
+class Worker:
+    """The process that runs checks, and another one after a failure."""
+
+    def __init__(self, settings: kinds.Settings) -> None:
+        self._settings = settings
+        # A forked child would share what the parent has of CUDA and of jax.
+        self._context = multiprocessing.get_context("spawn")
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def run(self, check: Entry) -> Entry:
+        """Runs a check within its budget of seconds."""
+        if check.get("fresh"):
+            self.stop()
+        if self._process is None:
+            self._start()
+        self._pipe.send(check)
+        try:
+            if self._pipe.poll(check["budget"]):
+                answer: Entry = self._pipe.recv()
+            else:
+                answer = {"status": "failed", "reason": f"took over {check['budget']} s"}
+        except (EOFError, ConnectionError):
+            self._process.join()
+            answer = {"status": "failed", "reason": f"died, status {self._process.exitcode}"}
+        if answer["status"] == "failed" or check.get("fresh"):
+            self.stop()
+        return {"figures": {}, **answer}
+
+    def _start(self) -> None:
+        self._pipe, other = self._context.Pipe()
+        self._process = self._context.Process(target=serve, args=(other, self._settings))
+        self._process.start()
+        other.close()
+
+    def stop(self) -> None:
+        """Ends the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+
+def derived(check: Entry, found: dict[str, Entry], simulated: bool) -> Entry:
+    """Returns what follows from other checks, or skips where they have no figures."""
+    if simulated:
+        return {"status": "skipped", "reason": "a dry run has no figures", "figures": {}}
+    figures = derive.DERIVED[check["kind"]](check, found)
+    if not figures:
+        return {"status": "skipped", "reason": "the checks it needs did not pass", "figures": {}}
+    wrong = figures.pop("wrong", False)
+    return {"status": "failed" if wrong else PASSED, "figures": figures}
+
+
+def summary(plan: Entry, found: dict[str, Entry], settings: kinds.Settings) -> Entry:
+    """Returns the report so far."""
+    keys = ["name", "status", "reason", "seconds", "figures", "where"]
+    if settings.simulated:
+        keys.remove("seconds")
+    checks = [{key: entry[key] for key in keys if key in entry} for entry in found.values()]
+    return {
+        "simulated": settings.simulated,
+        "device": settings.device,
+        "machine": machine.about(settings.simulated),
+        "prepared": {key: plan[key] for key in ("commit", "date", "small")},
+        "checks": checks,
+    }
+
+
+def write(path: pathlib.Path, report: Entry) -> None:
+    """Writes a report in one go: a run that is cut off leaves the last one whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def default_path(settings: kinds.Settings) -> pathlib.Path:
+    """Returns where a report goes: figures to benchmarks/results, a dry run's beside the plan."""
+    if settings.simulated:
+        return settings.folder.parent / "gpu-dry-run.json"
+    about = machine.about(simulated=False)
+    name = re.sub(r"[^a-z0-9]+", "-", (about["gpu"] or {}).get("name", "unknown").lower())
+    return ROOT / "benchmarks" / "results" / f"gpu-{about['date'][:10]}-{name}.json"
+
+
+def earlier(plan: Entry, settings: kinds.Settings, out: pathlib.Path) -> dict[str, Entry]:
+    """Returns what a report holds of the same plan on the same GPU, for runs in several parts."""
+    if not out.exists():
+        return {}
+    report = json.loads(out.read_text(encoding="utf-8"))
+    now = summary(plan, {}, settings)
+    # A driver or a clock that is another makes figures that do not belong together.
+    if any(report[key] != now[key] for key in ("simulated", "device", "prepared")):
+        return {}
+    if report["machine"]["gpu"] != now["machine"]["gpu"]:
+        return {}
+    checks = {check["name"]: check for check in plan["checks"]}
+    kept = [entry for entry in report["checks"] if entry["name"] in checks]
+    return {entry["name"]: {**entry, "check": checks[entry["name"]]} for entry in kept}
+
+
+def run(plan: Entry, settings: kinds.Settings, out: pathlib.Path, only: str) -> dict[str, Entry]:
+    """Runs all checks whose names match a pattern; returns them and earlier ones by name."""
+    found = earlier(plan, settings, out)
+    worker = Worker(settings)
+    try:
+        for check in plan["checks"]:
+            if not fnmatch.fnmatch(check["name"], only) and check["kind"] not in derive.DERIVED:
+                continue
+            started = time.perf_counter()
+            if check["kind"] in derive.DERIVED:
+                answer = derived(check, found, settings.simulated)
+            else:
+                answer = worker.run(check)
+            seconds = round(time.perf_counter() - started, 3)
+            entry = {"name": check["name"], "check": check, "seconds": seconds}
+            found[check["name"]] = entry | answer
+            print(f"{answer['status']:9}{check['name']}  {answer.get('reason', '')}", flush=True)
+            write(out, summary(plan, found, settings))
+    finally:
+        worker.stop()
+    return found
+
+
+def main() -> int:
+    """Runs the command; returns 1 where a check failed or none ran."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--folder", type=pathlib.Path, required=True, help="of prepare.py")
+    parser.add_argument("--library", type=pathlib.Path, required=True)
+    parser.add_argument("--bench", type=pathlib.Path, help="the program of gemm_bench.cpp")
+    parser.add_argument("--device", choices=["cuda", "null"], default="cuda")
+    parser.add_argument("--only", default="*", help="checks whose names match, as '8B*'")
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    plan = json.loads((options.folder / "plan.json").read_text(encoding="utf-8"))
+    settings = kinds.Settings(options.folder, options.library, options.bench, options.device)
+    out = options.out or default_path(settings)
+    found = run(plan, settings, out, options.only)
+    counts = {
+        status: sum(entry["status"] == status for entry in found.values())
+        for status in (PASSED, RECORDED, "failed", "skipped")
+    }
+    said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    print(f"{said or 'no check has such a name'}: {out}")
+    return int(bool(counts["failed"]) or not found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
