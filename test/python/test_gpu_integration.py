@@ -1,0 +1,116 @@
+"""The script of all GPU checks on a machine without one: prepared small, run on a recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GPU = ROOT / "integration" / "gpu"
+KINDS = {"values", "losses", "training", "gemm", "step"}  # those that run a step of ours
+
+
+def run(folder: pathlib.Path, out: pathlib.Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Runs the dry run; returns its exit status and its report. All runs share one build."""
+    command = [GPU / "run.sh", "--dry-run", "--folder", folder, *arguments, out]
+    build = folder.parent / "build"
+    environment = {**os.environ, "PYTHON": sys.executable, "SCALIFY_GPU_BUILD": str(build)}
+    if ccache := shutil.which("ccache"):
+        environment["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert out.exists(), done.stdout + done.stderr
+    return done.returncode, json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("gpu") / "small"
+    subprocess.run([sys.executable, GPU / "prepare.py", "--small", "--out", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(prepared: pathlib.Path) -> dict[str, Any]:
+    status, found = run(prepared, prepared.parent / "dry.json")
+    assert status == 0, found["checks"]
+    return found
+
+
+def plan_of(folder: pathlib.Path) -> list[dict[str, Any]]:
+    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    checks: list[dict[str, Any]] = plan["checks"]
+    return checks
+
+
+def test_every_check_of_the_plan_is_reported(
+    prepared: pathlib.Path, report: dict[str, Any]
+) -> None:
+    plan = plan_of(prepared)
+    assert [entry["name"] for entry in report["checks"]] == [check["name"] for check in plan]
+    assert {check["kind"] for check in plan} == KINDS | {
+        *("bench", "xla", "transformer_engine", "skip"),
+        *("layers", "casts", "gemms", "gap"),
+    }
+    for kind in ("conversion", "kernel", "gemm", "20 steps", "training", "8B-shaped", "time of"):
+        assert any(check["name"].startswith(kind) for check in plan), kind
+
+
+def test_steps_run_on_the_recording_and_nothing_passes(
+    prepared: pathlib.Path, report: dict[str, Any]
+) -> None:
+    kinds = {check["name"]: check["kind"] for check in plan_of(prepared)}
+    for entry in report["checks"]:
+        ran = kinds[entry["name"]] in KINDS
+        assert entry["status"] == ("recorded" if ran else "skipped"), entry
+        if ran:
+            figures = entry["figures"]
+            assert figures["recorded_launches"] + figures["recorded_products"] > 0
+        else:
+            assert entry["reason"]
+
+
+def test_a_dry_run_has_no_times(report: dict[str, Any]) -> None:
+    assert report["simulated"] is True and report["machine"]["gpu"] is None
+    text = json.dumps(report["checks"])
+    assert not re.search(r'"(ms\w*|seconds|tflops|validation|losses)"', text)
+    results = subprocess.run(
+        ["git", "status", "--porcelain", "benchmarks/results"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "gpu-" not in results.stdout
+
+
+def test_a_missing_artefact_is_a_failure(prepared: pathlib.Path) -> None:
+    folder = prepared.parent / "wrong"
+    shutil.copytree(prepared, folder, ignore=shutil.ignore_patterns("include"))
+    plan = json.loads((folder / "plan.json").read_text())
+    gemms = [check for check in plan["checks"] if check["name"].startswith("gemm")]
+    gemms[0]["artefact"] = "absent.scalify"
+    (folder / "plan.json").write_text(json.dumps(plan))
+    status, found = run(folder, prepared.parent / "wrong.json", "--only", "gemm*")
+    entries = {entry["name"]: entry for entry in found["checks"]}
+    assert status == 1
+    assert entries[gemms[0]["name"]]["status"] == "failed"
+    assert "absent.scalify" in entries[gemms[0]["name"]]["reason"]
+    # What comes after it still runs.
+    assert entries[gemms[1]["name"]]["status"] == "recorded"
+
+
+def test_parts_of_a_run_make_one_report(prepared: pathlib.Path) -> None:
+    out = prepared.parent / "parts.json"
+    for pattern in ("gemm*", "kernel*"):
+        status, found = run(prepared, out, "--only", pattern)
+        assert status == 0
+    names = [entry["name"] for entry in found["checks"] if entry["status"] == "recorded"]
+    assert {name.split()[0] for name in names} == {"gemm", "kernel"}
