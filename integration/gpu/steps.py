@@ -15,13 +15,14 @@ import optimizer
 import scalify
 from artefacts import Folder
 from config import ModelConfig, TrainConfig
+from shapes import LLAMA_8B
 
-__all__ = ["RECIPES", "SHAPE_8B", "add_example", "add_large", "add_training"]
+__all__ = ["RECIPES", "add_example", "add_large", "add_training"]
 
 RECIPES = ("none", "bf16", "fp8", "fp8-current")
-# Shapes of LLaMA 3 8B (Grattafiori et al. 2024, table 3), one sequence of 2,048 tokens a step.
-SHAPE_8B = {"dim": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 128256, "seq": 2048}
-SHAPE_SMALL = {"dim": 64, "heads": 4, "kv_heads": 2, "ffn": 128, "vocab": 256, "seq": 32}
+# One sequence of 2,048 tokens a step: six layers with their F32 state fit into an H100.
+LARGE = dataclasses.replace(LLAMA_8B, seq=2048)
+LARGE_SMALL = ModelConfig(dim=64, ffn=128, seq=32, dtype="bfloat16")
 STEPS = 20
 BAR = 1.5  # percent of validation loss that fp8 may lose, as in examples/llama
 
@@ -124,21 +125,20 @@ def add_training(folder: Folder, small: bool) -> None:
 
 def add_large(folder: Folder, small: bool) -> None:
     """Adds steps of 8B shapes, ours and by jax.jit; their weights are made where they run."""
-    shape = SHAPE_SMALL if small else SHAPE_8B
+    large = LARGE_SMALL if small else LARGE
     depths = (1, 2) if small else (2, 6)
     for depth in depths:
-        cfg = ModelConfig(layers=depth, dtype="bfloat16", **shape)
-        text = lower(cfg, TrainConfig(), 1)
+        text = lower(dataclasses.replace(large, layers=depth), TrainConfig(), 1)
         for recipe in ("fp8",) if small else ("bf16", "fp8"):
             artefact = folder.artefact(f"8b-{depth}-{recipe}", text, recipe=recipe)
             title = f"8B-shaped step of {depth} layers by {recipe}"
             members = {"artefact": artefact, "layers": depth, "recipe": recipe}
-            folder.add(title, "step", 150, vocab=shape["vocab"], fresh=True, **members)
+            folder.add(title, "step", 150, vocab=large.vocab, fresh=True, **members)
     # The likely best first: an hour on a GPU may end before the last.
     for variant in ("default", "cudnn", "latency hiding", "no triton gemm"):
         for depth in depths:
             title = f"8B-shaped step of {depth} layers by jax.jit, {variant}"
-            sizes = {"layers": depth, "dtype": "bfloat16", **shape}
+            sizes = dataclasses.asdict(dataclasses.replace(large, layers=depth))
             members = {"model": sizes, "layers": depth, "variant": variant}
             folder.add(title, "xla", 150, fresh=True, **members)
     folder.add("8B-shaped steps beside TransformerEngine", "transformer_engine")
