@@ -42,17 +42,24 @@ static void setHash(json::Object &manifest, ArrayRef<Section> sections) {
   manifest["recipe"] = std::move(recipe);
 }
 
-/// Writes where the sections lie if the first begins at `offset`.
-static void placeSections(json::Object &manifest, ArrayRef<Section> sections,
-                          size_t offset) {
-  json::Object places;
+/// Where the sections lie if the first begins at `offset`.
+static SmallVector<size_t> placesOf(ArrayRef<Section> sections, size_t offset) {
+  SmallVector<size_t> places;
   for (const Section &section : sections) {
-    places[section.name] =
-        json::Object{{"offset", static_cast<int64_t>(offset)},
-                     {"size", static_cast<int64_t>(section.bytes.size())}};
+    places.push_back(offset);
     offset = llvm::alignTo(offset + section.bytes.size(), kSectionAlignment);
   }
-  manifest["sections"] = std::move(places);
+  return places;
+}
+
+static void writePlaces(json::Object &manifest, ArrayRef<Section> sections,
+                        ArrayRef<size_t> places) {
+  json::Object list;
+  for (auto [section, offset] : llvm::zip(sections, places))
+    list[section.name] =
+        json::Object{{"offset", static_cast<int64_t>(offset)},
+                     {"size", static_cast<int64_t>(section.bytes.size())}};
+  manifest["sections"] = std::move(list);
 }
 
 // Offsets are part of the text whose length decides them, so the sections are
@@ -61,15 +68,16 @@ std::string scalify::assembleArtefact(PlanText &text,
                                       ArrayRef<Section> sections) {
   json::Object &manifest = text.manifest;
   setHash(manifest, sections);
-  placeSections(manifest, sections, size_t(1) << 40);
+  writePlaces(manifest, sections, placesOf(sections, size_t(1) << 40));
   size_t first =
       llvm::alignTo(kHeaderBytes + toText(manifest).size(), kSectionAlignment);
-  placeSections(manifest, sections, first);
+  SmallVector<size_t> places = placesOf(sections, first);
+  writePlaces(manifest, sections, places);
   std::string header = toText(manifest);
   std::string body = header;
-  for (const Section &section : sections) {
-    body.resize(llvm::alignTo(kHeaderBytes + body.size(), kSectionAlignment) -
-                kHeaderBytes);
+  // The text may be shorter than its room by a page.
+  for (auto [section, offset] : llvm::zip(sections, places)) {
+    body.resize(offset - kHeaderBytes);
     body += section.bytes;
   }
   std::string file = "SCALIFY1";

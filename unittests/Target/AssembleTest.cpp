@@ -1,0 +1,34 @@
+// Where sections lie is part of the text that decides where they lie: whatever
+// its length, each is found where the text says.
+#include "scalify/Target/Artefact/Manifest.h"
+
+#include "llvm/Support/Endian.h"
+
+#include <gtest/gtest.h>
+
+using namespace scalify;
+
+TEST(Assemble, SectionsLieWhereTheTextSays) {
+  // All lengths within a page, so that each case of rounding is met.
+  for (size_t length = 0; length < 4096; ++length) {
+    PlanText text;
+    text.manifest["recipe"] = "none";
+    text.manifest["remarks"] = std::string(length, 'x');
+    std::string file =
+        assembleArtefact(text, {{"kernels", "first"}, {"constants", "second"}});
+    size_t header = llvm::support::endian::read64le(file.data() + 8);
+    ASSERT_EQ(llvm::support::endian::read64le(file.data() + 16), file.size());
+    auto parsed = llvm::json::parse(llvm::StringRef(file).substr(32, header));
+    ASSERT_TRUE(bool(parsed)) << llvm::toString(parsed.takeError());
+    const llvm::json::Object *places =
+        parsed->getAsObject()->getObject("sections");
+    for (auto [name, bytes] :
+         {std::pair("kernels", "first"), std::pair("constants", "second")}) {
+      const llvm::json::Object *place = places->getObject(name);
+      EXPECT_EQ(
+          file.substr(*place->getInteger("offset"), *place->getInteger("size")),
+          bytes)
+          << "with " << length << " more characters";
+    }
+  }
+}
