@@ -10,6 +10,7 @@ read once, by all kernels that want it together. What GEMMs move is not in it.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import pathlib
@@ -23,32 +24,20 @@ sys.path.insert(0, str(ROOT / "examples" / "llama"))
 sys.path.insert(0, str(ROOT / "benchmarks" / "numerics"))
 
 import gradients
-import jax
-import numpy as np
 
-import model
-import optimizer
-from config import ModelConfig, TrainConfig
+import shapes
 from scalify import _compiler
 
 __all__ = ["Moved", "count", "main"]
 
 RECIPES = ("none", "bf16", "fp8", "fp8-current")
-# Shapes of LLaMA 3 8B (Grattafiori et al. 2024, table 3).
-SHAPE = {"dim": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "vocab": 128256}
 
 Moved = dict[str, int]
 
 
 def lower(layers: int, seq: int) -> str:
     """Returns the text of a training step of BF16 activations; nothing is allocated."""
-    cfg = ModelConfig(layers=layers, seq=seq, dtype="bfloat16", **SHAPE)
-    params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
-    adamw = optimizer.make_optimizer(TrainConfig())
-    state = jax.eval_shape(adamw.init, params)
-    batch = jax.ShapeDtypeStruct((1, cfg.seq + 1), np.int32)
-    step = jax.jit(optimizer.make_step(cfg, adamw), donate_argnums=(0, 1))
-    return step.lower(params, state, batch).as_text(debug_info=True)
+    return shapes.lower(dataclasses.replace(shapes.LLAMA_8B, layers=layers, seq=seq), scanned=False)
 
 
 def manifest_of(artefact: bytes) -> dict[str, Any]:

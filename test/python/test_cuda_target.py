@@ -10,18 +10,18 @@ import functools
 import json
 import pathlib
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+import gpu_steps
 import jax
 import numpy as np
 import pytest
 
 import scalify
+from scalify import _compiler, _ptxas, _runtime
 from scalify._executable import Executable, compile_text
 
-LLAMA = pathlib.Path(__file__).resolve().parents[2] / "examples" / "llama"
 RECIPES = ("none", "bf16", "fp8", "fp8-current")
 FP8 = {"f8E4M3FN", "f8E5M2"}
 ITEM = {"f32": 4, "bf16": 2, "f16": 2, "f8E4M3FN": 1, "f8E5M2": 1, "i1": 1, "i32": 4, "ui32": 4}
@@ -30,33 +30,18 @@ MATMUL = re.compile(
 )
 
 
-@functools.cache
-def example(layers: int = 2) -> str:
-    """Returns the text of a training step of the example."""
-    sys.path.insert(0, str(LLAMA))
-    try:
-        import config
-        import model
-        import optimizer
-    finally:
-        sys.path.remove(str(LLAMA))
-    cfg = config.ModelConfig(layers=layers)
-    adamw = optimizer.make_optimizer(config.TrainConfig())
-    params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
-    batch = jax.ShapeDtypeStruct((16, cfg.seq + 1), np.int32)
-    step = jax.jit(optimizer.make_step(cfg, adamw), donate_argnums=(0, 1))
-    return step.lower(params, jax.eval_shape(adamw.init, params), batch).as_text(debug_info=True)
+def compile_step(text: str, recipe: str) -> tuple[bytes, dict[str, Any]]:
+    """Returns the artefact of a step and its manifest."""
+    options = {"recipe": recipe, "target": "sm_90a", "ptxas": _ptxas.find() or ""}
+    artefact, _ = _compiler.compile(text, json.dumps(options))
+    length = int.from_bytes(artefact[8:16], "little")
+    return artefact, json.loads(artefact[32 : 32 + length])
 
 
 @functools.cache
 def compiled(recipe: str) -> tuple[bytes, dict[str, Any]]:
-    """Returns the artefact of the example's step and its manifest."""
-    from scalify import _compiler, _ptxas
-
-    options = {"recipe": recipe, "target": "sm_90a", "ptxas": _ptxas.find() or ""}
-    artefact, _ = _compiler.compile(example(), json.dumps(options))
-    length = int.from_bytes(artefact[8:16], "little")
-    return artefact, json.loads(artefact[32 : 32 + length])
+    """Returns those of a step of the example."""
+    return compile_step(gpu_steps.example(2), recipe)
 
 
 def section(artefact: bytes, manifest: dict[str, Any], name: str) -> bytes:
@@ -88,8 +73,6 @@ def run_steps(recipe: str, steps: int) -> list[str]:
     """Runs steps on a null device and returns its record."""
     artefact, manifest = compiled(recipe)
     exe = Executable(artefact, device="null")
-    from scalify import _runtime
-
     dtypes = {"f32": np.float32, "i32": np.int32}
     arrays = [np.zeros(a["shape"], dtypes[a["dtype"]]) for a in exe.args]
     args: list[Any] = [
@@ -232,3 +215,19 @@ def test_a_failing_assembler_is_an_error() -> None:
     text = jax.jit(lambda x: x * 2).lower(np.ones(8, np.float32)).as_text()
     with pytest.raises(scalify.CompileError, match="'/bin/false' failed"):
         compile_text(text, {"target": "sm_90a", "ptxas": "/bin/false"})
+
+
+@pytest.mark.parametrize(
+    ("layers", "scanned", "recipe"),
+    [(4, False, recipe) for recipe in RECIPES] + [(32, True, "none"), (32, True, "bf16")],
+)
+def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -> None:
+    """Scanned under FP8 they take a minute each, too long for a test; docs have their times."""
+    artefact, manifest = compile_step(gpu_steps.large(layers, scanned), recipe)
+    assert section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
+    buffers = manifest["buffers"]
+    gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
+    # A layer has seven linear layers of three products, and attention of six.
+    assert len(gemms) >= 27 * layers
+    linear = [{buffers[gemm[side]]["dtype"] for side in "ab"} for gemm in gemms]
+    assert sum(bool(kinds & FP8) for kinds in linear) == (21 * layers if "fp8" in recipe else 0)

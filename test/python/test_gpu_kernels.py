@@ -5,21 +5,17 @@ What they compute is checked by unittests/Codegen/GridTest.cpp, on a simulated g
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pathlib
 import re
-import shutil
 import subprocess
-import sys
 
-import jax
-import numpy as np
+import gpu_steps
 import pytest
 
 import scalify
+from scalify import _ptxas
 
-LLAMA = pathlib.Path(__file__).resolve().parents[2] / "examples" / "llama"
 PIPELINE = "scalify-lower-kernels{machine=gpu},scalify-kernels-to-nvvm,scalify-emit-ptx"
 KERNEL = re.compile(r"Compiling entry function '(\w+)'")
 ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
@@ -30,34 +26,6 @@ BLOCK = re.compile(r"\.maxntid (\d+), 1, 1")
 FLOAT8 = re.compile(r"quantize [^\n]* -> tensor<[^>]*(f8\w+)>")
 # Of an SM of sm_90: registers are given to warps by 256, so to a thread by 8.
 ALL_REGISTERS, SHARED_WITHOUT_ASKING = 64 * 1024, 48 * 1024
-
-
-def find_ptxas() -> str:
-    """Returns a toolkit's ptxas, or that of PyPI's nvidia-cuda-nvcc."""
-    if found := shutil.which("ptxas"):
-        return found
-    spec = importlib.util.find_spec("nvidia")
-    for folder in spec.submodule_search_locations or [] if spec else []:
-        for path in pathlib.Path(folder).glob("*/bin/ptxas"):
-            return str(path)
-    raise FileNotFoundError("no ptxas: run scripts/setup.sh python, or install a CUDA toolkit")
-
-
-def example(layers: int) -> str:
-    """Returns the text of a training step of the example."""
-    sys.path.insert(0, str(LLAMA))
-    try:
-        import config
-        import model
-        import optimizer
-    finally:
-        sys.path.remove(str(LLAMA))
-    cfg = config.ModelConfig(layers=layers)
-    adamw = optimizer.make_optimizer(config.TrainConfig())
-    params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
-    batch = jax.ShapeDtypeStruct((16, cfg.seq + 1), np.int32)
-    step = jax.jit(optimizer.make_step(cfg, adamw), donate_argnums=(0, 1))
-    return step.lower(params, jax.eval_shape(adamw.init, params), batch).as_text(debug_info=True)
 
 
 def plan_of(step: str, recipe: str, folder: pathlib.Path) -> str:
@@ -80,7 +48,9 @@ def assemble(ptx: str, folder: pathlib.Path) -> str:
     """Returns what ptxas says of each kernel."""
     source = folder / "kernels.ptx"
     source.write_text(ptx)
-    command = [find_ptxas(), "-arch=sm_90a", "-v", str(source), "-o", str(folder / "kernels.cubin")]
+    ptxas = _ptxas.find()
+    assert ptxas, "no ptxas: run scripts/setup.sh python, or install a CUDA toolkit"
+    command = [ptxas, "-arch=sm_90a", "-v", str(source), "-o", str(folder / "kernels.cubin")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stderr
@@ -103,7 +73,7 @@ def check_resources(ptx: str, said: str) -> None:
 
 @pytest.mark.parametrize("recipe", ["none", "bf16", "fp8", "fp8-current", "fp8-lm-o2"])
 def test_every_kernel_of_the_example_assembles(recipe: str, tmp_path: pathlib.Path) -> None:
-    plan = plan_of(example(1), recipe, tmp_path)
+    plan = plan_of(gpu_steps.example(1), recipe, tmp_path)
     ptx = ptx_of(plan)
     check_resources(ptx, assemble(ptx, tmp_path))
     assert ptx.count(".visible .entry") > 30
