@@ -4,6 +4,7 @@
 
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Fusion/Passes.h"
+#include "scalify/Target/Artefact/KernelModule.h"
 #include "scalify/Target/Artefact/Manifest.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -17,21 +18,9 @@ scalify::emitCPUArtefactFromPlan(ModuleOp module,
   auto step = module.lookupSymbol<plan::ProgramOp>("step");
   if (!step)
     return module.emitError("has no plan.program @step to emit");
-  bool isLowered = true;
-  module.walk([&](plan::KernelOp kernel) {
-    isLowered &= kernel.getFunction().has_value();
-  });
-  PassManager lower(module.getContext());
-  lower.addPass(createLowerKernels());
-  if (!isLowered && failed(lower.run(module)))
+  if (failed(lowerKernels(module, "cpu")))
     return failure();
-  // The functions leave for a module of their own.
-  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  for (auto function :
-       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-    function->remove();
-    kernels->push_back(function);
-  }
+  OwningOpRef<ModuleOp> kernels = takeKernels(module);
   PassManager toLLVM(module.getContext());
   toLLVM.addPass(createKernelsToLLVM());
   if (failed(toLLVM.run(*kernels)))

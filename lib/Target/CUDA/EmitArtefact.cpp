@@ -3,6 +3,7 @@
 #include "scalify/Target/CUDA/CUDATarget.h"
 
 #include "scalify/Codegen/Passes.h"
+#include "scalify/Target/Artefact/KernelModule.h"
 #include "scalify/Target/Artefact/Manifest.h"
 #include "scalify/Target/Artefact/ToolRun.h"
 #include "scalify/Target/CUDA/Passes.h"
@@ -22,28 +23,8 @@ static void copyThreads(ModuleOp module) {
   });
 }
 
-static LogicalResult lowerKernels(ModuleOp module) {
-  bool isLowered = true;
-  module.walk([&](plan::KernelOp kernel) {
-    isLowered &= kernel.getFunction().has_value();
-  });
-  if (isLowered)
-    return success();
-  PassManager manager(module.getContext());
-  LowerKernelsOptions options;
-  options.machine = "gpu";
-  manager.addPass(createLowerKernels(options));
-  return manager.run(module);
-}
-
 static FailureOr<std::string> makePTX(ModuleOp module, StringRef chip) {
-  // The functions leave for a module of their own.
-  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
-  for (auto function :
-       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-    function->remove();
-    kernels->push_back(function);
-  }
+  OwningOpRef<ModuleOp> kernels = takeKernels(module);
   PassManager manager(module.getContext());
   manager.addPass(createKernelsToNVVM());
   if (failed(manager.run(*kernels)))
@@ -72,7 +53,7 @@ scalify::emitCUDAArtefactFromPlan(ModuleOp module,
   auto step = module.lookupSymbol<plan::ProgramOp>("step");
   if (!step)
     return module.emitError("has no plan.program @step to emit");
-  if (failed(lowerKernels(module)))
+  if (failed(lowerKernels(module, "gpu")))
     return failure();
   copyThreads(module);
   FailureOr<std::string> ptx = makePTX(module, options.chip);

@@ -1,0 +1,36 @@
+//===- KernelModule.cpp - The kernels of a plan, on their own -------------===//
+
+#include "scalify/Target/Artefact/KernelModule.h"
+
+#include "scalify/Codegen/Passes.h"
+#include "scalify/Dialect/Plan/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace scalify;
+
+LogicalResult scalify::lowerKernels(ModuleOp module, StringRef machine) {
+  bool isLowered = true;
+  module.walk([&](plan::KernelOp kernel) {
+    isLowered &= kernel.getFunction().has_value();
+  });
+  if (isLowered)
+    return success();
+  PassManager manager(module.getContext());
+  LowerKernelsOptions options;
+  options.machine = machine.str();
+  manager.addPass(createLowerKernels(options));
+  return manager.run(module);
+}
+
+OwningOpRef<ModuleOp> scalify::takeKernels(ModuleOp module) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    function->remove();
+    kernels->push_back(function);
+  }
+  return kernels;
+}
