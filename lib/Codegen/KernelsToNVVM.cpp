@@ -149,6 +149,22 @@ LogicalResult KernelsToNVVMPass::convert(gpu::GPUModuleOp kernels) {
   return applyPartialConversion(kernels, target, std::move(patterns));
 }
 
+// Left alone, ptxas spills to fit more blocks into a multiprocessor. Told how
+// many must fit, it gives threads what they need, up to 128 registers here.
+static void boundRegisters(gpu::GPUModuleOp kernels) {
+  constexpr int32_t kThreads = 512, kMostBlocks = 32;
+  for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
+    auto threads = kernel->getAttrOfType<DenseI32ArrayAttr>(
+        NVVM::NVVMDialect::getMaxntidAttrName());
+    if (!threads)
+      continue;
+    int32_t blocks = std::clamp(kThreads / threads[0], 1, kMostBlocks);
+    kernel->setAttr(
+        NVVM::NVVMDialect::getMinctasmAttrName(),
+        IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), blocks));
+  }
+}
+
 void KernelsToNVVMPass::runOnOperation() {
   ModuleOp module = getOperation();
   OpPassManager expansion("builtin.module");
@@ -168,6 +184,7 @@ void KernelsToNVVMPass::runOnOperation() {
       failed(runPipeline(preparation, module)) || failed(convert(kernels)) ||
       failed(runPipeline(cleaning, module)))
     return signalPassFailure();
+  boundRegisters(kernels);
   // A half-lowered op would be dropped or miscompiled later on.
   WalkResult walk = kernels.walk([&](Operation *op) {
     if (op == kernels ||

@@ -6,6 +6,7 @@
 #include "scalify/Import/Locations.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 namespace scalify {
@@ -292,10 +293,30 @@ static std::string nameOf(const Cluster &cluster) {
   return name.empty() ? "broadcast" : name;
 }
 
-// True if dividing by it is multiplying by its reciprocal, bit for bit.
-static bool hasExactReciprocal(const APFloat &value) {
-  APFloat inverse(value.getSemantics());
-  return value.getExactInverse(&inverse);
+static bool isExponent(Value bits) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  DenseElementsAttr mask;
+  return matchPattern(bits, m_Constant(&mask)) && mask.isSplat() &&
+         mask.getSplatValue<APInt>() == kExponent;
+}
+
+// True if dividing by it is multiplying by its reciprocal, bit for bit: a
+// power of two, as one that is given or as bits of an exponent alone.
+static bool hasExactReciprocal(Value scale) {
+  DenseFPElementsAttr constant;
+  if (matchPattern(scale, m_Constant(&constant))) {
+    APFloat value = constant.getSplatValue<APFloat>();
+    APFloat inverse(value.getSemantics());
+    return value.getExactInverse(&inverse);
+  }
+  if (auto choice = scale.getDefiningOp<stablehlo::SelectOp>())
+    return hasExactReciprocal(choice.getOnTrue()) &&
+           hasExactReciprocal(choice.getOnFalse());
+  auto word = scale.getDefiningOp<stablehlo::BitcastConvertOp>();
+  if (!word || !typeOf(scale).getElementType().isF32())
+    return false;
+  auto masked = word.getOperand().getDefiningOp<stablehlo::AndOp>();
+  return masked && llvm::any_of(masked.getOperands(), isExponent);
 }
 
 // The scatter works in the memory of its input, which is copied if it lives on.
@@ -355,10 +376,9 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
                                 : constantBuffer(constant.getValue()));
         }
         copy->setOperand(1, scale);
-        if (isa<QuantizeOp>(copy) &&
-            hasExactReciprocal(constant.getValue().getSplatValue<APFloat>()))
-          copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
       }
+      if (isa<QuantizeOp>(copy) && hasExactReciprocal(op->getOperand(1)))
+        copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
     }
     if (auto quantize = dyn_cast<QuantizeOp>(copy)) {
       auto type = typeOf(quantize.getResult());

@@ -1,10 +1,11 @@
 // RUN: scalify-opt %s --scalify-kernels-to-nvvm | FileCheck %s
 
 // A pointer a buffer, one for the counters, and what a block is known to be.
+// So many blocks fit into a multiprocessor that threads have room for 128 registers.
 // Roots and roundings are instructions: nothing is called.
 // CHECK-LABEL: gpu.module @kernels
 // CHECK-NOT: __nv_
-// CHECK: llvm.func @k0(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) attributes {{{.*}}gpu.kernel, {{.*}}nvvm.kernel, nvvm.maxntid = array<i32: 64, 1, 1>}
+// CHECK: llvm.func @k0(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr) attributes {{{.*}}gpu.kernel, {{.*}}nvvm.kernel, nvvm.maxntid = array<i32: 64, 1, 1>, nvvm.minctasm = 8 : i32}
 // CHECK-DAG: nvvm.read.ptx.sreg.tid.x
 // CHECK-DAG: llvm.intr.sqrt
 // CHECK-DAG: llvm.intr.floor

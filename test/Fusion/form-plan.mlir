@@ -40,6 +40,28 @@ func.func @main(%x: tensor<64xf32>) -> (tensor<64xf8E4M3FN>, tensor<64xf32>) {
 
 // -----
 
+// A scale of exponent bits alone is a power of two too; one of other bits need not be.
+// CHECK-LABEL: plan.program @step
+// CHECK: scalify.quantize %{{.*}}, %{{.*}} {plan.exact_reciprocal}
+// CHECK: scalify.quantize %{{.*}}, %{{[^{]*}} :
+func.func @main(%x: tensor<64xf32>, %y: tensor<32xf32>, %s: tensor<f32>) -> (tensor<64xf8E4M3FN>, tensor<32xf8E4M3FN>) {
+  %exponent = stablehlo.constant dense<0x7F800000> : tensor<i32>
+  %more = stablehlo.constant dense<0x7FC00000> : tensor<i32>
+  %word = stablehlo.bitcast_convert %s : (tensor<f32>) -> tensor<i32>
+  %a = stablehlo.and %word, %exponent : tensor<i32>
+  %e = stablehlo.bitcast_convert %a : (tensor<i32>) -> tensor<f32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %is = stablehlo.compare LE, %e, %one : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %p = stablehlo.select %is, %e, %one : tensor<i1>, tensor<f32>
+  %b = stablehlo.and %word, %more : tensor<i32>
+  %n = stablehlo.bitcast_convert %b : (tensor<i32>) -> tensor<f32>
+  %q = scalify.quantize %x, %p {cast = "x"} : tensor<64xf32> -> tensor<64xf8E4M3FN>
+  %r = scalify.quantize %y, %n {cast = "y"} : tensor<32xf32> -> tensor<32xf8E4M3FN>
+  return %q, %r : tensor<64xf8E4M3FN>, tensor<32xf8E4M3FN>
+}
+
+// -----
+
 // The donated argument is written in place; where it is read later it is not.
 // CHECK-LABEL: plan.program @step
 // CHECK: plan.kernel "add" reads(%[[A:.*]] : memref<4xf32>) writes(%[[R:.*]] : memref<4xf32>) attributes {inplace = array<i64: 0, 0>

@@ -65,12 +65,15 @@ def KernelsToNVVM : Pass<"scalify-kernels-to-nvvm", "::mlir::ModuleOp"> {
     Before: a module of kernel functions that `scalify-lower-kernels` wrote with
     `machine=gpu`. After: it holds one `gpu.module @kernels` of functions in the
     LLVM and NVVM dialects that a driver can launch, with a pointer for each
-    buffer and one for the counters. Fails if any other op is left, naming it.
+    buffer and one for the counters. As many blocks must fit into a
+    multiprocessor as have 512 threads, so that a thread has up to 128 registers
+    and spills nothing. Fails if any other op is left, naming it.
 
     ```mlir
     gpu.module @kernels {
       llvm.func @k0(%x: !llvm.ptr, %y: !llvm.ptr, %counters: !llvm.ptr)
-          attributes {gpu.kernel, nvvm.kernel, nvvm.reqntid = array<i32: 64, 1, 1>}
+          attributes {gpu.kernel, nvvm.kernel, nvvm.maxntid = array<i32: 64, 1, 1>,
+                      nvvm.minctasm = 8 : i32}
     ```
   }];
   let dependentDialects = [
