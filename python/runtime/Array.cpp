@@ -1,4 +1,5 @@
 #include "Array.h"
+#include "DLPack.h"
 
 #include <cstring>
 #include <nanobind/stl/string.h>
@@ -26,15 +27,20 @@ nb::tuple shapeOf(const Array &self) {
 /// NumPy's protocol: a view where possible, a copy where asked or needed.
 nb::object asNumpy(const Array &self, const nb::object &dtype,
                    const nb::object &copy) {
-  nb::object array = numpyView(self.live(), self.type());
   bool wantsCopy = !copy.is_none() && nb::cast<bool>(copy);
+  bool isCopied = self.live()->device();
+  if (isCopied && !copy.is_none() && !wantsCopy)
+    throw nb::value_error("the array lies on the GPU: NumPy gets a copy");
+  nb::object array =
+      isCopied ? numpyArray(onHost(self.live(), self.type().bytes), self.type())
+               : numpyView(self.live(), self.type());
   if (!dtype.is_none() &&
       !array.attr("dtype").attr("__eq__")(dtype).is(nb::bool_(true))) {
     if (!copy.is_none() && !wantsCopy)
       throw nb::value_error("a change of dtype needs a copy");
     return array.attr("astype")(dtype);
   }
-  return wantsCopy ? array.attr("copy")() : array;
+  return wantsCopy && !isCopied ? array.attr("copy")() : array;
 }
 
 nb::object item(const Array &self) {
@@ -49,21 +55,25 @@ std::string repr(const Array &self) {
          toString(self.type()) + ")";
 }
 
-/// A copy of any array-like in a slot of its own, ready to be donated.
-Array fromAny(nb::handle object, const nb::object &dtype) {
+Array copyOf(const ArrayView &view) {
+  SlotRef slot = hostSlot(view.type.bytes);
+  std::memcpy(slot->data(), view.data, static_cast<size_t>(view.type.bytes));
+  return Array(std::move(slot), view.type);
+}
+} // namespace
+
+Array scalify::rt::py::copyOf(nb::handle object, const nb::object &dtype) {
   TensorType want;
   if (!dtype.is_none()) {
     nb::object np = nb::module_::import_("numpy");
     want.dtype = fromNumpyDType(np.attr("dtype")(dtype));
   }
-  HostView view = hostView(object, want);
-  if (!dtype.is_none() && view.type.dtype != want.dtype)
-    view = hostView(nb::borrow(view.owner).attr("astype")(dtype), want);
-  SlotRef slot = std::make_shared<Slot>(view.type.bytes);
-  std::memcpy(slot->data(), view.data, static_cast<size_t>(view.type.bytes));
-  return Array(std::move(slot), view.type);
+  Array array = ::copyOf(hostView(object, want));
+  if (dtype.is_none() || array.type().dtype == want.dtype)
+    return array;
+  nb::object values = numpyArray(array.live(), array.type());
+  return ::copyOf(hostView(values.attr("astype")(dtype), want));
 }
-} // namespace
 
 void scalify::rt::py::bindArray(nb::module_ &module) {
   nb::class_<Array>(module, "Array",
@@ -82,10 +92,13 @@ void scalify::rt::py::bindArray(nb::module_ &module) {
            nb::arg("copy") = nb::none())
       .def("__dlpack__",
            [](const Array &a, const nb::kwargs &kwargs) {
-             return dlpack(a.live(), a.type(), kwargs);
+             return dlpackCapsule(a.live(), a.type(), kwargs);
            })
       .def("__dlpack_device__",
-           [](const Array &) { return nb::make_tuple(1, 0); })
+           [](const Array &a) {
+             return a.live()->device() ? nb::make_tuple(2, Loaded::ordinal)
+                                       : nb::make_tuple(1, 0);
+           })
       .def("__float__", [](const Array &a) { return nb::float_(item(a)); })
       .def("__int__", [](const Array &a) { return nb::int_(item(a)); })
       .def("__len__",
@@ -95,7 +108,11 @@ void scalify::rt::py::bindArray(nb::module_ &module) {
              return a.type().shape[0];
            })
       .def("__repr__", &repr);
-  module.def("array", &fromAny, nb::arg("object"),
-             nb::arg("dtype") = nb::none(),
-             "Copies any array-like into an Array that can be donated.");
+  module.def(
+      "array",
+      [](nb::handle object, const nb::object &dtype) {
+        return scalify::rt::py::copyOf(object, dtype);
+      },
+      nb::arg("object"), nb::arg("dtype") = nb::none(),
+      "Copies any array-like into an Array that can be donated.");
 }

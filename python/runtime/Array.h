@@ -25,6 +25,9 @@ private:
   TensorType tensorType;
 };
 
+/// A copy of any array-like in the host's memory.
+Array copyOf(nb::handle object, const nb::object &dtype);
+
 void bindArray(nb::module_ &module);
 void bindExecutable(nb::module_ &module);
 void bindFormats(nb::module_ &module);

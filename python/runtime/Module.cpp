@@ -11,11 +11,11 @@ using namespace scalify::rt::py;
 namespace {
 /// f32 array-like -> array of `To`.
 template <DType To> nb::object fromF32(nb::handle object) {
-  HostView view = hostView(object, *makeTensorType(DType::F32, {}));
+  ArrayView view = hostView(object, *makeTensorType(DType::F32, {}));
   if (view.type.dtype != DType::F32)
     throw nb::type_error("the array to convert must have dtype float32");
   TensorType type = *makeTensorType(To, view.type.shape);
-  SlotRef slot = std::make_shared<Slot>(type.bytes);
+  SlotRef slot = hostSlot(type.bytes);
   convertFromF32(To, static_cast<const float *>(view.data), slot->data(),
                  type.elements);
   return numpyArray(slot, type);
@@ -23,12 +23,12 @@ template <DType To> nb::object fromF32(nb::handle object) {
 
 /// Array of a narrow float type -> f32 array.
 nb::object toF32(nb::handle object) {
-  HostView view = hostView(object, *makeTensorType(DType::F32, {}));
+  ArrayView view = hostView(object, *makeTensorType(DType::F32, {}));
   if (!isNarrowFloat(view.type.dtype))
     throw nb::type_error("the array to convert must be of a float type of at "
                          "most 32 bits");
   TensorType type = *makeTensorType(DType::F32, view.type.shape);
-  SlotRef slot = std::make_shared<Slot>(type.bytes);
+  SlotRef slot = hostSlot(type.bytes);
   convertToF32(view.type.dtype, view.data, static_cast<float *>(slot->data()),
                type.elements);
   return numpyArray(slot, type);

@@ -84,9 +84,11 @@ class Executable:
         """Runs one step on main's arguments and returns main's results, in order.
 
         Arrays of numpy (ml_dtypes for bf16 and f8), JAX and DLPack are read in place where they
-        lie on the CPU and are dense. A donated argument that is a `scalify.Array` gives its
-        memory to its result, which comes back as an Array; any other donated array is copied
-        once. Results that are not donated are numpy arrays.
+        are dense and lie where the step runs: on the CPU, or in the GPU's memory at a multiple of
+        64 bytes. What the host holds is copied to a GPU in each step. A donated argument that is
+        a `scalify.Array` gives its memory to its result, which comes back as an Array; any other
+        donated array is copied once. Results that are not donated are numpy arrays on the CPU
+        and Arrays in the GPU's memory there.
 
         State that the recipe stores narrow comes back as a `scalify.ScaledArray`. It takes such
         an array over without a copy if that is stored in the same way; F32 values of any other
@@ -309,6 +311,14 @@ class Executable:
             )
         return [*self._runtime.health(), *broken_assumptions(self.assumptions, arrays)]
 
+    def put(self, array: Any) -> _runtime.Array:
+        """Returns a copy of an array in the memory of the step's device.
+
+        A step on a GPU reads it there, where an array of the host is copied in each step. What
+        is donated need not be put: it stays on the GPU after its first step.
+        """
+        return self._runtime.put(array)
+
     def profile(self) -> list[dict[str, Any]]:
         """Returns name, calls, nanoseconds, bytes and flops per command since `profiling(True)`."""
         return self._runtime.profile()
@@ -381,8 +391,10 @@ def load(path: str | os.PathLike[str], threads: int = 0, device: str | None = No
     return Executable(pathlib.Path(path).read_bytes(), threads, device=device)
 
 
-def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Executable:
-    """Compiles StableHLO text by the compiler's own options.
+def compile_text(
+    text: str, options: dict[str, Any], threads: int = 0, device: str | None = None
+) -> Executable:
+    """Compiles StableHLO text by the compiler's own options; the rest as for `Executable`.
 
     Raises:
         ValueError: the target makes no executable.
@@ -399,7 +411,7 @@ def compile_text(text: str, options: dict[str, Any], threads: int = 0) -> Execut
         report: dict[str, Any] = json.loads(_compiler.report(text, json.dumps(given)))
         return report
 
-    return Executable(artefact, threads, diagnostics, explain)
+    return Executable(artefact, threads, diagnostics, explain, device)
 
 
 def compile(
@@ -414,6 +426,7 @@ def compile(
     snapshots: str | os.PathLike[str] | None = None,
     threads: int = 0,
     report: str = "brief",
+    device: str | None = None,
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
 
@@ -432,6 +445,7 @@ def compile(
         snapshots: a folder for the IR after each stage.
         threads: as for `Executable`.
         report: "full" keeps every value, its facts and where they came from in the artefact.
+        device: as for `Executable`.
 
     Raises:
         scalify.CompileError: the program or the options cannot be.
@@ -453,4 +467,4 @@ def compile(
         options["scales"] = scales.entries()
     elif scales is not None:
         options["scales"] = dict(scales) if isinstance(scales, Mapping) else list(scales)
-    return compile_text(to_text(program), options, threads)
+    return compile_text(to_text(program), options, threads, device)

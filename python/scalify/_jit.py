@@ -45,10 +45,14 @@ class _Entry:
             _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
         ]
         outputs = self.executable(*inputs)
-        as_jax = any(isinstance(leaf, jax.Array) for leaf in leaves)
+        platforms = {
+            next(iter(leaf.devices())).platform for leaf in leaves if isinstance(leaf, jax.Array)
+        }
         return [
-            _finish(output, impl, as_jax)
-            for output, impl in zip(outputs, self.lowered.out_keys, strict=True)
+            _finish(output, impl, result["alias_arg"] is not None, platforms)
+            for output, impl, result in zip(
+                outputs, self.lowered.out_keys, self.executable.results, strict=True
+            )
         ]
 
     def state(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -65,20 +69,24 @@ def _prepare(leaf: Any, aval: Any) -> Any:
     if isinstance(leaf, (_runtime.Array, ScaledArray)):
         return leaf
     leaf = to_physical(leaf)
-    if isinstance(leaf, jax.Array):
-        return leaf
-    if isinstance(leaf, np.ndarray) and leaf.dtype == aval.dtype:
-        return leaf
-    # Python numbers, and numpy's 64-bit types, which JAX narrows unless told otherwise.
+    if isinstance(leaf, np.ndarray):
+        return leaf if leaf.dtype == aval.dtype else np.asarray(leaf, dtype=aval.dtype)
+    if hasattr(leaf, "__dlpack_device__"):
+        return leaf  # where it lies the runtime sees
+    # Python numbers and numpy's, of which JAX narrows those of 64 bits unless told otherwise.
     return np.asarray(leaf, dtype=aval.dtype)
 
 
-def _finish(output: Any, impl: str | None, as_jax: bool) -> Any:
-    if isinstance(output, (_runtime.Array, ScaledArray)) and impl is None:
+def _finish(output: Any, impl: str | None, is_donated: bool, platforms: set[str]) -> Any:
+    """Returns what the caller gets for a result, given where JAX arrays among arguments lie."""
+    if impl is not None:
+        return to_logical(np.asarray(output), impl)
+    if is_donated or isinstance(output, ScaledArray) or not platforms:
         return output
-    if impl is None and as_jax and isinstance(output, np.ndarray):
-        return jax.numpy.asarray(output)
-    return to_logical(output, impl)
+    is_on_gpu = isinstance(output, _runtime.Array)
+    if is_on_gpu and "gpu" in platforms and jax.dlpack.is_supported_dtype(output.dtype):
+        return jax.dlpack.from_dlpack(output)
+    return jax.numpy.asarray(np.asarray(output))
 
 
 class LoweredStep:
@@ -112,6 +120,7 @@ class Jit:
         threads: int,
         policy: HealthPolicy | None = None,
         ranges: RangesLike = None,
+        device: str | None = None,
     ) -> None:
         self._signature = signature
         self._options = options
@@ -119,6 +128,7 @@ class Jit:
         self._ranges = ranges
         self._measured: dict[Hashable, Scales] = {}
         self._threads = threads
+        self._device = device
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         self._policy = policy
@@ -134,7 +144,7 @@ class Jit:
         """Runs one step: pytrees in, pytrees out.
 
         Donated results are `scalify.Array`s, which the next call takes without a copy. Others
-        are numpy arrays, or JAX arrays where an argument was one.
+        are JAX arrays where an argument was one, else numpy arrays, or Arrays in a GPU's memory.
 
         Raises:
             scalify.CompileError: at the first call of a shape.
@@ -321,7 +331,7 @@ class Jit:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
         if (ranges := range_option(scales, self._ranges, count)) is not None:
             options["ranges"] = ranges
-        return compile_text(lowered.text, options, self._threads)
+        return compile_text(lowered.text, options, self._threads, self._device)
 
 
 def jit(
@@ -346,6 +356,7 @@ def jit(
     mcpu: str | None = None,
     threads: int = 0,
     report: str = "brief",
+    device: str | None = None,
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -382,6 +393,7 @@ def jit(
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
+        device: where steps run, as for `scalify.Executable`.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
     policy = HealthPolicy(health) if isinstance(health, str) else health
@@ -408,4 +420,4 @@ def jit(
     if rescales or adaptive_scales:
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}
-    return Jit(signature, options, scales, threads, policy, ranges)
+    return Jit(signature, options, scales, threads, policy, ranges, device)

@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 class Array:
     """A dense tensor that owns 64-byte aligned memory and can be donated to a step.
 
+    The memory is the host's, or that of the GPU on which a step made it: DLPack then says CUDA,
+    other libraries read it there without a copy, and NumPy gets a copy.
+
     A step that takes it as a donated argument writes its result there and returns a new Array;
     the old one is empty then, and its use raises ValueError. If a NumPy or DLPack view of the
     memory is alive at that time, the step works on a copy and the view keeps its values.
@@ -53,8 +56,9 @@ class Executable:
     def run(self, inputs: Sequence[Any], function: str = "step") -> tuple[Any, ...]:
         """Runs one function on array-likes in the order of `args`.
 
-        Donated results come back as Array, others as NumPy arrays. Arrays of others (NumPy, JAX
-        on the CPU, DLPack) are read in place where dense; donated ones are copied once.
+        Donated results come back as Array, others as NumPy arrays; on a GPU all are Arrays in
+        its memory. Arrays of others (NumPy, JAX, DLPack) are read in place where they are dense
+        and lie where the step runs; donated ones are copied once.
 
         Raises:
             ValueError: wrong count, shape or dtype, or an Array that a step has consumed.
@@ -73,6 +77,9 @@ class Executable:
         Raises:
             ValueError: it has no such value.
         """
+
+    def put(self, object: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+        """Copies any array-like into memory that steps need not move: on a GPU its own."""
 
     def profile(self) -> list[dict[str, Any]]:
         """Returns function, op, name, loc, calls, nanoseconds, bytes, flops per command."""

@@ -301,6 +301,28 @@ scalify_rt_status scalify_rt_memory_copy_out(scalify_rt_executable *executable,
   });
 }
 
+scalify_rt_status scalify_rt_memory_copy(scalify_rt_executable *executable,
+                                         void *memory, const void *source,
+                                         uint64_t bytes) {
+  return guarded([&] {
+    requireHandle(executable);
+    if (bytes && (!memory || !source))
+      badArgument("what to copy, or where, is null");
+    executable->impl.copyWithin(memory, source, bytes);
+  });
+}
+
+scalify_rt_status scalify_rt_synchronize(scalify_rt_executable *executable) {
+  return guarded([&] {
+    requireHandle(executable);
+    executable->impl.synchronizeAll();
+  });
+}
+
+void *scalify_rt_stream(const scalify_rt_executable *executable) {
+  return executable ? executable->impl.device().stepStream() : nullptr;
+}
+
 int32_t scalify_rt_threads(const scalify_rt_executable *executable) {
   return executable ? executable->impl.device().threads() : 0;
 }

@@ -63,6 +63,12 @@ public:
   virtual void release(void *memory) = 0;
   virtual void copyIn(void *dst, const void *src, size_t bytes) = 0;
   virtual void copyOut(void *dst, const void *src, size_t bytes) = 0;
+  /// Between places that steps can address.
+  virtual void copyWithin(void *dst, const void *src, size_t bytes) = 0;
+  /// Waits for all that this process gave the GPU, on any stream.
+  virtual void synchronizeAll() {}
+  /// The CUDA stream that a step's work goes to; null where the host runs it.
+  virtual void *stepStream() const { return nullptr; }
 
   virtual int threads() const { return 1; }
   virtual void setThreads(int threads) {}

@@ -33,3 +33,7 @@ void HostDevice::copyIn(void *dst, const void *src, size_t bytes) {
 void HostDevice::copyOut(void *dst, const void *src, size_t bytes) {
   std::memcpy(dst, src, bytes);
 }
+
+void HostDevice::copyWithin(void *dst, const void *src, size_t bytes) {
+  std::memcpy(dst, src, bytes);
+}

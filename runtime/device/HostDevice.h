@@ -19,6 +19,7 @@ public:
   void release(void *memory) override;
   void copyIn(void *dst, const void *src, size_t bytes) override;
   void copyOut(void *dst, const void *src, size_t bytes) override;
+  void copyWithin(void *dst, const void *src, size_t bytes) override;
 
 private:
   PageMemory arenaMemory;

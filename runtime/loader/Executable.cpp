@@ -254,6 +254,16 @@ void Executable::copyIn(void *dst, const void *src, size_t bytes) {
   dev->copyIn(dst, src, bytes);
 }
 
+void Executable::synchronizeAll() {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  dev->synchronizeAll();
+}
+
+void Executable::copyWithin(void *dst, const void *src, size_t bytes) {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  dev->copyWithin(dst, src, bytes);
+}
+
 void Executable::copyOut(void *dst, const void *src, size_t bytes) {
   std::unique_lock<std::mutex> lock = lockForUse();
   dev->copyOut(dst, src, bytes);

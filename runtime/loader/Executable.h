@@ -40,6 +40,8 @@ public:
   void release(void *memory);
   void copyIn(void *dst, const void *src, size_t bytes);
   void copyOut(void *dst, const void *src, size_t bytes);
+  void synchronizeAll();
+  void copyWithin(void *dst, const void *src, size_t bytes);
 
   const std::string &manifest() const { return image.manifest(); }
   const Program &program() const { return plan; }

@@ -219,14 +219,14 @@ def test_no_compiler_is_loaded() -> None:
 def test_null_device_records_what_a_gpu_would_do() -> None:
     gpu = _runtime.Executable(pack(for_gpu(train_step(N)), PTX.encode()), device="null")
     params, batch, x = inputs()
-    (kept, *_) = gpu.run((params, batch, x))
+    kept = gpu.run((params, batch, x))[0]
     np.testing.assert_array_equal(np.asarray(kept), params)
     launches = [line for line in gpu.trace.splitlines() if line.startswith("cuLaunchKernel ")]
     assert launches[0] == (
         f"cuLaunchKernel update grid={N} block=128 shared=0 args=[arg0+0,arg1+0,arg0+0,counters+0]"
     )
     # The second step is captured, the third replays it.
-    (kept, *_) = gpu.run((kept, batch, x))
+    kept = gpu.run((kept, batch, x))[0]
     before = len(gpu.trace)
     gpu.run((kept, batch, x))
     assert "cuLaunchKernel" not in gpu.trace[before:]

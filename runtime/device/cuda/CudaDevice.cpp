@@ -42,6 +42,9 @@ public:
   void release(void *memory) override;
   void copyIn(void *dst, const void *src, size_t bytes) override;
   void copyOut(void *dst, const void *src, size_t bytes) override;
+  void copyWithin(void *dst, const void *src, size_t bytes) override;
+  void synchronizeAll() override;
+  void *stepStream() const override { return stream.get(); }
 
   std::string deviceName() const override { return session.deviceName(); }
   std::string trace() const override { return session.driver->trace(); }
@@ -306,6 +309,22 @@ void CudaDevice::copyOut(void *dst, const void *src, size_t bytes) {
                                                      stream.get()),
                 "cuMemcpyDtoHAsync");
   synchronize();
+}
+
+void CudaDevice::copyWithin(void *dst, const void *src, size_t bytes) {
+  if (!bytes)
+    return;
+  session.makeCurrent();
+  // Which memory is which the driver knows by the addresses.
+  session.check(session.driver->cuMemcpyAsync(onDevice(dst), onDevice(src),
+                                              bytes, stream.get()),
+                "cuMemcpyAsync");
+  synchronize();
+}
+
+void CudaDevice::synchronizeAll() {
+  session.makeCurrent();
+  session.check(session.driver->cuCtxSynchronize(), "cuCtxSynchronize");
 }
 } // namespace
 

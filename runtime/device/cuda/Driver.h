@@ -23,6 +23,7 @@
   X(cuDevicePrimaryCtxRetain, Status(ContextHandle *, int))                    \
   X(cuDevicePrimaryCtxRelease_v2, Status(int))                                 \
   X(cuCtxSetCurrent, Status(ContextHandle))                                    \
+  X(cuCtxSynchronize, Status())                                                \
   X(cuModuleLoadDataEx,                                                        \
     Status(ModuleHandle *, const void *, unsigned, JitOption *, void **))      \
   X(cuModuleUnload, Status(ModuleHandle))                                      \
@@ -38,6 +39,7 @@
     Status(DevicePtr, const void *, size_t, StreamHandle))                     \
   X(cuMemcpyDtoHAsync_v2, Status(void *, DevicePtr, size_t, StreamHandle))     \
   X(cuMemcpyDtoDAsync_v2, Status(DevicePtr, DevicePtr, size_t, StreamHandle))  \
+  X(cuMemcpyAsync, Status(DevicePtr, DevicePtr, size_t, StreamHandle))         \
   X(cuMemsetD8Async, Status(DevicePtr, unsigned char, size_t, StreamHandle))   \
   X(cuPointerGetAttribute, Status(void *, PointerAttribute, DevicePtr))        \
   X(cuStreamCreate, Status(StreamHandle *, unsigned))                          \

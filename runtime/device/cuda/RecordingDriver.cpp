@@ -119,6 +119,12 @@ void RecordingDriver::bindDevice() {
   cuCtxSetCurrent = [this](ContextHandle) {
     return fails("cuCtxSetCurrent") ? InvalidContext : Success;
   };
+  cuCtxSynchronize = [this] {
+    if (fails("cuCtxSynchronize") || capturing)
+      return capturing ? CaptureUnsupported : LaunchFailed;
+    line("cuCtxSynchronize");
+    return Success;
+  };
   cuGetErrorName = [](Status status, const char **out) {
     *out = status == OutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY"
            : status == NotFound  ? "CUDA_ERROR_NOT_FOUND"
@@ -215,6 +221,15 @@ void RecordingDriver::bindCopies() {
         !covers(dst, bytes))
       return InvalidValue;
     work("cuMemcpyDtoDAsync " + at(dst) + " from " + at(src) + size(bytes));
+    return Success;
+  };
+  // Of callers, and never of a step: its bytes arrive.
+  cuMemcpyAsync = [=](DevicePtr dst, DevicePtr src, size_t bytes,
+                      StreamHandle) {
+    if (fails("cuMemcpyAsync") || !covers(dst, bytes) || capturing)
+      return capturing ? CaptureUnsupported : InvalidValue;
+    line("cuMemcpyAsync " + at(dst) + " from " + at(src) + size(bytes));
+    std::memcpy(pointer(dst), pointer(src), bytes);
     return Success;
   };
   cuMemsetD8Async = [=](DevicePtr dst, unsigned char byte, size_t bytes,

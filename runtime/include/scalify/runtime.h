@@ -189,11 +189,12 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_run(
  * GPU that other libraries gave; on a GPU the latter and places inside an
  * allocation must be multiples of 64. What lies in the host's memory is copied
  * to the GPU before a step, and donated arguments and results back after it.
- * The step runs on a stream of its own: what other streams write to its
- * arguments must be finished when it is called.
+ * The step runs on scalify_rt_stream: what other streams write to its arguments
+ * must be finished when it is called, or that stream must wait for it.
  * The memory belongs to the executable: it is given back by
  * scalify_rt_memory_free or with the executable. The copies are done when they
- * return; `memory` may point inside an allocation. */
+ * return; `memory` may point inside an allocation. scalify_rt_memory_copy reads
+ * from any memory that a step takes. */
 SCALIFY_RT_API scalify_rt_status scalify_rt_memory_alloc(
     scalify_rt_executable *executable, uint64_t bytes, void **out);
 SCALIFY_RT_API scalify_rt_status
@@ -204,6 +205,20 @@ scalify_rt_memory_copy_in(scalify_rt_executable *executable, void *memory,
 SCALIFY_RT_API scalify_rt_status
 scalify_rt_memory_copy_out(scalify_rt_executable *executable, void *data,
                            const void *memory, uint64_t bytes);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_memory_copy(scalify_rt_executable *executable, void *memory,
+                       const void *source, uint64_t bytes);
+
+/* The CUstream that steps and copies run on, on a GPU; NULL on a CPU. A step
+ * has left it when scalify_rt_run returns. The null device has one for an
+ * artefact for a GPU, and its memory is the host's all the same. */
+SCALIFY_RT_API void *scalify_rt_stream(const scalify_rt_executable *executable);
+
+/* Waits until the GPU has done all that the process gave it, on any stream:
+ * before a step writes to memory that another library has had, since that may
+ * let go of it while work on a stream of its own still reads it. */
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_synchronize(scalify_rt_executable *executable);
 
 /* Threads that a run uses, the caller's included. Results do not depend on it,
  * not by one bit. */

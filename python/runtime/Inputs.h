@@ -1,0 +1,44 @@
+// The arguments of one call: what is read, what is consumed, who keeps it
+// alive.
+#ifndef SCALIFY_PYTHON_RUNTIME_INPUTS_H
+#define SCALIFY_PYTHON_RUNTIME_INPUTS_H
+
+#include "Array.h"
+
+namespace scalify::rt::py {
+
+struct Parameter {
+  std::string name;
+  std::string role;
+  TensorType type;
+  int32_t alias;
+};
+
+class Inputs {
+public:
+  Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
+         const nb::sequence &inputs);
+
+  std::vector<void *> pointers;
+  std::vector<SlotRef> donated; // per argument; null where not donated
+  /// The Arrays that a step takes over are empty when it has run.
+  void consume() const;
+
+private:
+  void bind(const Parameter &parameter, size_t index, nb::handle input);
+  void bindArray(const Parameter &parameter, size_t index, Array &array);
+  /// Memory of a GPU that another library owns.
+  void bindForeign(const Parameter &parameter, size_t index, nb::handle input);
+  void bindHost(const Parameter &parameter, size_t index, nb::handle input);
+  void copyToDonated(const Parameter &parameter, size_t index, const void *from,
+                     bool isHost);
+
+  Loaded &loaded;
+  std::vector<Array *> consumed;
+  std::vector<nb::object> alive;
+  std::vector<SlotRef> copies;
+};
+
+} // namespace scalify::rt::py
+
+#endif // SCALIFY_PYTHON_RUNTIME_INPUTS_H

@@ -1,0 +1,154 @@
+#include "Memory.h"
+
+#include <cstdlib>
+#include <nanobind/stl/string.h>
+#include <new>
+#include <stdexcept>
+
+using namespace scalify::rt::py;
+
+void scalify::rt::py::check(scalify_rt_status status) {
+  if (status == SCALIFY_RT_OK)
+    return;
+  const char *text = scalify_rt_last_error();
+  switch (status) {
+  case SCALIFY_RT_BAD_ARGUMENT:
+    throw nb::value_error(text);
+  case SCALIFY_RT_IO:
+    PyErr_SetString(PyExc_OSError, text);
+    throw nb::python_error();
+  case SCALIFY_RT_INTERRUPTED:
+    throw nb::python_error(); // the signal handler's own exception
+  default:
+    throw std::runtime_error(text);
+  }
+}
+
+namespace {
+class HostSlot : public Slot {
+public:
+  explicit HostSlot(void *bytes) : Slot(bytes) {}
+  ~HostSlot() override { std::free(data()); }
+};
+
+scalify_rt_device deviceOf(const std::string &name) {
+  if (name == "cpu")
+    return SCALIFY_RT_DEVICE_CPU;
+  if (name == "cuda")
+    return SCALIFY_RT_DEVICE_CUDA;
+  if (name == "null")
+    return SCALIFY_RT_DEVICE_NULL;
+  throw nb::value_error(
+      ("device must be 'cpu', 'cuda' or 'null', not '" + name + "'").c_str());
+}
+
+/// Lets Ctrl-C through while a step runs without the interpreter's lock.
+int checkSignals(void *) {
+  nb::gil_scoped_acquire lock;
+  return PyErr_CheckSignals();
+}
+} // namespace
+
+SlotRef scalify::rt::py::hostSlot(int64_t size) {
+  void *bytes = std::aligned_alloc(64, (size_t(size) + 64) / 64 * 64);
+  if (!bytes)
+    throw std::bad_alloc();
+  return std::make_shared<HostSlot>(bytes);
+}
+
+class Loaded::DeviceSlot : public Slot {
+public:
+  DeviceSlot(std::shared_ptr<Loaded> owner, void *bytes, int64_t size,
+             bool isResult)
+      : Slot(bytes), owner(std::move(owner)), size(size), isResult(isResult) {}
+  ~DeviceSlot() override {
+    if (isResult)
+      owner->keep(size, {data(), isExported});
+    else
+      owner->give(data());
+  }
+  Loaded *device() const override { return owner.get(); }
+
+private:
+  std::shared_ptr<Loaded> owner;
+  int64_t size;
+  bool isResult;
+};
+
+Loaded::Loaded(const nb::object &source, int threads,
+               const std::string &device) {
+  scalify_rt_options options = {};
+  options.threads = threads;
+  options.device = deviceOf(device);
+  options.device_index = ordinal;
+  if (nb::isinstance<nb::bytes>(source)) {
+    nb::bytes data = nb::cast<nb::bytes>(source);
+    check(scalify_rt_load_memory(data.c_str(), data.size(), &options, &handle));
+  } else {
+    nb::object path = nb::module_::import_("os").attr("fspath")(source);
+    check(scalify_rt_load_file(nb::cast<std::string>(path).c_str(), &options,
+                               &handle));
+  }
+  check(scalify_rt_set_poll(handle, checkSignals, nullptr));
+}
+
+Loaded::~Loaded() { scalify_rt_free(handle); }
+
+SlotRef Loaded::take(int64_t size, bool isResult) {
+  if (!isOnDevice())
+    return hostSlot(size);
+  Idle found = {nullptr, false};
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    freeDoomed();
+    auto kept = isResult ? idle.find(size) : idle.end();
+    if (kept != idle.end()) {
+      found = kept->second;
+      idle.erase(kept);
+    }
+  }
+  if (!found.memory)
+    check(scalify_rt_memory_alloc(handle, uint64_t(size), &found.memory));
+  auto slot = std::make_shared<DeviceSlot>(shared_from_this(), found.memory,
+                                           size, isResult);
+  slot->isExported = found.isExported;
+  return slot;
+}
+
+void Loaded::keep(int64_t size, Idle entry) noexcept {
+  std::lock_guard<std::mutex> lock(mutex);
+  idle.emplace(size, entry);
+}
+
+/// Memory cannot be freed while a step runs on another thread.
+void Loaded::give(void *memory) noexcept {
+  std::lock_guard<std::mutex> lock(mutex);
+  doomed.push_back(memory);
+  freeDoomed();
+}
+
+void Loaded::freeDoomed() noexcept {
+  while (!doomed.empty() &&
+         scalify_rt_memory_free(handle, doomed.back()) == SCALIFY_RT_OK)
+    doomed.pop_back();
+}
+
+void Loaded::copyIn(const Slot &to, const void *from, int64_t size) {
+  check(scalify_rt_memory_copy_in(handle, to.data(), from, uint64_t(size)));
+}
+
+void Loaded::copyOut(void *to, const Slot &from, int64_t size) {
+  check(scalify_rt_memory_copy_out(handle, to, from.data(), uint64_t(size)));
+}
+
+void Loaded::copyWithin(const Slot &to, const void *from, int64_t size) {
+  check(scalify_rt_memory_copy(handle, to.data(), from, uint64_t(size)));
+}
+
+SlotRef scalify::rt::py::onHost(const SlotRef &slot, int64_t size) {
+  if (!slot->device())
+    return slot;
+  SlotRef copy = hostSlot(size);
+  slot->device()->copyOut(copy->data(), *slot, size);
+  return copy;
+}
