@@ -17,7 +17,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-__all__ = ["Program", "conversions", "kernels", "lowered", "products"]
+__all__ = ["SCALINGS", "Program", "conversions", "kernels", "lowered", "many_scales", "products"]
 
 Arrays = tuple[NDArray[Any], ...]
 E4M3, E5M2, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16
@@ -256,9 +256,73 @@ def _scaled_by_memory(m: int, n: int, k: int) -> Program:
     )
 
 
+# Blocks of both operands, [rows, along the sum]; 0 for all.
+SCALINGS = {
+    "by rows": ((1, 0), (1, 0)),
+    "by 1x128 and 128x128": ((1, 128), (128, 128)),
+    "by 1x128": ((1, 128), (1, 128)),
+}
+
+
+def many_scales(m: int, n: int, k: int, scaling: str) -> str:
+    """Returns the text of an FP8 product of [m, k] and [n, k] whose scales are arguments."""
+    types, casts = [], []
+    for name, rows, block in zip("ab", (m, n), SCALINGS[scaling], strict=True):
+        data, wide = f"tensor<{rows}x{k}xf8E4M3FN>", f"tensor<{rows}x{k}xf32>"
+        scales = f"tensor<{'x'.join(map(str, _grid(rows, k, block)))}xf32>"
+        types.append((data, scales))
+        casts.append(
+            f"%{name}w = scalify.dequantize %{name}, %s{name} by {scales} "
+            f"{{block = array<i64: {block[0]}, {block[1]}>}} : {data} -> {wide}"
+        )
+    (a, sa), (b, sb) = types
+    return f"""
+      func.func public @main(%a: {a}, %b: {b}, %sa: {sa}, %sb: {sb}) -> tensor<{m}x{n}xbf16> {{
+        {casts[0]}
+        {casts[1]}
+        %z = stablehlo.dot_general %aw, %bw, contracting_dims = [1] x [1]
+            : (tensor<{m}x{k}xf32>, tensor<{n}x{k}xf32>) -> tensor<{m}x{n}xbf16>
+        return %z : tensor<{m}x{n}xbf16>
+      }}"""
+
+
+def _grid(rows: int, columns: int, block: tuple[int, int]) -> tuple[int, int]:
+    """Returns how many blocks there are each way, the last of which may be parts."""
+    down, along = (
+        -(-extent // (size or extent)) for extent, size in zip((rows, columns), block, strict=True)
+    )
+    return down, along
+
+
+def _with_many_scales(m: int, n: int, k: int, scaling: str) -> Program:
+    """Returns that product with its inputs; scales are powers of two, as every recipe's are."""
+    draw = np.random.default_rng(2)
+    data, scales, wide = [], [], []
+    for rows, block in zip((m, n), SCALINGS[scaling], strict=True):
+        values = _normal(rows, k, seed=rows, dtype=E4M3)
+        grid = np.exp2(draw.integers(-3, 4, _grid(rows, k, block))).astype(np.float32)
+        spread = np.repeat(np.repeat(grid, block[0] or rows, 0), block[1] or k, 1)[:rows, :k]
+        data.append(values)
+        scales.append(grid)
+        wide.append(values.astype(np.float64) * spread)
+    return Program(
+        f"gemm f8E4M3FN x f8E4M3FN, scales {scaling}",
+        many_scales(m, n, k, scaling),
+        (*data, *scales),
+        "product",
+        {"compileFrom": "precision"},
+        (wide[0] @ wide[1].T,),
+        np.abs(wide[0]) @ np.abs(wide[1]).T,
+        {"accumulation": "f8"},
+    )
+
+
 def products(small: bool) -> Iterator[Program]:
     """Yields products of every pair of formats, layouts, and batches."""
     m, n, k = (32, 48, 64) if small else (128, 256, 512)
+    # Blocks that are parts, and scales that need copies to lie as the library wants them.
+    for scaling in SCALINGS:
+        yield _with_many_scales(*((32, 48, 144) if small else (144, 400, 656)), scaling)
     last, plain = (((1,), (1,)), ((), ())), (((1,), (0,)), ((), ()))
     first = (((0,), (0,)), ((), ()))
     yield _scaled_by_memory(m, n, k)

@@ -88,6 +88,13 @@ def add_gemms(folder: Folder, small: bool) -> None:
             artefact = folder.artefact(f"time-{name}-{m}-{n}-{k}", text)
             title = f"time of gemm {name} {m} x {n} x {k}"
             folder.add(title, "gemm", artefact=artefact, type=name, shape=[m, n, k])
+    for scaling in cases.SCALINGS:
+        name = f"f8E4M3FN {scaling}"
+        for m, n, k in shapes[:3]:
+            text = cases.many_scales(m, n, k, scaling)
+            artefact = folder.artefact(f"time-{name}-{m}-{n}-{k}", text, compileFrom="precision")
+            title = f"time of gemm {name} {m} x {n} x {k}"
+            folder.add(title, "gemm", artefact=artefact, type=name, shape=[m, n, k])
     folder.add("products beside bare cuBLASLt", "gemms")
 
 

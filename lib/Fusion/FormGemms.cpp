@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScaleEntries.h"
+#include "ScaleGrids.h"
 #include "StridedView.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -376,6 +377,51 @@ static SmallVector<Value> foldOperandScales(stablehlo::DotGeneralOp op) {
   return scales;
 }
 
+namespace {
+/// The scales of a dot's operands, and how they lie; none of operands that
+/// have none.
+struct Scales {
+  SmallVector<Value> values;
+  plan::Scaling a = plan::Scaling::Tensor, b = plan::Scaling::Tensor;
+
+  /// Whether one factor is all there is to an element of the product.
+  bool areFactors() const {
+    return a == plan::Scaling::Tensor || a == plan::Scaling::Rows;
+  }
+};
+} // namespace
+
+/// Has the dot read data in place of what they stand for; their scales are the
+/// GEMM's.
+static plan::Scaling readData(OpOperand &operand, Scales &scales) {
+  auto shaped = operand.get().getDefiningOp<stablehlo::ReshapeOp>();
+  auto wide = shaped ? shaped.getOperand().getDefiningOp<DequantizeOp>()
+                     : DequantizeOp();
+  auto name = wide ? wide->getAttrOfType<StringAttr>(kScalingAttr) : nullptr;
+  if (!name)
+    return plan::Scaling::Tensor;
+  OpBuilder b(wide);
+  Value data = wide.getData();
+  operand.set(stablehlo::ReshapeOp::create(
+      b, wide.getLoc(), typeOf(shaped).clone(typeOf(data).getElementType()),
+      data));
+  scales.values.push_back(StridedView::of(wide.getScale()).base);
+  if (shaped->use_empty())
+    shaped.erase();
+  if (wide->use_empty())
+    wide.erase();
+  return *plan::symbolizeScaling(name.getValue());
+}
+
+static Scales foldScales(stablehlo::DotGeneralOp op) {
+  Scales scales;
+  scales.a = readData(op.getLhsMutable(), scales);
+  scales.b = readData(op.getRhsMutable(), scales);
+  if (scales.values.empty())
+    scales.values = foldOperandScales(op);
+  return scales;
+}
+
 /// A GEMM rounds its F32 sums itself, once.
 static void foldRounding(stablehlo::DotGeneralOp op) {
   if (!op.getResult().hasOneUse() ||
@@ -391,28 +437,29 @@ static void foldRounding(stablehlo::DotGeneralOp op) {
 }
 
 static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
-                        double alpha, ValueRange scales, Value result) {
+                        double alpha, const Scales &scales, Value result) {
   OpBuilder builder(op);
-  // In the forward fewer bits of the sum do no harm; gradients want them all.
+  // In the forward fewer bits of the sum do no harm; gradients want them all,
+  // and the library's products by blocks sum in full.
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   bool isFast = isa<Float8E4M3FNType, Float8E5M2Type>(
                     typeOf(op.getLhs()).getElementType()) &&
-                phase && phase == "forward";
+                scales.areFactors() && phase && phase == "forward";
   auto matmul = plan::MatmulOp::create(
-      builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base, scales,
-      gemm.cm.size, gemm.cn.size, gemm.ak.size,
+      builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base,
+      scales.values, gemm.cm.size, gemm.cn.size, gemm.ak.size,
       ArrayRef<int64_t>{gemm.am.stride, gemm.ak.stride},
       ArrayRef<int64_t>{gemm.bk.stride, gemm.bn.stride},
       ArrayRef<int64_t>{gemm.cm.stride, gemm.cn.stride},
       ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,
-      gemm.batchStrides, llvm::APFloat(alpha), isFast);
+      gemm.batchStrides, llvm::APFloat(alpha), isFast, scales.a, scales.b);
   if (phase)
     matmul->setAttr(kPhaseAttr, phase);
   result.replaceAllUsesWith(matmul.getC());
 }
 
 void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
-  SmallVector<Value> scales = foldOperandScales(op);
+  Scales scales = foldScales(op);
   double alpha = foldAlpha(op);
   if (machine == "gpu")
     foldRounding(op);
@@ -430,6 +477,10 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
     auto layout = layoutFor(ArrayRef(outputs).take_front(i + 1));
     auto candidate =
         layout ? match(costs(), roles, a, b, *layout) : std::nullopt;
+    // Of many scales the library has no batch.
+    if (scales.a != plan::Scaling::Tensor && candidate &&
+        !candidate->batch.empty())
+      continue;
     if (!candidate || (gemm && candidate->time() + copy >= gemm->time()))
       continue;
     gemm = candidate;

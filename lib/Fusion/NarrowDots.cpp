@@ -10,6 +10,7 @@
 
 #include "OpCosts.h"
 #include "ScaleEntries.h"
+#include "ScaleGrids.h"
 #include "StridedView.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -41,11 +42,17 @@ namespace {
 struct Operand {
   Value value; // as the dot reads it, F32 or narrow
   Value data;  // what the views lead to
-  Value scale; // rank 0; none for 1
+  Value scale; // none for 1
   Attribute entry;
   SmallVector<int64_t> batch, free, sum;
   bool isWidened = false; // the value is not the data
-  bool isRowScaled = false;
+  DequantizeOp byBlocks;  // where the data have many scales
+};
+
+/// Operands whose scales are no factors of the product.
+struct Scalings {
+  ScaleGrid lhsGrid, rhsGrid;
+  plan::Scaling lhs, rhs;
 };
 
 class NarrowDotsPass : public scalify::impl::NarrowDotsBase<NarrowDotsPass> {
@@ -55,16 +62,25 @@ public:
 
 private:
   void narrow(stablehlo::DotGeneralOp op);
+  void narrowBlocks(stablehlo::DotGeneralOp op, Operand lhs, Operand rhs,
+                    Type element);
+  void runAsBF16(stablehlo::DotGeneralOp op, const Operand &lhs,
+                 const Operand &rhs, StringRef why);
+  std::optional<Scalings> getScalings(const Operand &lhs, const Operand &rhs,
+                                      OpBuilder &b);
   void replace(stablehlo::DotGeneralOp op, const Operand &lhs,
                const Operand &rhs, Type element);
-  stablehlo::DotGeneralOp buildDot(stablehlo::DotGeneralOp op,
-                                   const Operand &lhs, const Operand &rhs,
-                                   Type element);
+  void replaceScaled(stablehlo::DotGeneralOp op, const Operand &lhs,
+                     const Operand &rhs, const Scalings &scalings);
+  Value buildDot(stablehlo::DotGeneralOp op, const Operand &lhs,
+                 const Operand &rhs, Type element);
   Value view(const Operand &operand, Type element, OpBuilder &b);
   Value innermost(const Operand &operand, Value narrow);
   Value scaleOf(const Operand &operand, OpBuilder &b);
+  Value scaled(Value data, const ScaleGrid &grid, plan::Scaling scaling,
+               OpBuilder &b);
 
-  /// Data, the views on it and the order: the copy that has it.
+  /// Data or scales, and how they are to lie: the copy that does.
   llvm::DenseMap<std::pair<Value, Attribute>, Value> copies;
 };
 } // namespace
@@ -84,7 +100,8 @@ static Operand findNarrow(Value value) {
   while (isDataView(operand.data.getDefiningOp()))
     operand.data = operand.data.getDefiningOp()->getOperand(0);
   if (auto wide = operand.data.getDefiningOp<DequantizeOp>()) {
-    operand.isRowScaled = typeOf(wide.getScale()).getRank() != 0;
+    if (typeOf(wide.getScale()).getRank() != 0)
+      operand.byBlocks = wide;
     operand.entry = wide->getAttr(kScaleEntryAttr);
     operand.scale = wide.getScale();
     operand.data = wide.getOperand(0);
@@ -294,11 +311,29 @@ static Operand withFreeDims(Operand operand) {
   return operand;
 }
 
+/// The dot in F32, on other operands.
+static Value createDot(stablehlo::DotGeneralOp op, Value lhs, Value rhs,
+                       stablehlo::DotDimensionNumbersAttr numbers) {
+  OpBuilder b(op);
+  auto dot = stablehlo::DotGeneralOp::create(
+      b, op.getLoc(), typeOf(op.getResult()).clone(b.getF32Type()), lhs, rhs,
+      numbers, op.getPrecisionConfigAttr(), op.getAlgorithmAttr());
+  if (Attribute phase = op->getAttr(kPhaseAttr))
+    dot->setAttr(kPhaseAttr, phase);
+  return dot;
+}
+
+static void replaceBy(stablehlo::DotGeneralOp op, Value result) {
+  OpBuilder b(op);
+  if (result.getType() != op.getType())
+    result = stablehlo::ConvertOp::create(b, op.getLoc(), op.getType(), result);
+  op.getResult().replaceAllUsesWith(result);
+  op.erase();
+}
+
 /// The dot on narrow operands, in F32 and without the scales.
-stablehlo::DotGeneralOp NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op,
-                                                 const Operand &lhs,
-                                                 const Operand &rhs,
-                                                 Type element) {
+Value NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op, const Operand &lhs,
+                               const Operand &rhs, Type element) {
   OpBuilder b(op);
   bool asFP8 = isFP8(element);
   Value l = view(lhs, asFP8 ? elementOf(lhs.data) : element, b);
@@ -309,13 +344,8 @@ stablehlo::DotGeneralOp NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op,
     r = innermost(rhs, r);
     numbers = getCanonicalDims(op.getContext(), lhs, rhs);
   }
-  auto dot = stablehlo::DotGeneralOp::create(
-      b, op.getLoc(), typeOf(op.getResult()).clone(b.getF32Type()), l, r,
-      numbers, op.getPrecisionConfigAttr(), op.getAlgorithmAttr());
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    dot->setAttr(kPhaseAttr, phase);
   ++numNarrowed;
-  return dot;
+  return createDot(op, l, r, numbers);
 }
 
 void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
@@ -336,27 +366,140 @@ void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
         b, op.getLoc(), DenseElementsAttr::get(type, float(*x * *y)));
     result = times(b, result, factor, false);
   }
-  if (result.getType() != op.getType())
-    result = stablehlo::ConvertOp::create(b, op.getLoc(), op.getType(), result);
-  op.getResult().replaceAllUsesWith(result);
-  op.erase();
+  replaceBy(op, result);
 }
+
+void NarrowDotsPass::runAsBF16(stablehlo::DotGeneralOp op, const Operand &lhs,
+                               const Operand &rhs, StringRef why) {
+  op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ") << why;
+  replace(op, lhs, rhs, BFloat16Type::get(op.getContext()));
+}
+
+//===----------------------------------------------------------------------===//
+// Many scales
+//===----------------------------------------------------------------------===//
+
+/// The scales as the dot sees them, behind transposes.
+static std::optional<ScaleGrid> getBlockGrid(const Operand &operand) {
+  DequantizeOp wide = operand.byBlocks;
+  auto place =
+      llvm::to_vector(llvm::seq<int64_t>(0, typeOf(operand.value).getRank()));
+  for (Value value = operand.value; value != wide.getResult();) {
+    auto turn = value.getDefiningOp<stablehlo::TransposeOp>();
+    if (!turn)
+      return std::nullopt;
+    for (int64_t &d : place)
+      d = turn.getPermutation()[d];
+    value = turn.getOperand();
+  }
+  auto places = [&](ArrayRef<int64_t> dims) {
+    return llvm::map_to_vector(dims, [&](int64_t d) { return place[d]; });
+  };
+  return getScaleGrid(wide.getScale(), typeOf(wide.getResult()).getShape(),
+                      *wide.getBlock(), places(operand.free),
+                      places(operand.sum));
+}
+
+std::optional<Scalings> NarrowDotsPass::getScalings(const Operand &lhs,
+                                                    const Operand &rhs,
+                                                    OpBuilder &b) {
+  auto getGrid = [&](const Operand &operand) -> std::optional<ScaleGrid> {
+    if (operand.byBlocks)
+      return getBlockGrid(operand);
+    // Kernels know an entry as the scale of a cast only.
+    if (operand.entry)
+      return std::nullopt;
+    ScaleGrid grid;
+    grid.scale = scaleOf(operand, b);
+    grid.rows = grid.rowGrain = extentOf(operand, operand.free);
+    grid.columns = grid.columnGrain = extentOf(operand, operand.sum);
+    return grid;
+  };
+  std::optional<ScaleGrid> l = getGrid(lhs), r = getGrid(rhs);
+  if (!l || !r)
+    return std::nullopt;
+  auto pair = chooseScalings(*l, *r);
+  if (!pair)
+    return std::nullopt;
+  return Scalings{*l, *r, pair->first, pair->second};
+}
+
+/// What the data stand for, marked for the GEMM that reads data and scales.
+Value NarrowDotsPass::scaled(Value data, const ScaleGrid &grid,
+                             plan::Scaling scaling, OpBuilder &b) {
+  SmallVector<int64_t> matrix{grid.rows, grid.columns}, key(grid.order);
+  llvm::append_range(key, matrix);
+  auto name = b.getStringAttr(plan::stringifyScaling(scaling));
+  Value &scales =
+      copies[{grid.scale, b.getArrayAttr({name, b.getDenseI64ArrayAttr(key)})}];
+  if (!scales) {
+    OpBuilder beside(data.getContext());
+    beside.setInsertionPointAfterValue(grid.scale);
+    scales = layOut(grid, scaling, beside);
+  }
+  Location loc = data.getLoc();
+  Value flat =
+      stablehlo::ReshapeOp::create(b, loc, typeOf(data).clone(matrix), data);
+  auto wide =
+      DequantizeOp::create(b, loc, typeOf(flat).clone(b.getF32Type()), flat,
+                           scales, b.getDenseI64ArrayAttr(getBlock(scaling)));
+  wide->setAttr(kScalingAttr, name);
+  return stablehlo::ReshapeOp::create(b, loc,
+                                      typeOf(data).clone(b.getF32Type()), wide);
+}
+
+void NarrowDotsPass::replaceScaled(stablehlo::DotGeneralOp op,
+                                   const Operand &lhs, const Operand &rhs,
+                                   const Scalings &scalings) {
+  OpBuilder b(op);
+  Value l = innermost(lhs, view(lhs, elementOf(lhs.data), b));
+  Value r = innermost(rhs, view(rhs, elementOf(rhs.data), b));
+  l = scaled(l, scalings.lhsGrid, scalings.lhs, b);
+  r = scaled(r, scalings.rhsGrid, scalings.rhs, b);
+  ++numNarrowed;
+  replaceBy(op,
+            createDot(op, l, r, getCanonicalDims(op.getContext(), lhs, rhs)));
+}
+
+void NarrowDotsPass::narrowBlocks(stablehlo::DotGeneralOp op, Operand lhs,
+                                  Operand rhs, Type element) {
+  OpBuilder b(op);
+  std::string why =
+      isFP8(element) ? whyNotFP8(lhs, rhs) : "its operands are not both FP8";
+  if (why.empty() && !lhs.batch.empty())
+    why = "the library's products with many scales have no batch";
+  if (why.empty()) {
+    if (auto scalings = getScalings(lhs, rhs, b))
+      return replaceScaled(op, lhs, rhs, *scalings);
+    why = "the library has no product with scales of these blocks";
+  }
+  if (element.isF16()) {
+    op.emitRemark("stays wide, since F16 may not hold data times scale: ")
+        << why;
+    return;
+  }
+  for (Operand *operand : {&lhs, &rhs})
+    if (operand->byBlocks) {
+      operand->data = operand->byBlocks.getResult();
+      operand->scale = {};
+    }
+  runAsBF16(op, lhs, rhs, why);
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
 
 void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
   Operand lhs = withFreeDims(getLhs(op)), rhs = withFreeDims(getRhs(op));
   Type element = getCommonType(elementOf(lhs.data), elementOf(rhs.data));
   if (!element || !(lhs.isWidened || rhs.isWidened))
     return;
-  if (lhs.isRowScaled || rhs.isRowScaled) {
-    op.emitRemark("stays wide: an operand has more than one scale");
-    return;
-  }
+  if (lhs.byBlocks || rhs.byBlocks)
+    return narrowBlocks(op, lhs, rhs, element);
   std::string why = isFP8(element) ? whyNotFP8(lhs, rhs) : "";
-  if (!why.empty()) {
-    element = BFloat16Type::get(op.getContext());
-    op.emitRemark("runs as BF16, which holds its FP8 operands exactly: ")
-        << why;
-  }
+  if (!why.empty())
+    return runAsBF16(op, lhs, rhs, why);
   replace(op, lhs, rhs, element);
 }
 

@@ -1,6 +1,7 @@
 //===- Pipeline.cpp - The order of the fusion stage -----------------------===//
 
 #include "scalify/Fusion/Passes.h"
+#include "scalify/Precision/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -16,6 +17,9 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   FormGemmsOptions gemms;
   gemms.machine = machine.str();
   functions.addPass(createFormGemms(gemms));
+  // What no product reads with its scales.
+  if (machine == "gpu")
+    pm.addPass(createExpandBlocks());
   FormPlanOptions plan;
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));

@@ -74,6 +74,14 @@ static void buildStableHLO(const StageOptions &options,
   manager.addPass(createExportStableHLO(target));
 }
 
+static void buildFusion(const StageOptions &options, OpPassManager &manager) {
+  ExpandBlocksOptions blocks;
+  blocks.keepDequantized = options.machine == "gpu";
+  manager.addPass(createExpandBlocks(blocks));
+  manager.addPass(createExpandRounding());
+  buildFusionPipeline(manager, options.machine);
+}
+
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {
   LowerKernelsOptions kernels;
   kernels.machine = options.machine;
@@ -94,9 +102,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
       buildStableHLO(options, manager);
     return;
   case Stage::Fusion:
-    manager.addPass(createExpandBlocks());
-    manager.addPass(createExpandRounding());
-    return buildFusionPipeline(manager, options.machine);
+    return buildFusion(options, manager);
   case Stage::Codegen:
     return buildCodegen(options, manager);
   case Stage::Input:

@@ -88,10 +88,11 @@ struct ExpandBlocksPass : scalify::impl::ExpandBlocksBase<ExpandBlocksPass> {
   using ExpandBlocksBase::ExpandBlocksBase;
 
   void runOnOperation() override {
-    getOperation().walk([](Operation *op) {
+    getOperation().walk([this](Operation *op) {
       if (auto cast = dyn_cast<QuantizeOp>(op); cast && cast.getBlock())
         BlockExpander(op).quantize(cast);
-      else if (auto cast = dyn_cast<DequantizeOp>(op); cast && cast.getBlock())
+      else if (auto cast = dyn_cast<DequantizeOp>(op);
+               cast && cast.getBlock() && !keepDequantized)
         BlockExpander(op).dequantize(cast);
     });
   }

@@ -110,8 +110,37 @@ void checkTypes(const Command &command, const Interface &interface,
   }
 }
 
+Scaling readScaling(const JsonNode &node, const char *key) {
+  constexpr const char *names[] = {"tensor", "rows", "vectors", "blocks"};
+  std::string text = node.textOr(key, names[0]);
+  for (size_t i = 0; i < std::size(names); ++i)
+    if (text == names[i])
+      return static_cast<Scaling>(i);
+  node[key].fail("is '" + text + "', not tensor, rows, vectors or blocks");
+}
+
+/// How many scales an operand has; for blocks, rows of them are filled up to
+/// multiples of 4.
+int64_t countScales(Scaling scaling, int64_t rows, int64_t k) {
+  constexpr int64_t block = 128;
+  auto parts = [](int64_t extent, int64_t size) {
+    return extent == 0 ? 0 : (extent - 1) / size + 1;
+  };
+  switch (scaling) {
+  case Scaling::Tensor:
+    return 1;
+  case Scaling::Rows:
+    return rows;
+  case Scaling::Vectors:
+    return rows * parts(k, block);
+  case Scaling::Blocks:
+    return parts(rows, block) * parts(parts(k, block), 4) * 4;
+  }
+  return 0;
+}
+
 int32_t readScale(const JsonNode &node, const char *key, DType operand,
-                  const Interface &interface, Command &command) {
+                  int64_t count, const Interface &interface, Command &command) {
   if (!node.has(key))
     return -1;
   int32_t buffer = bufferIndex(node[key], interface);
@@ -119,20 +148,37 @@ int32_t readScale(const JsonNode &node, const char *key, DType operand,
   if (!isFP8(operand))
     node[key].fail("scales an operand of type " + std::string(name(operand)) +
                    "; only FP8 operands have scales");
-  if (type.dtype != DType::F32 || type.elements != 1)
+  if (type.dtype != DType::F32 || type.elements != count)
     node[key].fail("is buffer " + std::to_string(buffer) + " of type " +
-                   toString(type) + ", not one f32");
+                   toString(type) + ", not " +
+                   (count == 1 ? "one" : std::to_string(count)) + " f32");
   command.buffers.push_back(buffer);
   return static_cast<int32_t>(command.buffers.size()) - 1;
+}
+
+/// The scales of both operands, all of which a product with many reads.
+void readScales(const JsonNode &node, const Interface &interface,
+                Command &command) {
+  GemmTypes &types = command.gemmTypes;
+  const GemmShape &gemm = command.gemm;
+  types.aScaling = readScaling(node, "a_scaling");
+  types.bScaling = readScaling(node, "b_scaling");
+  types.aScale = readScale(node, "a_scale", types.operands[0],
+                           countScales(types.aScaling, gemm.m, gemm.k),
+                           interface, command);
+  types.bScale = readScale(node, "b_scale", types.operands[1],
+                           countScales(types.bScaling, gemm.n, gemm.k),
+                           interface, command);
+  if (types.aScaling != Scaling::Tensor && types.aScale < 0)
+    node["a_scaling"].fail("has no a_scale beside it");
+  if (types.bScaling != Scaling::Tensor && types.bScale < 0)
+    node["b_scaling"].fail("has no b_scale beside it");
 }
 
 void readGpuGemm(const JsonNode &node, const Interface &interface,
                  Command &command) {
   GemmTypes &types = command.gemmTypes;
-  types.aScale =
-      readScale(node, "a_scale", types.operands[0], interface, command);
-  types.bScale =
-      readScale(node, "b_scale", types.operands[1], interface, command);
+  readScales(node, interface, command);
   std::string compute = node.textOr("compute", "f32");
   if (compute != "f32" && compute != "tf32")
     node["compute"].fail("is '" + compute + "', neither f32 nor tf32");

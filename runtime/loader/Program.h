@@ -53,11 +53,17 @@ struct Counter {
   uint64_t elements = 0;
 };
 
+/// Which elements of an FP8 operand share a scale: all of them, those of a row
+/// (of the matrix that has the sum's dimension innermost), 128 of a row, or 128
+/// of 128 rows each.
+enum class Scaling : uint8_t { Tensor, Rows, Vectors, Blocks };
+
 /// What a product on a GPU is made of; a CPU multiplies f32 only.
 struct GemmTypes {
   std::array<DType, 3> operands = {DType::F32, DType::F32, DType::F32};
   /// Places of the scales in the command's buffers, or -1.
   int32_t aScale = -1, bScale = -1;
+  Scaling aScaling = Scaling::Tensor, bScaling = Scaling::Tensor;
   bool isTF32 = false;
   bool isFastAccumulation = false;
 };

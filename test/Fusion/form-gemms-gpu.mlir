@@ -33,3 +33,40 @@ func.func @main(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>) -> (tensor<4x16xbf1
   %e = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xf32>
   return %r, %e : tensor<4x16xbf16>, tensor<4x16xf32>
 }
+
+// -----
+
+// Scales of blocks: the GEMM has those that lie as it reads them, and sums in
+// full in the forward too.
+// CHECK-LABEL: plan.program @step
+// CHECK-DAG: %[[S:.*]] = plan.temp {{.*}}memref<2x64xf32>
+// CHECK-DAG: %[[T:.*]] = plan.temp {{.*}}memref<2x4xf32>
+// CHECK: plan.gemm "dot" %{{.*}}, %{{.*}}, %{{.*}} m 64 n 160 k 256 strides [256, 1] x [1, 256] to [160, 1]
+// CHECK-SAME: scales(%[[S]], %[[T]] : memref<2x64xf32>, memref<2x4xf32>) by vectors x blocks
+// CHECK-NOT: fast_accumulation
+// CHECK-SAME: memref<2x32x256xf8E4M3FN>, memref<160x256xf8E4M3FN>, memref<2x32x160xbf16>
+func.func @main(%x: tensor<2x32x256xf8E4M3FN>, %s: tensor<2x32x2xf32>, %w: tensor<256x160xf8E4M3FN>, %t: tensor<2x2xf32>) -> tensor<2x32x160xbf16> {
+  %wx = scalify.dequantize %x, %s by tensor<2x32x2xf32> {block = array<i64: 1, 1, 128>} : tensor<2x32x256xf8E4M3FN> -> tensor<2x32x256xf32>
+  %ww = scalify.dequantize %w, %t by tensor<2x2xf32> {block = array<i64: 128, 128>} : tensor<256x160xf8E4M3FN> -> tensor<256x160xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [2] x [0] {scalify.phase = "forward"} : (tensor<2x32x256xf32>, tensor<256x160xf32>) -> tensor<2x32x160xf32>
+  %r = stablehlo.convert %d : (tensor<2x32x160xf32>) -> tensor<2x32x160xbf16>
+  return %r : tensor<2x32x160xbf16>
+}
+
+// -----
+
+// Scales of rows are read where they lie. A result by heads is a batch, which
+// the library does not have here: a kernel transposes it.
+// CHECK-LABEL: plan.program @step
+// CHECK-DAG: %[[S:.*]] = plan.argument 1 : memref<64x1xf32>
+// CHECK-DAG: %[[T:.*]] = plan.argument 3 : memref<32x1xf32>
+// CHECK: plan.gemm {{.*}} batch [] [] {{.*}} scales(%[[S]], %[[T]] : memref<64x1xf32>, memref<32x1xf32>) by rows x rows fast_accumulation
+// CHECK: plan.kernel "transpose"
+func.func @main(%x: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf32>, %w: tensor<32x32xf8E4M3FN>, %t: tensor<32x1xf32>) -> tensor<2x2x32x16xf32> {
+  %wx = scalify.dequantize %x, %s by tensor<64x1xf32> {block = array<i64: 1, 0>} : tensor<64x32xf8E4M3FN> -> tensor<64x32xf32>
+  %ww = scalify.dequantize %w, %t by tensor<32x1xf32> {block = array<i64: 1, 0>} : tensor<32x32xf8E4M3FN> -> tensor<32x32xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = "forward"} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %v = stablehlo.reshape %d : (tensor<64x32xf32>) -> tensor<2x32x2x16xf32>
+  %h = stablehlo.transpose %v, dims = [0, 2, 1, 3] : (tensor<2x32x2x16xf32>) -> tensor<2x2x32x16xf32>
+  return %h : tensor<2x2x32x16xf32>
+}

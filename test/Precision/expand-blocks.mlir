@@ -1,4 +1,5 @@
 // RUN: scalify-opt %s --scalify-expand-blocks -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-expand-blocks=keep-dequantized -split-input-file | FileCheck %s --check-prefix=KEEP
 
 // A part of a block: scales of three, sliced to the columns that there are.
 // CHECK-LABEL: func.func @part
@@ -15,6 +16,10 @@
 // CHECK: %[[W:.*]] = scalify.dequantize
 // CHECK: %[[Y:.*]] = stablehlo.multiply %[[W]], %{{.*}} : tensor<4x300xf32>
 // CHECK: return %[[Y]]
+// KEEP-LABEL: func.func @part
+// KEEP: scalify.quantize {{.*}} {cast = "c0"
+// KEEP: scalify.dequantize {{.*}} by tensor<4x3xf32> {block = array<i64: 1, 128>}
+// KEEP-NEXT: return
 func.func @part(%x: tensor<4x300xf32>, %s: tensor<4x3xf32>) -> tensor<4x300xf32> {
   %q = scalify.quantize %x, %s by tensor<4x3xf32> {block = array<i64: 1, 128>, cast = "c0", scalify.phase = "forward"} : tensor<4x300xf32> -> tensor<4x300xf8E4M3FN>
   %y = scalify.dequantize %q, %s by tensor<4x3xf32> {block = array<i64: 1, 128>} : tensor<4x300xf8E4M3FN> -> tensor<4x300xf32>

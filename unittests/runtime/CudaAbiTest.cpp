@@ -1,6 +1,7 @@
 // Our own declarations of CUDA's driver API and cuBLASLt against NVIDIA's, at
 // compile time, where NVIDIA's headers are.
 #include "device/cuda/Driver.h"
+#include "device/cuda/LtContract.h"
 
 #include <dlfcn.h>
 
@@ -107,6 +108,14 @@ SCALIFY_CHECK(DescBScalePointer, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
 SCALIFY_CHECK(DescDScalePointer, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER)
 SCALIFY_CHECK(DescAmaxDPointer, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER)
 SCALIFY_CHECK(DescFastAccum, CUBLASLT_MATMUL_DESC_FAST_ACCUM)
+#if CUDA_VERSION >= 12090
+SCALIFY_CHECK(DescAScaleMode, CUBLASLT_MATMUL_DESC_A_SCALE_MODE)
+SCALIFY_CHECK(DescBScaleMode, CUBLASLT_MATMUL_DESC_B_SCALE_MODE)
+SCALIFY_CHECK(ScaleScalar, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F)
+SCALIFY_CHECK(ScaleOuterVec, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
+SCALIFY_CHECK(ScaleVec128, CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F)
+SCALIFY_CHECK(ScaleBlk128x128, CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F)
+#endif
 SCALIFY_CHECK(LayoutBatchCount, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
 SCALIFY_CHECK(LayoutBatchStride, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
 SCALIFY_CHECK(PrefMaxWorkspace, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
@@ -179,6 +188,11 @@ TEST(CudaAbi, CublasLtTakesOurAttributes) {
   EXPECT_EQ(setDesc(DescBScalePointer, address), BlasSuccess);
   EXPECT_EQ(setDesc(DescFastAccum, int8_t(1)), BlasSuccess);
   EXPECT_EQ(setDesc(DescFastAccum, int64_t(1)), BlasInvalidValue);
+  if (cublasLtGetVersion() >= ltVersionOfModes) {
+    EXPECT_EQ(setDesc(DescAScaleMode, ScaleVec128), BlasSuccess);
+    EXPECT_EQ(setDesc(DescBScaleMode, ScaleBlk128x128), BlasSuccess);
+    EXPECT_EQ(setDesc(DescBScaleMode, int64_t(5)), BlasInvalidValue);
+  }
   EXPECT_EQ(cublasLtMatmulDescDestroy(desc), BlasSuccess);
   MatrixLayout layout = nullptr;
   ASSERT_EQ(cublasLtMatrixLayoutCreate(&layout, R8F_E5M2, 64, 48, 64),

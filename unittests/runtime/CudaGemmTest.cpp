@@ -21,6 +21,8 @@ struct Product {
   Json more = Json::object();
   Json batch = Json::array();
   int64_t aOffset = 0;
+  int64_t aScales = 1, bScales = 1; // elements of buffers 5 and 6, F32
+  size_t blasVersion = 130000;
 };
 
 /// A step of that product alone, in a large arena.
@@ -30,11 +32,14 @@ Json manifestOf(const Product &p) {
     return given.empty() ? dense : Json(given);
   };
   Json m = gpuManifest();
-  m["arena_bytes"] = 12 * room;
+  m["arena_bytes"] = 14 * room;
   m["buffers"] = {buffer("temp", 0, {room}, p.a),
                   buffer("temp", 4 * room, {room}, p.b),
-                  buffer("temp", 8 * room, {room}, p.c), buffer("const", 0, {}),
-                  buffer("const", 64, {})};
+                  buffer("temp", 8 * room, {room}, p.c),
+                  buffer("const", 0, {}),
+                  buffer("const", 64, {}),
+                  buffer("temp", 12 * room, {p.aScales}),
+                  buffer("temp", 13 * room, {p.bScales})};
   Json gemm = {{"op", "gemm"},
                {"name", "dot"},
                {"loc", "step/dot"},
@@ -57,7 +62,9 @@ Json manifestOf(const Product &p) {
 /// The lines of cublasLtMatmul of one step, or the error.
 std::string matmuls(const Product &p) {
   try {
-    Recorded gpu(pack(manifestOf(p), gpuKernels(), gpuConstants()));
+    auto driver = std::make_shared<RecordingDriver>();
+    driver->blasVersion = p.blasVersion;
+    Recorded gpu(pack(manifestOf(p), gpuKernels(), gpuConstants()), driver);
     gpu.run();
     return linesOf(gpu.newLines(), "cublasLtMatmul ");
   } catch (const Error &error) {
@@ -238,7 +245,7 @@ TEST(CudaGemm, ContractIsHeld) {
 
 // The check itself, one mutation at a time of a product that it takes.
 TEST(CudaGemm, ContractCatchesEveryMutation) {
-  const float scale = 1;
+  alignas(16) const float scale = 1;
   LtProblem good;
   good.opA = OpT;
   good.a = {R8F_E4M3, 64, 48, 64, 2, 3072};
@@ -272,6 +279,8 @@ TEST(CudaGemm, ContractCatchesEveryMutation) {
       [](LtProblem &p) { p.bScale = nullptr; },
       [](LtProblem &p) { p.dScale = p.aScale; },
       [](LtProblem &p) { p.amax = p.aScale; },
+      [](LtProblem &p) { p.aMode = ScaleOuterVec; },
+      [](LtProblem &p) { p.bMode = ScaleVec128; },
       [](LtProblem &p) { p.a.type = p.b.type = R16BF; }, // scales stay
       [](LtProblem &p) {
         p.a.type = p.b.type = R16BF;
@@ -284,10 +293,152 @@ TEST(CudaGemm, ContractCatchesEveryMutation) {
     EXPECT_NE(ltViolation(bad, status), "") << "mutation " << i;
     EXPECT_NE(status, BlasSuccess);
   }
+  // Of products with many scales.
+  good.a.batch = good.b.batch = good.d.batch = 1;
+  good.fastAccumulation = false;
+  good.aMode = ScaleVec128;
+  good.bMode = ScaleBlk128x128;
+  ASSERT_EQ(ltViolation(good, status), "");
+  const Mutation scaled[] = {
+      [](LtProblem &p) { p.aMode = ScaleScalar; },
+      [](LtProblem &p) { p.aMode = ScaleOuterVec; },
+      [](LtProblem &p) { p.aMode = ScaleBlk128x128; },
+      [](LtProblem &p) { p.fastAccumulation = true; },
+      [](LtProblem &p) { p.a.batch = p.b.batch = p.d.batch = 2; },
+      [](LtProblem &p) { p.d.type = R8F_E4M3; },
+      [](LtProblem &p) { p.aScale = nullptr; },
+  };
+  for (size_t i = 0; i < sizeof(scaled) / sizeof(scaled[0]); ++i) {
+    LtProblem bad = good;
+    scaled[i](bad);
+    EXPECT_NE(ltViolation(bad, status), "") << "scaled, mutation " << i;
+  }
   const void *odd = reinterpret_cast<const void *>(8);
+  LtProblem misplaced = good;
+  misplaced.aScale = odd;
+  EXPECT_NE(ltMisplaced(misplaced, {nullptr, nullptr, nullptr}), "");
   EXPECT_NE(ltMisplaced(good, {odd, nullptr, nullptr}), "");
   EXPECT_NE(ltMisplaced(good, {nullptr, odd, nullptr}), "");
   EXPECT_NE(ltMisplaced(good, {nullptr, nullptr, odd}), "");
+}
+
+namespace {
+/// x of rows by 128 elements of a row, W by 128 x 128: 256 is two of them.
+Product byBlocks() {
+  Product p;
+  p.k = 256;
+  p.aScales = 2 * 32; // [2, m]
+  p.bScales = 4;      // [ceil(48 / 128), 2 filled up to 4]
+  p.more = {{"a_scale", 5},
+            {"b_scale", 6},
+            {"a_scaling", "vectors"},
+            {"b_scaling", "blocks"}};
+  return p;
+}
+
+Product byRows() {
+  Product p;
+  p.aScales = 32;
+  p.bScales = 48;
+  p.more = {{"a_scale", 5},
+            {"b_scale", 6},
+            {"a_scaling", "rows"},
+            {"b_scaling", "rows"}};
+  return p;
+}
+} // namespace
+
+// The library's A is the command's b where the result is row major.
+TEST(CudaGemm, ModesGoWithTheirOperand) {
+  std::string line = matmuls(byBlocks());
+  EXPECT_TRUE(contains(line, " a_scale=arena+13631488 b_scale=arena+12582912 "))
+      << line;
+  EXPECT_TRUE(contains(line, " scales=128x128,1x128\n")) << line;
+  Product p = byBlocks();
+  p.cStrides = {1, 32};
+  line = matmuls(p);
+  EXPECT_TRUE(contains(line, " a_scale=arena+12582912 b_scale=arena+13631488 "))
+      << line;
+  EXPECT_TRUE(contains(line, " scales=1x128,128x128\n")) << line;
+  p = byBlocks();
+  p.bScales = 2 * 48;
+  p.more["b_scaling"] = "vectors";
+  EXPECT_TRUE(contains(matmuls(p), " scales=1x128,1x128\n"));
+  p = byRows();
+  p.more["fast_accumulation"] = true;
+  EXPECT_TRUE(contains(matmuls(p), " scales=rows,rows fast\n")) << matmuls(p);
+  EXPECT_FALSE(contains(matmuls({}), "scales="));
+}
+
+TEST(CudaGemm, ModesTheLibraryHasNotAreRefused) {
+  struct Case {
+    const char *want;
+    Product product;
+  };
+  std::vector<Case> cases;
+  auto add = [&](const char *want, Product product) -> Product & {
+    cases.push_back({want, std::move(product)});
+    return cases.back().product;
+  };
+  Product &both =
+      add("no product with scales by 128x128 and 128x128", byBlocks());
+  both.aScales = 4;
+  both.more["a_scaling"] = "blocks";
+  Product &mixed = add("no product with scales by rows and scalar", byRows());
+  mixed.more.erase("a_scale");
+  mixed.more.erase("a_scaling");
+  Product &unlike = add("no product with scales by rows and 1x128", byBlocks());
+  unlike.bScales = 48;
+  unlike.more["b_scaling"] = "rows";
+  add("scales by blocks need sums in full", byBlocks())
+      .more["fast_accumulation"] = true;
+  Product &batched = add("a batch needs operands of one scale each", byRows());
+  batched.batch = {{{"n", 2}, {"a", 2048}, {"b", 3072}, {"c", 1536}}};
+  // Not even one after the other: their scales are elsewhere.
+  Product &walked =
+      add("has a batch, and more than one scale an operand", byRows());
+  walked.batch = {{{"n", 2}, {"a", 2048}, {"b", 0}, {"c", 1536}},
+                  {{"n", 3}, {"a", 0}, {"b", 3072}, {"c", 4000}}};
+  for (const Case &test : cases) {
+    std::string got = matmuls(test.product);
+    EXPECT_TRUE(contains(got, test.want)) << got << "\nwanted " << test.want;
+    EXPECT_TRUE(contains(got, "gemm 'dot'")) << got;
+  }
+}
+
+TEST(CudaGemm, OldLibrariesHaveNoModes) {
+  for (const Product &product : {byRows(), byBlocks()}) {
+    Product p = product;
+    p.blasVersion = 120804;
+    std::string got = matmuls(p);
+    EXPECT_TRUE(contains(got, "gemm 'dot' at step/dot scales its operands by "
+                              "rows or blocks, which cuBLASLt has from 12.9 on "
+                              "(CUDA 12.9); this one is 12.8"))
+        << got;
+    p.blasVersion = 120900;
+    EXPECT_EQ(matmuls(p).substr(0, 14), "cublasLtMatmul");
+  }
+  Product p;
+  p.blasVersion = 120000;
+  EXPECT_EQ(matmuls(p).substr(0, 14), "cublasLtMatmul");
+}
+
+// A search has as many scales as the product reads.
+TEST(CudaGemm, SearchHasAllScales) {
+  char folder[] = "/tmp/scalify-test-XXXXXX";
+  ASSERT_TRUE(mkdtemp(folder));
+  setenv("XDG_CACHE_HOME", folder, 1);
+  setenv("SCALIFY_GEMM_SEARCH", "2", 1);
+  Product p = byBlocks();
+  p.m = 1024;
+  p.aScales = 2 * 1024;
+  std::string lines = matmuls(p);
+  unsetenv("SCALIFY_GEMM_SEARCH");
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(lines.substr(0, 14), "cublasLtMatmul");
+  std::remove((std::string(folder) + "/scalify/gemm.json").c_str());
+  std::remove((std::string(folder) + "/scalify").c_str());
+  std::remove(folder);
 }
 
 TEST(CudaGemm, ManifestIsChecked) {
@@ -299,8 +450,8 @@ TEST(CudaGemm, ManifestIsChecked) {
   struct Case {
     std::string got, want;
   } cases[] = {
-      {error([](Product &p) { p.more["a_scale"] = 5; }),
-       "step[0].a_scale is 5, but there are 5 buffers"},
+      {error([](Product &p) { p.more["a_scale"] = 7; }),
+       "step[0].a_scale is 7, but there are 7 buffers"},
       {error([](Product &p) { p.more["a_scale"] = -1; }), "a_scale is -1"},
       {error([](Product &p) { p.more["b_scale"] = 0; }),
        "b_scale is buffer 0 of type f8E4M3FN[1048576], not one f32"},
@@ -309,6 +460,20 @@ TEST(CudaGemm, ManifestIsChecked) {
          p.more["a_scale"] = 3;
        }),
        "a_scale scales an operand of type bf16"},
+      {error([](Product &p) { p.more["a_scaling"] = "columns"; }),
+       "a_scaling is 'columns', not tensor, rows, vectors or blocks"},
+      {error([](Product &p) { p.more["b_scaling"] = "rows"; }),
+       "b_scaling has no b_scale beside it"},
+      {error([](Product &p) {
+         p = byBlocks();
+         p.aScales = 32;
+       }),
+       "a_scale is buffer 5 of type f32[32], not 64 f32"},
+      {error([](Product &p) {
+         p = byBlocks();
+         p.bScales = 2;
+       }),
+       "b_scale is buffer 6 of type f32[2], not 4 f32"},
       {error([](Product &p) { p.more["compute"] = "f16"; }),
        "compute is 'f16', neither f32 nor tf32"},
       {error([](Product &p) { p.more["compute"] = "tf32"; }),

@@ -79,6 +79,13 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
     of E5M2, extents that are no multiples of 16) is one of BF16, which is
     exact, with a remark.
 
+    An operand with many scales, a `scalify.dequantize` with `block`, stays one,
+    on a matrix whose data and scales lie as the library reads both, and is
+    marked `plan.scaling` with how: `rows`, `vectors` of 128 or `blocks` of
+    128 x 128 (`plan.gemm`). Scales of more elements are written for each part.
+    What these cannot say, and a batch, is a product of BF16: block scales are
+    powers of two, so that it too is exact.
+
     ```mlir
     %x = scalify.dequantize %q, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
     %w = scalify.dequantize %p, %t : tensor<32x48xf8E4M3FN> -> tensor<32x48xf32>
@@ -101,7 +108,7 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
     Before: `stablehlo.dot_general` on f32. After: `plan.matmul`, whose strides
     hold the transposes, reshapes and slices around the dot, and whose alpha
     holds a multiply of the result by a constant; scales of FP8 operands that
-    are no constants the GEMM reads from memory. An operand whose layout no
+    are no constants, or many, the GEMM reads from memory. An operand whose layout no
     GEMM can read is copied, with a remark.
 
     ```mlir

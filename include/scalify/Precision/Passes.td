@@ -103,6 +103,9 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"keepDequantized", "keep-dequantized", "bool", "false",
+           "leaves `scalify.dequantize`: products of a GPU read data and scales">];
 }
 
 def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {

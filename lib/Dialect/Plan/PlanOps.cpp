@@ -10,6 +10,8 @@
 using namespace mlir;
 using namespace scalify::plan;
 
+#include "scalify/Dialect/Plan/PlanEnums.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Plan/PlanOps.cpp.inc"
 
@@ -20,6 +22,21 @@ int64_t scalify::plan::elementBytes(Type type) {
 int64_t scalify::plan::bufferBytes(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   return type.getNumElements() * elementBytes(type.getElementType());
+}
+
+int64_t scalify::plan::countScales(Scaling scaling, int64_t rows, int64_t k) {
+  int64_t blocks = llvm::divideCeil(k, kScaleBlock);
+  switch (scaling) {
+  case Scaling::Tensor:
+    return 1;
+  case Scaling::Rows:
+    return rows;
+  case Scaling::Vectors:
+    return rows * blocks;
+  case Scaling::Blocks:
+    return llvm::divideCeil(rows, kScaleBlock) * llvm::alignTo(blocks, 4);
+  }
+  llvm_unreachable("unknown scaling");
 }
 
 Value scalify::plan::getWhole(Value buffer) {
@@ -213,15 +230,44 @@ static LogicalResult verifyFP8(GemmOp op, unsigned which, int64_t sumStride,
   return success();
 }
 
+// What cuBLASLt has for Hopper from CUDA 12.9 on.
+static LogicalResult verifyScalings(GemmOp op) {
+  Scaling a = op.getAScaling(), b = op.getBScaling();
+  if (a == Scaling::Tensor && b == Scaling::Tensor)
+    return success();
+  auto isOf128 = [](Scaling scaling) {
+    return scaling == Scaling::Vectors || scaling == Scaling::Blocks;
+  };
+  bool isPair = (a == Scaling::Rows && b == Scaling::Rows) ||
+                (isOf128(a) && isOf128(b) &&
+                 (a == Scaling::Vectors || b == Scaling::Vectors));
+  if (!isPair)
+    return op.emitOpError("has scales by ")
+           << stringifyScaling(a) << " x " << stringifyScaling(b)
+           << ", which the library does not multiply";
+  if (op.getScales().empty())
+    return op.emitOpError("says how scales lie, but has none");
+  if (!op.getBatch().empty())
+    return op.emitOpError("has a batch, and more than one scale an operand");
+  return success();
+}
+
 static LogicalResult verifyScales(GemmOp op) {
+  if (failed(verifyScalings(op)))
+    return failure();
   if (op.getScales().empty())
     return success();
   if (op.getScales().size() != 2 || !isFP8(op.getA()))
     return op.emitOpError("takes two scales, those of its FP8 operands");
-  for (Value scale : op.getScales()) {
+  auto k = static_cast<int64_t>(op.getK());
+  int64_t wanted[] = {
+      countScales(op.getAScaling(), static_cast<int64_t>(op.getM()), k),
+      countScales(op.getBScaling(), static_cast<int64_t>(op.getN()), k)};
+  for (auto [scale, count] : llvm::zip_equal(op.getScales(), wanted)) {
     auto type = cast<MemRefType>(scale.getType());
-    if (!type.getElementType().isF32() || type.getNumElements() != 1)
-      return op.emitOpError("has a scale that is no F32 number");
+    if (!type.getElementType().isF32() || type.getNumElements() != count)
+      return op.emitOpError("has scales of type ")
+             << type << ", not " << count << " of F32";
   }
   return success();
 }

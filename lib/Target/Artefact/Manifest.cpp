@@ -214,6 +214,8 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
   if (!op.getScales().empty()) {
     command["a_scale"] = index(op.getScales()[0]);
     command["b_scale"] = index(op.getScales()[1]);
+    command["a_scaling"] = plan::stringifyScaling(op.getAScaling()).str();
+    command["b_scaling"] = plan::stringifyScaling(op.getBScaling()).str();
   }
   if (op.getFastAccumulation())
     command["fast_accumulation"] = true;

@@ -67,6 +67,20 @@ uint32_t alignmentOf(const Command &command, const LtPlan &plan, int operand,
   return uint32_t(steps & (~steps + 1));
 }
 
+ScaleMode modeOf(Scaling scaling) {
+  switch (scaling) {
+  case Scaling::Tensor:
+    return ScaleScalar;
+  case Scaling::Rows:
+    return ScaleOuterVec;
+  case Scaling::Vectors:
+    return ScaleVec128;
+  case Scaling::Blocks:
+    return ScaleBlk128x128;
+  }
+  return ScaleScalar;
+}
+
 LtSide side(DType type, bool transposed, int64_t rows, int64_t cols,
             int64_t leading) {
   LtSide out;
@@ -107,6 +121,8 @@ LtPlan cuda::planLt(const Command &command) {
   p.d = side(types.operands[2], false, rows.n, rows.m, rows.ldc);
   p.compute = types.isTF32 ? Compute32FFastTF32 : Compute32F;
   p.fastAccumulation = types.isFastAccumulation;
+  p.aMode = modeOf(plan.isSwapped ? types.aScaling : types.bScaling);
+  p.bMode = modeOf(plan.isSwapped ? types.bScaling : types.aScaling);
   plan.outer = coalesce(command.gemm.batch);
   setBatch(p, takeLargest(plan.outer), plan.isSwapped);
   for (BatchDim &dim : plan.outer) {
@@ -156,6 +172,7 @@ CudaGemm::CudaGemm(LtContext &context, const Command &command)
   if (plan.products() == 0)
     return;
   const LtProblem &p = plan.problem;
+  requireModes(command);
   desc = makeDesc(p);
   if (isFP8(p.a.type) || isFP8(p.b.type))
     setScales(context.one(), context.one());
@@ -163,6 +180,25 @@ CudaGemm::CudaGemm(LtContext &context, const Command &command)
   for (size_t i = 0; i < 3; ++i)
     layouts[i] = makeLayout(*sides[i]);
   choose(context, command);
+}
+
+void CudaGemm::requireModes(const Command &command) const {
+  const LtProblem &p = plan.problem;
+  if (p.aMode == ScaleScalar && p.bMode == ScaleScalar)
+    return;
+  // cuBLASLt has one matrix's scales, whatever else is walked here.
+  if (plan.products() != 1)
+    unsupported("gemm '" + command.name +
+                "' has a batch, and more than one scale an operand");
+  size_t version = session->driver->cublasLtGetVersion();
+  if (version < ltVersionOfModes)
+    unsupported("gemm '" + command.name + "' at " + command.loc +
+                " scales its operands by rows or blocks, which cuBLASLt has "
+                "from 12.9 on (CUDA 12.9); this one is " +
+                std::to_string(version / 10000) + "." +
+                std::to_string(version / 100 % 100) +
+                ". Give a newer one, or compile by a recipe with one scale a "
+                "tensor");
 }
 
 Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
@@ -183,6 +219,11 @@ Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
   set(DescTransB, p.opB);
   if (p.fastAccumulation)
     set(DescFastAccum, int8_t(1));
+  // Libraries before 12.8 do not know the attribute.
+  if (p.aMode != ScaleScalar)
+    set(DescAScaleMode, p.aMode);
+  if (p.bMode != ScaleScalar)
+    set(DescBScaleMode, p.bMode);
   return made;
 }
 
@@ -272,26 +313,40 @@ void CudaGemm::choose(LtContext &context, const Command &command) {
   context.cache->keep(key, algo);
 }
 
+std::vector<size_t> CudaGemm::bytesToMeasure(const Command &command) const {
+  const GemmTypes &types = command.gemmTypes;
+  std::vector<size_t> bytes(command.buffers.size());
+  for (int i = 0; i < 3; ++i) {
+    int64_t last = 0;
+    command.gemm.lastElement(i, last);
+    bytes[size_t(i)] =
+        size_t((last + 1) * byteWidth(types.operands[size_t(i)]));
+  }
+  auto scales = [&](int32_t at, Scaling scaling, int64_t rows) {
+    if (at >= 0)
+      bytes[size_t(at)] = ltScaleBytes(modeOf(scaling), uint64_t(rows),
+                                       uint64_t(command.gemm.k));
+  };
+  scales(types.aScale, types.aScaling, command.gemm.m);
+  scales(types.bScale, types.bScaling, command.gemm.n);
+  return bytes;
+}
+
 MatmulAlgo CudaGemm::measure(const LtContext &context, const Command &command,
                              const std::vector<HeuristicResult> &found) {
   // Memory of its own: at load nobody knows the arguments. Its bytes are some
   // small number in every type; they say nothing of a step's, and the power
   // that a product takes depends on them.
   constexpr unsigned char someByte = 0x3c;
-  DeviceBlock operands[3];
+  std::vector<DeviceBlock> operands;
   std::vector<void *> at;
-  for (int i = 0; i < 3; ++i) {
-    int64_t last = 0;
-    command.gemm.lastElement(i, last);
-    auto bytes =
-        size_t((last + 1) * byteWidth(command.gemmTypes.operands[size_t(i)]));
-    operands[i] = session->allocate(bytes, "search");
-    session->check(session->driver->cuMemsetD8Async(operands[i].get(), someByte,
-                                                    bytes, context.stream),
+  for (size_t bytes : bytesToMeasure(command)) {
+    operands.push_back(session->allocate(bytes, "search"));
+    session->check(session->driver->cuMemsetD8Async(
+                       operands.back().get(), someByte, bytes, context.stream),
                    "cuMemsetD8Async");
-    at.push_back(pointer(operands[i].get()));
+    at.push_back(pointer(operands.back().get()));
   }
-  at.resize(command.buffers.size(), const_cast<void *>(context.one()));
   MatmulAlgo best = found.front().algo;
   double bestTime = 0;
   for (const HeuristicResult &candidate : found) {

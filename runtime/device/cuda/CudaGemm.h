@@ -53,6 +53,8 @@ public:
              void *const *buffers, StreamHandle stream) const;
 
 private:
+  /// Throws Error where the library is too old for the command's scales.
+  void requireModes(const Command &command) const;
   Owned<MatmulDesc> makeDesc(const LtProblem &problem) const;
   Owned<MatrixLayout> makeLayout(const LtSide &side) const;
   Owned<MatmulPreference> makePreference(const Command &command) const;
@@ -61,6 +63,8 @@ private:
   /// Takes cuBLASLt's first algorithm, or the fastest, if a search is asked
   /// for.
   void choose(LtContext &context, const Command &command);
+  /// Of each of the command's buffers, as much as one product needs.
+  std::vector<size_t> bytesToMeasure(const Command &command) const;
   MatmulAlgo measure(const LtContext &context, const Command &command,
                      const std::vector<HeuristicResult> &found);
   void set(DescAttribute what, const void *value, size_t size) const;

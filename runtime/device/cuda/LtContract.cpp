@@ -1,5 +1,7 @@
 #include "device/cuda/LtContract.h"
 
+#include <utility>
+
 using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
@@ -55,6 +57,47 @@ std::string typeViolation(const LtProblem &p) {
   return "";
 }
 
+const char *modeName(ScaleMode mode) {
+  switch (mode) {
+  case ScaleScalar:
+    return "scalar";
+  case ScaleOuterVec:
+    return "rows";
+  case ScaleVec128:
+    return "1x128";
+  case ScaleBlk128x128:
+    return "128x128";
+  }
+  return "?";
+}
+
+/// The pairs of modes that the manual lists for compute capability 9.0, and
+/// what it says of products with them.
+std::string modeViolation(const LtProblem &p) {
+  ScaleMode a = p.aMode, b = p.bMode;
+  if (a == ScaleScalar && b == ScaleScalar)
+    return "";
+  auto is128 = [](ScaleMode mode) {
+    return mode == ScaleVec128 || mode == ScaleBlk128x128;
+  };
+  bool isPair =
+      (a == ScaleOuterVec && b == ScaleOuterVec) ||
+      (is128(a) && is128(b) && (a == ScaleVec128 || b == ScaleVec128));
+  if (!isPair)
+    return std::string("there is no product with scales by ") + modeName(a) +
+           " and " + modeName(b);
+  if (isFP8(p.d.type))
+    return "a result of FP8 needs operands of one scale each";
+  // The manual has no stride from one matrix's scales to the next one's.
+  if (p.d.batch != 1)
+    return "a batch needs operands of one scale each";
+  // The manual leaves open whether fast sums are refused here; clients of the
+  // library never ask for them.
+  if (is128(a) && p.fastAccumulation)
+    return "scales by blocks need sums in full";
+  return "";
+}
+
 std::string fp8Violation(const LtProblem &p) {
   if (p.opA != OpT || p.opB != OpN)
     return std::string("FP8 operands must lie in the TN form, both with their "
@@ -78,9 +121,24 @@ std::string fp8Violation(const LtProblem &p) {
   }
   if (!p.aScale || !p.bScale)
     return "FP8 operands need their scales' addresses";
-  return "";
+  return modeViolation(p);
 }
 } // namespace
+
+size_t cuda::ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k) {
+  constexpr uint64_t block = 128, columns = 4; // a multiple of these
+  auto parts = [](uint64_t extent, uint64_t size) {
+    return (extent + size - 1) / size;
+  };
+  uint64_t along = parts(k, block), count = 1;
+  if (mode == ScaleOuterVec)
+    count = rows;
+  else if (mode == ScaleVec128)
+    count = rows * along;
+  else if (mode == ScaleBlk128x128)
+    count = parts(rows, block) * parts(along, columns) * columns;
+  return size_t(count) * sizeof(float);
+}
 
 bool cuda::isFP8(DataType type) { return type == R8F_E4M3 || type == R8F_E5M2; }
 
@@ -119,7 +177,7 @@ std::string cuda::ltViolation(const LtProblem &p, BlasStatus &status) {
   if (std::string reason = fp8 ? fp8Violation(p) : ""; !reason.empty())
     return reason;
   status = BlasInvalidValue;
-  if (!fp8 && (p.aScale || p.bScale))
+  if (!fp8 && (p.aScale || p.bScale || p.aMode || p.bMode))
     return "scales of operands belong to FP8 only";
   if (!fp8 && p.fastAccumulation)
     return "fast accumulation belongs to FP8 only";
@@ -138,6 +196,13 @@ std::string cuda::ltMisplaced(const LtProblem &p,
       return std::string("matrix ") + "ABD"[i] + " is not at a multiple of " +
              number(unit) + " bytes";
   }
+  const std::pair<ScaleMode, const void *> scales[] = {{p.aMode, p.aScale},
+                                                       {p.bMode, p.bScale}};
+  for (auto [mode, scale] : scales)
+    if (mode != ScaleScalar &&
+        reinterpret_cast<uintptr_t>(scale) % uint64_t(vectorBytes))
+      return std::string("scales by ") + modeName(mode) +
+             " are not at a multiple of " + number(vectorBytes) + " bytes";
   return "";
 }
 
@@ -155,5 +220,8 @@ std::string cuda::describe(const LtProblem &p) {
   }
   text += " batch=" + number(p.d.batch);
   text += p.compute == Compute32FFastTF32 ? " compute=tf32" : " compute=f32";
+  if (p.aMode != ScaleScalar || p.bMode != ScaleScalar)
+    text +=
+        std::string(" scales=") + modeName(p.aMode) + "," + modeName(p.bMode);
   return text + (p.fastAccumulation ? " fast" : "");
 }

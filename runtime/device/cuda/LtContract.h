@@ -26,6 +26,7 @@ struct LtProblem {
   ComputeType compute = Compute32F;
   DataType scaleType = R32F;
   bool fastAccumulation = false;
+  ScaleMode aMode = ScaleScalar, bMode = ScaleScalar;
   const void *aScale = nullptr, *bScale = nullptr, *dScale = nullptr;
   const void *amax = nullptr;
 
@@ -33,6 +34,12 @@ struct LtProblem {
   uint64_t n() const { return d.cols; }
   uint64_t k() const { return opA == OpN ? a.cols : a.rows; }
 };
+
+/// The first version, as cublasLtGetVersion has it, of modes but the scalar.
+constexpr size_t ltVersionOfModes = 120900;
+
+/// The bytes of the scales of A (rows: m) or B (rows: n).
+size_t ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k);
 
 bool isFP8(DataType type);
 int64_t bytesOf(DataType type);
@@ -42,7 +49,8 @@ const char *nameOf(DataType type);
 /// Why cuBLASLt would refuse the product, or "". `status` says how.
 std::string ltViolation(const LtProblem &problem, BlasStatus &status);
 
-/// The same for where the operands lie: FP8 needs multiples of 16 bytes.
+/// The same for where operands and scales lie: FP8 needs multiples of 16
+/// bytes.
 std::string ltMisplaced(const LtProblem &problem,
                         std::array<const void *, 3> addresses);
 

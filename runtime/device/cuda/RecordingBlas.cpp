@@ -32,7 +32,7 @@ void RecordingDriver::bindBlasObjects() {
   cublasLtDestroy = [this](BlasHandle handle) {
     return destroy(handle, Kind::Blas) ? BlasInvalidValue : BlasSuccess;
   };
-  cublasLtGetVersion = [] { return size_t(130000); };
+  cublasLtGetVersion = [this] { return blasVersion; };
   cublasLtGetStatusName = [](BlasStatus status) {
     return status == BlasInvalidValue   ? "CUBLAS_STATUS_INVALID_VALUE"
            : status == BlasNotSupported ? "CUBLAS_STATUS_NOT_SUPPORTED"
@@ -84,6 +84,12 @@ void RecordingDriver::bindDesc() {
     case DescFastAccum:
       right = read(fast, from, size);
       p.fastAccumulation = fast != 0;
+      break;
+    case DescAScaleMode:
+      right = blasVersion >= ltVersionOfModes && read(p.aMode, from, size);
+      break;
+    case DescBScaleMode:
+      right = blasVersion >= ltVersionOfModes && read(p.bMode, from, size);
       break;
     default:
       break;
@@ -207,14 +213,17 @@ void RecordingDriver::bindMatmul() {
     for (const void *address : {a, b, static_cast<const void *>(d)})
       if (reason.empty() && at(address).empty())
         reason = "an operand is not on the device";
-    for (const void *scale : {p.aScale, p.bScale})
-      if (reason.empty() && scale && at(scale).empty())
+    const std::pair<const void *, size_t> scales[] = {
+        {p.aScale, ltScaleBytes(p.aMode, p.m(), p.k())},
+        {p.bScale, ltScaleBytes(p.bMode, p.n(), p.k())}};
+    for (auto [scale, size] : scales)
+      if (reason.empty() && scale && !covers(onDevice(scale), size))
         reason = "a scale is not on the device";
     if (!reason.empty())
       return refuse(call, status, reason);
     // The third candidate is the fastest.
     clock += algo->data[0] == 3 ? 1e-4 : 3e-4;
-    auto scales = isFP8(p.a.type)
+    auto places = isFP8(p.a.type)
                       ? " a_scale=" + at(p.aScale) + " b_scale=" + at(p.bScale)
                       : std::string();
     auto number = [](const void *value) {
@@ -225,7 +234,7 @@ void RecordingDriver::bindMatmul() {
       return std::string(text);
     };
     work(std::string(call) + " a=" + at(a) + " b=" + at(b) + " d=" + at(d) +
-         scales + " alpha=" + number(alpha) + " beta=" + number(beta) + " | " +
+         places + " alpha=" + number(alpha) + " beta=" + number(beta) + " | " +
          describe(p));
     return BlasSuccess;
   };

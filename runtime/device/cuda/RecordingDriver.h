@@ -27,6 +27,8 @@ public:
   std::string trace() const override { return lines; }
 
   // For tests.
+  /// What cuBLASLt says that it is.
+  size_t blasVersion = 130000;
   /// Makes the call after the next `count` fail.
   void failAfter(uint64_t count) { failAt = calls + count; }
   uint64_t callCount() const { return calls; }

@@ -115,6 +115,16 @@ enum DescAttribute : int {
   DescDScalePointer = 20,
   DescAmaxDPointer = 21,
   DescFastAccum = 25,
+  DescAScaleMode = 31,
+  DescBScaleMode = 32,
+};
+
+/// cublasLtMatmulMatrixScale_t.
+enum ScaleMode : int32_t {
+  ScaleScalar = 0,
+  ScaleOuterVec = 3,
+  ScaleVec128 = 4,
+  ScaleBlk128x128 = 5,
 };
 
 /// cublasLtMatrixLayoutAttribute_t.

@@ -113,3 +113,58 @@ plan.program @part_offset {
   // expected-error @+1 {{lies at byte 64, but its whole at 64}}
   %y = plan.temp at 64 part of %x : memref<16xf32> from 32 : memref<8xf32>
 }
+
+// -----
+
+plan.program @two_squares {
+  %0 = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %1 = plan.argument 1 : memref<16x32xf8E4M3FN>
+  %2 = plan.result 0 : memref<16x16xf32>
+  %3 = plan.argument 2 : memref<4xf32>
+  // expected-error @+1 {{has scales by blocks x blocks, which the library does not multiply}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%3, %3 : memref<4xf32>, memref<4xf32>) by blocks x blocks : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+plan.program @rows_and_one {
+  %0 = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %1 = plan.argument 1 : memref<16x32xf8E4M3FN>
+  %2 = plan.result 0 : memref<16x16xf32>
+  %3 = plan.argument 2 : memref<16xf32>
+  %4 = plan.argument 3 : memref<f32>
+  // expected-error @+1 {{has scales by rows x tensor, which the library does not multiply}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%3, %4 : memref<16xf32>, memref<f32>) by rows x tensor : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+plan.program @few_scales {
+  %0 = plan.argument 0 : memref<16x256xf8E4M3FN>
+  %1 = plan.argument 1 : memref<16x256xf8E4M3FN>
+  %2 = plan.result 0 : memref<16x16xf32>
+  %3 = plan.argument 2 : memref<2x16xf32>
+  %4 = plan.argument 3 : memref<2xf32>
+  // expected-error @+1 {{has scales of type 'memref<2xf32>', not 4 of F32}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 16 k 256 strides [256, 1] x [1, 256] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%3, %4 : memref<2x16xf32>, memref<2xf32>) by vectors x blocks : memref<16x256xf8E4M3FN>, memref<16x256xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+plan.program @batch_of_rows {
+  %0 = plan.argument 0 : memref<2x16x32xf8E4M3FN>
+  %1 = plan.argument 1 : memref<2x16x32xf8E4M3FN>
+  %2 = plan.result 0 : memref<2x16x16xf32>
+  %3 = plan.argument 2 : memref<16xf32>
+  // expected-error @+1 {{has a batch, and more than one scale an operand}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [2] [512, 512, 256] alpha 1.0 scales(%3, %3 : memref<16xf32>, memref<16xf32>) by rows x rows : memref<2x16x32xf8E4M3FN>, memref<2x16x32xf8E4M3FN>, memref<2x16x16xf32>
+}
+
+// -----
+
+plan.program @no_scales {
+  %0 = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %2 = plan.result 0 : memref<16x16xf32>
+  // expected-error @+1 {{says how scales lie, but has none}}
+  plan.gemm "dot" %0, %0, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 by rows x rows : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}

@@ -15,6 +15,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "scalify/Dialect/Plan/PlanDialect.h.inc"
+#include "scalify/Dialect/Plan/PlanEnums.h.inc"
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Plan/PlanOps.h.inc"
 
@@ -28,6 +29,13 @@ int64_t elementBytes(mlir::Type type);
 
 /// Bytes of a buffer of static shape.
 int64_t bufferBytes(mlir::Value buffer);
+
+/// Elements of a row that share a scale under Scaling::Vectors and ::Blocks.
+inline constexpr int64_t kScaleBlock = 128;
+
+/// How many scales a matrix of `rows` rows has, each `k` elements along the
+/// sum, and what is allotted to fill their last block.
+int64_t countScales(Scaling scaling, int64_t rows, int64_t k);
 
 /// First and last command that touches a buffer, as positions in the program.
 struct LiveRange {

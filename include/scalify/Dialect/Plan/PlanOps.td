@@ -9,6 +9,7 @@
 #define SCALIFY_DIALECT_PLAN_OPS
 
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
@@ -32,6 +33,15 @@ class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
 def Plan_Buffer : MemRefOf<[AnyType]>;
+
+def Plan_Scaling : I32EnumAttr<"Scaling",
+    "which elements of an FP8 operand share a scale", [
+      I32EnumAttrCase<"Tensor", 0, "tensor">,
+      I32EnumAttrCase<"Rows", 1, "rows">,
+      I32EnumAttrCase<"Vectors", 2, "vectors">,
+      I32EnumAttrCase<"Blocks", 3, "blocks">]> {
+  let cppNamespace = "::scalify::plan";
+}
 
 //===----------------------------------------------------------------------===//
 // Program and buffers
@@ -162,8 +172,16 @@ def GemmOp : Plan_Op<"gemm"> {
 
     Operands of FP8 have the dimension of the sum innermost, and everything
     else in strides of 16 bytes, which is what Hopper multiplies. Theirs may be
-    two `scales`, of a and of b, F32 in memory, by which the product is
+    two `scales`, of a and of b, F32 in memory, by which the data are
     multiplied; and `fast_accumulation`, which sums in fewer bits.
+
+    `by` says how many scales there are and how they lie. `tensor`: one.
+    `rows`: one for each of a's m rows, or b's n columns. `vectors`: one for
+    each 128 elements of a row along the sum, in memory [ceil(k / 128), m].
+    `blocks`: one for 128 rows x 128 elements, in memory [ceil(m / 128), l],
+    where l is ceil(k / 128) rounded up to a multiple of 4; of b with n for m.
+    Hopper's library multiplies `rows x rows`, and `vectors` and `blocks` in
+    every pair but `blocks x blocks`, without a batch.
 
     ```mlir
     plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
@@ -175,12 +193,15 @@ def GemmOp : Plan_Op<"gemm"> {
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
-    F64Attr:$alpha, UnitAttr:$fast_accumulation);
+    F64Attr:$alpha, UnitAttr:$fast_accumulation,
+    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
+    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling);
   let assemblyFormat = [{
     $name $a `,` $b `,` $c `m` $m `n` $n `k` $k
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
     `batch` $batch $batch_strides `alpha` $alpha
     (`scales` `(` $scales^ `:` type($scales) `)`)?
+    (`by` $a_scaling^ `x` $b_scaling)?
     (`fast_accumulation` $fast_accumulation^)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
@@ -199,13 +220,16 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
-    F64Attr:$alpha, UnitAttr:$fast_accumulation);
+    F64Attr:$alpha, UnitAttr:$fast_accumulation,
+    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
+    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling);
   let results = (outs AnyRankedTensor:$c);
   let assemblyFormat = [{
     $a `,` $b `m` $m `n` $n `k` $k
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
     `batch` $batch $batch_strides `alpha` $alpha
-    (`scales` `(` $scales^ `)`)? (`fast_accumulation` $fast_accumulation^)?
+    (`scales` `(` $scales^ `)`)? (`by` $a_scaling^ `x` $b_scaling)?
+    (`fast_accumulation` $fast_accumulation^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
