@@ -2,7 +2,8 @@
 
 `jit` compiles a JAX function for Scalify's own runtime, `transform` rewrites it and lets JAX
 run it, `compile` takes StableHLO text. `measure` gives the scales of arguments, `probe` shows
-what every cast reads, `opt` runs passes on text. `lax` is what a function may say about scales.
+what every cast reads, `opt` runs passes on text. `lax` is what a function may say about
+scales, `nn` has layers that keep their name in the text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _build = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "build")
 if (_extensions := _build / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
-from scalify import lax  # noqa: E402
+from scalify import lax, nn  # noqa: E402
 from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
@@ -60,6 +61,7 @@ __all__ = [
     "load",
     "measure",
     "measure_ranges",
+    "nn",
     "opt",
     "probe",
     "recipes",

@@ -1,0 +1,150 @@
+"""`scalify.nn` in plain JAX and on the CPU."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import scalify
+from scalify import nn
+
+Arrays = tuple[NDArray[Any], ...]
+
+
+def operands(
+    dtype: Any = np.float32, batch: int = 2, length: int = 24, heads: int = 4, kv_heads: int = 2
+) -> Arrays:
+    """Returns q, k, v and a gradient of the result."""
+    rng = np.random.default_rng(0)
+    shapes = [(batch, length, count, 16) for count in (heads, kv_heads, kv_heads, heads)]
+    return tuple(rng.normal(size=shape).astype(np.float32).astype(dtype) for shape in shapes)
+
+
+def exact(q: Any, k: Any, v: Any, grad: Any, causal: bool, scale: float) -> list[NDArray[Any]]:
+    """Returns the result and the gradients of q, k and v in F64, head by head."""
+    q, k, v, grad = (np.asarray(x).astype(np.float64) for x in (q, k, v, grad))
+    out, dq, dk, dv = (np.zeros_like(x) for x in (q, q, k, v))
+    group = q.shape[2] // k.shape[2]
+    for b, n in itertools.product(range(q.shape[0]), range(q.shape[2])):
+        h = n // group
+        scores = q[b, :, n] @ k[b, :, h].T * scale
+        if causal:
+            scores[np.triu_indices(len(scores), 1)] = -np.inf
+        raised = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = raised / raised.sum(-1, keepdims=True)
+        out[b, :, n] = weights @ v[b, :, h]
+        inner = grad[b, :, n] @ v[b, :, h].T
+        ds = weights * (inner - (weights * inner).sum(-1, keepdims=True)) * scale
+        dq[b, :, n] = ds @ k[b, :, h]
+        dk[b, :, h] += ds.T @ q[b, :, n]
+        dv[b, :, h] += weights.T @ grad[b, :, n]
+    return [out, dq, dk, dv]
+
+
+def with_gradients(
+    q: Any, k: Any, v: Any, grad: Any, *, causal: bool, scale: float | None = None
+) -> Any:
+    out, pull = jax.vjp(functools.partial(nn.attention, causal=causal, scale=scale), q, k, v)
+    return out, *pull(grad)
+
+
+# Of the largest value: F32's and BF16's rounding, through three dots and a softmax.
+ULPS = {"float32": 2.0**-20, "bfloat16": 2.0**-6, "float16": 2.0**-9}
+
+
+def assert_near(found: Any, wanted: list[NDArray[Any]]) -> None:
+    for got, want in zip(found, wanted, strict=True):
+        got = np.asarray(got)
+        bound = ULPS[got.dtype.name] * np.abs(want).max()
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize(
+    ("compiler", "dtype", "causal"),
+    [
+        (jax.jit, np.float32, True),
+        (jax.jit, ml_dtypes.bfloat16, False),
+        (scalify.jit, np.float32, False),
+        (scalify.jit, ml_dtypes.bfloat16, True),
+        (scalify.jit, np.float16, True),
+    ],
+)
+def test_equals_attention_in_f64(compiler: Any, dtype: Any, causal: bool) -> None:
+    args = operands(dtype)
+    options = {"recipe": "none"} if compiler is scalify.jit else {}
+    fn = functools.partial(with_gradients, causal=causal, scale=0.3)
+    found = compiler(fn, **options)(*args)
+    assert_near(found, exact(*args, causal=causal, scale=0.3))
+
+
+def test_default_scale_heads_and_other_lengths() -> None:
+    q, k, v, grad = operands(kv_heads=4, length=8)
+    _, k, v, _ = operands(kv_heads=4, length=12)
+    found = jax.jit(functools.partial(with_gradients, causal=False))(q, k, v, grad)
+    assert_near(found, exact(q, k, v, grad, False, 0.25))
+
+
+def test_transformations() -> None:
+    args = operands()
+    wanted = exact(*args, causal=True, scale=0.25)
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def layer(carry: Any, operand: Any) -> Any:
+        return carry, nn.attention(operand[0], *operand[1:], causal=True)
+
+    def scanned(q: Any, k: Any, v: Any) -> Any:
+        return jax.lax.scan(layer, 0.0, (q[None], k[None], v[None]))[1][0]
+
+    def mapped(q: Any, k: Any, v: Any) -> Any:
+        single = functools.partial(nn.attention, causal=True)
+        return jax.vmap(lambda *x: single(*(leaf[None] for leaf in x))[0])(q, k, v)
+
+    for fn in (scanned, mapped):
+        out, pull = jax.vjp(jax.jit(fn), *args[:3])
+        assert_near([out, *pull(args[3])], wanted)
+    shared = jax.vmap(functools.partial(nn.attention, causal=True), in_axes=(0, None, None))
+    assert_near([shared(args[0][None], *args[1:3])[0]], wanted[:1])
+
+
+def test_on_a_cpu_the_bits_of_the_attention_written_out() -> None:
+    q, k, v, grad = operands(ml_dtypes.bfloat16)
+    named = {"causal": True, "scale": 0.25}
+    whole = scalify.jit(functools.partial(with_gradients, **named), recipe="bf16")
+    out, *grads = whole(q, k, v, grad)
+
+    def written(q: Any, k: Any, v: Any, grad: Any) -> Any:
+        return nn._forward(q, k, v, **named), *nn._backward(q, k, v, grad, **named)
+
+    wanted = scalify.jit(written, recipe="bf16")(q, k, v, grad)
+    for got, want in zip([out, *grads], wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "causal", "message"),
+    [
+        ([(2, 8, 4, 16), (2, 8, 4, 16), (2, 8, 4, 8)], False, "expected"),
+        ([(2, 8, 4, 16), (2, 8, 3, 16), (2, 8, 3, 16)], False, "4 query heads over 3"),
+        ([(2, 8, 4, 16), (3, 8, 4, 16), (3, 8, 4, 16)], False, "must agree"),
+        ([(2, 8, 4, 16), (2, 9, 4, 16), (2, 9, 4, 16)], True, "as many queries"),
+    ],
+)
+def test_wrong_shapes(shapes: list[tuple[int, ...]], causal: bool, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        nn.attention(*(jnp.zeros(shape) for shape in shapes), causal=causal)
+
+
+def test_wrong_formats() -> None:
+    x = jnp.zeros((1, 8, 2, 16))
+    with pytest.raises(ValueError, match="formats float32, bfloat16"):
+        nn.attention(x, x.astype(jnp.bfloat16), x, causal=True)
+    with pytest.raises(ValueError, match="expected one of float32"):
+        nn.attention(*[x.astype(jnp.int32)] * 3, causal=True)
