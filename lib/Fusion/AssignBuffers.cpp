@@ -92,15 +92,15 @@ private:
 static int findHandOver(plan::KernelOp kernel, Value out, int64_t position,
                         llvm::DenseMap<Value, plan::LiveRange> &ranges,
                         llvm::DenseSet<Value> &taken) {
-  auto safe =
-      kernel->getAttrOfType<DenseI64ArrayAttr>("plan.elementwise_reads");
+  auto safe = kernel->getAttrOfType<DenseI64ArrayAttr>(plan::kElementwiseAttr);
   if (!safe)
     return -1;
+  auto wholes = llvm::map_to_vector(kernel.getReads(), plan::getWhole);
   for (int64_t index : safe.asArrayRef()) {
     Value in = kernel.getReads()[index];
     auto range = ranges.find(in);
     if (range == ranges.end() || range->second.last != position ||
-        taken.contains(in) || llvm::count(kernel.getReads(), in) != 1)
+        taken.contains(in) || llvm::count(wholes, in) != 1)
       continue;
     auto inType = cast<MemRefType>(in.getType());
     auto outType = cast<MemRefType>(out.getType());
@@ -157,7 +157,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     if (kernel) {
       if (!pairs.empty())
         kernel.setInplace(pairs);
-      kernel->removeAttr("plan.elementwise_reads");
+      kernel->removeAttr(plan::kElementwiseAttr);
     }
   }
   // Parts stand behind their wholes.

@@ -207,7 +207,7 @@ Value PlanWriter::scaleBuffer(int64_t entry) {
   buffer = newBuffer<plan::ArgumentOp>(
       main.getLoc(), type, b.getI64IntegerAttr(findScalesArgument(main)));
   buffer.getDefiningOp()->setAttr(
-      kOffsetAttr,
+      plan::kOffsetAttr,
       b.getI64IntegerAttr(entry * static_cast<int64_t>(sizeof(float))));
   return buffer;
 }
@@ -431,7 +431,7 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
   }
   if (!pairs.empty())
     kernel.setInplaceAttr(b.getDenseI64ArrayAttr(pairs));
-  kernel->setAttr("plan.elementwise_reads", b.getDenseI64ArrayAttr(safeReads));
+  kernel->setAttr(plan::kElementwiseAttr, b.getDenseI64ArrayAttr(safeReads));
   ++numKernels;
   return success();
 }

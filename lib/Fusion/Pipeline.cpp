@@ -23,5 +23,6 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   FormPlanOptions plan;
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));
+  pm.addPass(createBindSlices());
   pm.addPass(createAssignBuffers());
 }

@@ -11,8 +11,6 @@ namespace scalify {
 inline constexpr llvm::StringLiteral kScaleEntryAttr = "plan.scale_entry";
 /// On the multiply of a dot's result by the scale of an operand.
 inline constexpr llvm::StringLiteral kOperandScaleAttr = "plan.operand_scale";
-/// On a `plan.argument`: bytes from the start of the argument's memory.
-inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 
 /// Gives the casts that read an entry of the scales the constant that it
 /// starts from, marked with the entry, and makes equal constant scales one. So

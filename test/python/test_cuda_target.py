@@ -242,17 +242,19 @@ def test_a_failing_assembler_is_an_error() -> None:
         compile_text(text, {"target": "sm_90a", "ptxas": "/bin/false"})
 
 
-@pytest.mark.parametrize(
-    ("layers", "scanned", "recipe"),
-    [(4, False, recipe) for recipe in RECIPES[:4]] + [(32, True, "none"), (32, True, "bf16")],
-)
+@pytest.mark.parametrize("recipe", RECIPES[:4])
+@pytest.mark.parametrize(("layers", "scanned"), [(4, False), (32, True)])
 def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -> None:
-    """Scanned under FP8 they take a minute each, too long for a test; docs have their times."""
     artefact, manifest = compile_step(gpu_steps.large(layers, scanned), recipe)
     assert section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
     buffers = manifest["buffers"]
     gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
+    # Layers share their kernels, wherever in a stack their weights lie.
+    kernels = [c["symbol"] for c in manifest["functions"]["step"] if c["op"] == "kernel"]
+    assert len(set(kernels)) < 160 and len(kernels) > 50 * layers
     # A layer has seven linear layers of three products, and attention of six.
     assert len(gemms) >= 27 * layers
     linear = [{buffers[gemm[side]]["dtype"] for side in "ab"} for gemm in gemms]
-    assert sum(bool(kinds & FP8) for kinds in linear) == (21 * layers if "fp8" in recipe else 0)
+    # A checkpoint computes all linear layers but the last one again.
+    narrow = (27 if scanned else 21) * layers
+    assert sum(bool(kinds & FP8) for kinds in linear) == (narrow if "fp8" in recipe else 0)

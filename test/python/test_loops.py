@@ -21,7 +21,7 @@ from jax import Array, lax
 from stablehlo_run import compile_stablehlo
 
 import scalify
-from scalify import _compiler, errors
+from scalify import _compiler, _runtime, errors
 
 LAYERS, WIDTH = 5, 48
 
@@ -84,6 +84,25 @@ def test_stacks_of_pieces_that_fill_no_line(shape: tuple[int, ...]) -> None:
 
     check(run, normal(shape))
     check(jax.grad(lambda x: run(x)[1].sum()), normal(shape))
+
+
+@pytest.mark.parametrize("is_read_late", [False, True])
+def test_a_donated_stack_is_read_by_parts(is_read_late: bool) -> None:
+    """A part of a donated argument is read before, or after, what takes its memory is made."""
+
+    def run(stack: Array, x: Array) -> tuple[Array, Array]:
+        if is_read_late:
+            made = jnp.tanh(stack)
+            return made, made.sum() * stack[1]
+        return stack * jnp.tanh(stack[1]).sum(), x
+
+    arguments = normal((3, 64)), normal(64, seed=1)
+    text = jax.jit(run, donate_argnums=0, keep_unused=True).lower(*arguments).as_text()
+    executable = compile_text(text)
+    # An array of the runtime is not copied before the step writes into it.
+    got = executable.run([_runtime.array(arguments[0]), arguments[1]])
+    for mine, theirs in zip(got, jax.jit(run)(*arguments), strict=True):
+        np.testing.assert_allclose(np.asarray(mine), theirs, rtol=2e-6, atol=1e-6)
 
 
 def test_fori_loops() -> None:

@@ -157,6 +157,32 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
     Statistic<"numMerged", "merged", "kernels merged into another one">];
 }
 
+def BindSlices : Pass<"scalify-bind-slices", "::mlir::ModuleOp"> {
+  let summary = "kernels read a slice where it lies";
+  let description = [{
+    Before: kernels whose bodies slice what they read. After: where all that a
+    kernel reads of a temporary or an argument are slices that are one run of
+    memory each, from a multiple of 64 bytes on, it reads buffers that are those
+    parts. Kernels of layers that differ in nothing but their place in a stack
+    are equal then, and share their code. A part counts as its temporary or
+    argument in live ranges and in what may be written in place.
+
+    ```mlir
+    plan.kernel "abs" reads(%x : memref<3x64xf32>) writes(%y : memref<64xf32>) {
+    ^bb0(%v: tensor<3x64xf32>):
+      %s = stablehlo.slice %v [1:2, 0:64] : (tensor<3x64xf32>) -> tensor<1x64xf32>
+      ...
+    // becomes
+    %1 = plan.argument 0 {plan.offset = 256 : i64} : memref<1x64xf32>
+    plan.kernel "abs" reads(%1 : memref<1x64xf32>) writes(%y : memref<64xf32>) {
+    ^bb0(%s: tensor<1x64xf32>):
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numSlices", "slices", "slices that are buffers now">];
+}
+
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "places temporaries in one arena and shares memory in place";
   let description = [{

@@ -58,7 +58,7 @@ static void measureArguments(plan::ProgramOp program,
   auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
   for (auto argument : program.getBody().getOps<plan::ArgumentOp>()) {
     // Parts of one argument have an offset into it.
-    if (argument->hasAttr("plan.offset"))
+    if (argument->hasAttr(plan::kOffsetAttr))
       continue;
     std::string role = "input";
     if (attrs && argument.getIndex() < attrs.size())

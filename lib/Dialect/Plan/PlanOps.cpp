@@ -94,8 +94,50 @@ static bool handsOver(Placed &before, Placed &after, Block &block) {
          isInPlacePair(kernel, after.temp.getMemory(), before.temp.getMemory());
 }
 
+static SmallVector<Value> getWrites(Operation &command) {
+  if (auto kernel = dyn_cast<KernelOp>(command))
+    return llvm::to_vector(kernel.getWrites());
+  if (auto gemm = dyn_cast<GemmOp>(command))
+    return {gemm.getC()};
+  if (auto copy = dyn_cast<CopyOp>(command))
+    return {copy.getDestination()};
+  if (auto fill = dyn_cast<FillOp>(command))
+    return {fill.getDestination()};
+  return {};
+}
+
+// An argument is gone once the result that takes its memory is written, and so
+// is every part of it.
+static LogicalResult verifyAliases(Block &block) {
+  llvm::DenseMap<int64_t, Value> results; // by the argument
+  for (ResultOp result : block.getOps<ResultOp>())
+    if (std::optional<int64_t> argument = result.getAliasArg())
+      results[*argument] = result.getMemory();
+  llvm::DenseSet<Value> written;
+  for (Operation &command : block) {
+    SmallVector<Value> writes = getWrites(command);
+    for (Value operand : command.getOperands()) {
+      auto argument = operand.getDefiningOp<ArgumentOp>();
+      Value result = argument ? results.lookup(argument.getIndex()) : Value();
+      if (!result)
+        continue;
+      auto kernel = dyn_cast<KernelOp>(command);
+      bool isInPlace = kernel && isInPlacePair(kernel, result, operand);
+      if (written.contains(result) ||
+          (llvm::is_contained(writes, result) && !isInPlace))
+        return command.emitOpError("reads argument ")
+               << argument.getIndex()
+               << ", whose memory a result has taken by then";
+    }
+    written.insert(writes.begin(), writes.end());
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
+  if (failed(verifyAliases(block)))
+    return failure();
   if (!getArenaBytes())
     return success();
   SmallVector<Placed> placed;

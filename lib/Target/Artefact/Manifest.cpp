@@ -98,7 +98,7 @@ void ManifestWriter::writeBuffer(Operation &op) {
       .Case([&](plan::ArgumentOp arg) {
         buffer["kind"] = "arg";
         buffer["index"] = arg.getIndex();
-        if (auto offset = arg->getAttrOfType<IntegerAttr>("plan.offset"))
+        if (auto offset = arg->getAttrOfType<IntegerAttr>(plan::kOffsetAttr))
           buffer["offset"] = offset.getInt();
       })
       .Case([&](plan::ResultOp result) {

@@ -168,3 +168,34 @@ plan.program @no_scales {
   // expected-error @+1 {{says how scales lie, but has none}}
   plan.gemm "dot" %0, %0, %2 m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 by rows x rows : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
 }
+
+// -----
+
+plan.program @part_of_what_is_gone {
+  %x = plan.argument 0 : memref<2x16xf32>
+  %p = plan.argument 0 {plan.offset = 64 : i64} : memref<16xf32>
+  %r = plan.result 0 aliases 0 : memref<2x16xf32>
+  %s = plan.result 1 : memref<16xf32>
+  plan.kernel "negate" reads(%x : memref<2x16xf32>) writes(%r : memref<2x16xf32>) attributes {inplace = array<i64: 0, 0>} {
+  ^bb0(%v: tensor<2x16xf32>):
+    %n = stablehlo.negate %v : tensor<2x16xf32>
+    plan.yield %n : tensor<2x16xf32>
+  }
+  // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
+  plan.copy %p to %s : memref<16xf32>, memref<16xf32>
+}
+
+// -----
+
+plan.program @part_beside_the_write {
+  %x = plan.argument 0 : memref<2x16xf32>
+  %p = plan.argument 0 {plan.offset = 64 : i64} : memref<16xf32>
+  %r = plan.result 0 aliases 0 : memref<2x16xf32>
+  // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
+  plan.kernel "add" reads(%x, %p : memref<2x16xf32>, memref<16xf32>) writes(%r : memref<2x16xf32>) attributes {inplace = array<i64: 0, 0>} {
+  ^bb0(%v: tensor<2x16xf32>, %w: tensor<16xf32>):
+    %b = stablehlo.broadcast_in_dim %w, dims = [1] : (tensor<16xf32>) -> tensor<2x16xf32>
+    %n = stablehlo.add %v, %b : tensor<2x16xf32>
+    plan.yield %n : tensor<2x16xf32>
+  }
+}

@@ -24,6 +24,14 @@ namespace scalify::plan {
 /// The phase of the step that a command belongs to, where that is known.
 inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
 
+/// The byte of an argument from which on a `plan.argument` is a part of it.
+inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
+
+/// The reads of a kernel that are met element by element in the order of what
+/// it writes; until buffers are assigned.
+inline constexpr llvm::StringLiteral kElementwiseAttr =
+    "plan.elementwise_reads";
+
 /// Bytes of one element in memory: i1 takes a whole byte.
 int64_t elementBytes(mlir::Type type);
 

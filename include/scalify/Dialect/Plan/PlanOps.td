@@ -79,7 +79,15 @@ class Plan_BufferOp<string mnemonic> : Plan_Op<mnemonic> {
 }
 
 def ArgumentOp : Plan_BufferOp<"argument"> {
-  let summary = "memory of an argument of the step";
+  let summary = "memory of an argument of the step, or of a part of it";
+  let description = [{
+    With the attribute `plan.offset` it is the part from that byte on.
+
+    ```mlir
+    %stack = plan.argument 0 : memref<2x16xf32>
+    %1 = plan.argument 0 {plan.offset = 64 : i64} : memref<16xf32>
+    ```
+  }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($memory)";
 }
@@ -87,8 +95,9 @@ def ArgumentOp : Plan_BufferOp<"argument"> {
 def ResultOp : Plan_BufferOp<"result"> {
   let summary = "memory of a result of the step";
   let description = [{
-    With `alias_arg`, the memory is that argument's: no command reads the
-    argument's old value after the first write.
+    With `alias_arg`, the memory is that argument's. The verifier proves that
+    no command reads the argument, or a part of it, after the first write, and
+    the writing kernel only what it writes in place.
   }];
   let arguments = (ins I64Attr:$index, OptionalAttr<I64Attr>:$alias_arg);
   let assemblyFormat = [{

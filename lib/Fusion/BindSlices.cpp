@@ -1,0 +1,177 @@
+//===- BindSlices.cpp - Kernels read a slice where it lies ----------------===//
+//
+// A slice in a kernel's body is an offset in its code, so that layers scanned
+// over stacks would have a kernel each. Of a slice that is one run of memory
+// the kernel is given the place instead, and equal layers share their code.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StridedView.h"
+
+#include "scalify/Fusion/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_BINDSLICES
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// What a buffer of the runtime starts at a multiple of.
+static constexpr int64_t kAlignment = 64;
+/// Slices of one buffer that a kernel is given at most: each is a pointer, and
+/// a kernel of more is none of equal layers.
+static constexpr size_t kMostSlices = 8;
+
+/// By the byte that they begin at.
+using Slices = llvm::MapVector<int64_t, SmallVector<stablehlo::SliceOp>>;
+
+namespace {
+class BindSlicesPass : public scalify::impl::BindSlicesBase<BindSlicesPass> {
+public:
+  using BindSlicesBase::BindSlicesBase;
+  void runOnOperation() override;
+
+private:
+  void bind(plan::KernelOp kernel);
+  Value viewOf(Value buffer, int64_t byte, MemRefType type);
+
+  llvm::DenseMap<std::tuple<Value, int64_t, Type>, Value> views;
+};
+} // namespace
+
+/// The byte of a buffer from which on a slice is one run, as the runtime takes
+/// it.
+static std::optional<int64_t> findRun(stablehlo::SliceOp slice) {
+  StridedView view = StridedView::of(slice.getResult());
+  auto type = slice.getType();
+  std::optional<Dim> run = collapse(view.dims);
+  if (!isa<BlockArgument>(view.base) || !run ||
+      run->size != type.getNumElements() || (run->size > 1 && run->stride != 1))
+    return std::nullopt;
+  int64_t byte = view.offset * plan::elementBytes(type.getElementType());
+  auto whole = cast<RankedTensorType>(view.base.getType());
+  if (byte % kAlignment != 0 || run->size == whole.getNumElements())
+    return std::nullopt;
+  return byte;
+}
+
+/// The slices that are all that a kernel reads of a buffer; empty if it reads
+/// more.
+static Slices findSlices(BlockArgument argument) {
+  Slices slices;
+  SmallVector<Value> seen{argument};
+  while (!seen.empty()) {
+    Value value = seen.pop_back_val();
+    for (Operation *user : value.getUsers()) {
+      if (isa<stablehlo::ReshapeOp>(user)) {
+        seen.push_back(user->getResult(0));
+        continue;
+      }
+      auto slice = dyn_cast<stablehlo::SliceOp>(user);
+      std::optional<int64_t> byte =
+          slice ? findRun(slice) : std::optional<int64_t>();
+      if (!byte)
+        return {};
+      auto &same = slices[*byte];
+      same.push_back(slice);
+      if (same.front().getType().getNumElements() !=
+          slice.getType().getNumElements())
+        return {};
+    }
+  }
+  return slices.size() <= kMostSlices ? slices : Slices();
+}
+
+Value BindSlicesPass::viewOf(Value buffer, int64_t byte, MemRefType type) {
+  Operation *op = buffer.getDefiningOp();
+  if (auto temp = dyn_cast<plan::TempOp>(op); temp && temp.getWhole()) {
+    byte += static_cast<int64_t>(temp.getStart().value_or(0));
+    buffer = temp.getWhole();
+  }
+  Value &view = views[{buffer, byte, type}];
+  if (view)
+    return view;
+  OpBuilder b(op->getContext());
+  b.setInsertionPointAfter(op);
+  IntegerAttr place = b.getI64IntegerAttr(byte);
+  if (auto argument = dyn_cast<plan::ArgumentOp>(op)) {
+    auto part = plan::ArgumentOp::create(b, op->getLoc(), type,
+                                         argument.getIndexAttr());
+    part->setAttr(plan::kOffsetAttr, place);
+    return view = part;
+  }
+  return view = plan::TempOp::create(b, op->getLoc(), type, buffer, place,
+                                     IntegerAttr());
+}
+
+static bool isDivisible(Value buffer) {
+  Operation *op = buffer.getDefiningOp();
+  return isa<plan::TempOp>(op) ||
+         (isa<plan::ArgumentOp>(op) && !op->hasAttr(plan::kOffsetAttr));
+}
+
+/// Indices of reads, as they are without the read at `gone`.
+static void renumber(plan::KernelOp kernel, int64_t gone) {
+  Builder b(kernel.getContext());
+  auto shift = [&](int64_t index) { return index - (index > gone); };
+  if (auto safe =
+          kernel->getAttrOfType<DenseI64ArrayAttr>(plan::kElementwiseAttr)) {
+    SmallVector<int64_t> left;
+    for (int64_t index : safe.asArrayRef())
+      if (index != gone)
+        left.push_back(shift(index));
+    kernel->setAttr(plan::kElementwiseAttr, b.getDenseI64ArrayAttr(left));
+  }
+  if (auto pairs = kernel.getInplace()) {
+    SmallVector<int64_t> shifted(*pairs);
+    for (size_t i = 1; i < shifted.size(); i += 2)
+      shifted[i] = shift(shifted[i]);
+    kernel.setInplace(shifted);
+  }
+}
+
+/// What stands for slices of one place, whatever their shapes.
+static void replace(ArrayRef<stablehlo::SliceOp> slices, Value part) {
+  for (stablehlo::SliceOp slice : slices) {
+    Value value = part;
+    if (OpBuilder b(slice); slice.getType() != part.getType())
+      value = stablehlo::ReshapeOp::create(b, slice.getLoc(), slice.getType(),
+                                           part);
+    slice.getResult().replaceAllUsesWith(value);
+    slice.erase();
+  }
+}
+
+void BindSlicesPass::bind(plan::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  for (unsigned i = body.getNumArguments(); i-- > 0;) {
+    Value buffer = kernel.getReads()[i];
+    Slices slices;
+    if (isDivisible(buffer))
+      slices = findSlices(body.getArgument(i));
+    if (slices.empty())
+      continue;
+    for (auto &[byte, same] : slices) {
+      RankedTensorType type = same.front().getType();
+      auto memory = MemRefType::get(type.getShape(), type.getElementType());
+      kernel.getReadsMutable().append(viewOf(buffer, byte, memory));
+      replace(same, body.addArgument(type, same.front().getLoc()));
+      ++numSlices;
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+      if (isa<stablehlo::ReshapeOp>(op) && op.use_empty())
+        op.erase();
+    body.eraseArgument(i);
+    kernel.getReadsMutable().erase(i);
+    renumber(kernel, i);
+  }
+}
+
+void BindSlicesPass::runOnOperation() {
+  views.clear();
+  getOperation().walk([&](plan::KernelOp kernel) { bind(kernel); });
+}
