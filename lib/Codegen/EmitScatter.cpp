@@ -6,7 +6,12 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
 
-/// Loops over the places first, over the window inside.
+/// Of a GPU's grid, parts that a result's windows are dealt out to. Each part
+/// reads all places: more of them would cost more than they gain.
+static constexpr int64_t kMostParts = 256;
+
+/// Loops over the places first, over the window inside. On a grid each block
+/// has a part of the windows, and meets those in the order of the updates.
 struct KernelEmitter::Scatter {
   KernelEmitter &emitter;
   stablehlo::ScatterOp op;
@@ -18,9 +23,13 @@ struct KernelEmitter::Scatter {
   SmallVector<int64_t> windowDims; // of the result
   SmallVector<int64_t> strides;    // of the result
   Value inside;                    // the window fits; null if it always does
+  int64_t parts = 1;
+  AffineExpr part; // which of them this is; null for one
 
   Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op);
   void openPlaces();
+  int64_t windowElements() const;
+  void takePart(AffineExpr offset);
   FailureOr<SmallVector<Value>> starts();
   AffineExpr offsetOf(ArrayRef<Value> starts);
   LogicalResult emitWindow(AffineExpr offset);
@@ -46,7 +55,27 @@ KernelEmitter::Scatter::Scatter(KernelEmitter &emitter, stablehlo::ScatterOp op)
     strides[d] = strides[d + 1] * resultType.getDimSize(d + 1);
 }
 
+/// Elements of a window, if two windows are the same place or lie apart, and a
+/// thread has the same elements of each; else 0.
+int64_t KernelEmitter::Scatter::windowElements() const {
+  int64_t elements = 1;
+  for (int64_t d : windowDims) {
+    if (llvm::is_contained(numbers.getScatterDimsToOperandDims(), d))
+      return 0;
+    elements *= resultType.getDimSize(d);
+  }
+  // The windows' dimensions are the last ones.
+  int64_t first = resultType.getRank() - int64_t(windowDims.size());
+  return windowDims.empty() || windowDims.front() == first ? elements : 0;
+}
+
 void KernelEmitter::Scatter::openPlaces() {
+  int64_t elements = emitter.grid ? windowElements() : 0;
+  if (elements > 0)
+    parts = std::clamp<int64_t>(resultType.getNumElements() / elements, 1,
+                                kMostParts);
+  if (parts > 1)
+    part = emitter.pushLoop(0, parts, 1, false, Spread::Blocks);
   for (int64_t d = 0; d < updateType.getRank(); ++d)
     if (!llvm::is_contained(numbers.getUpdateWindowDims(), d)) {
       update[d] = emitter.pushLoop(0, updateType.getDimSize(d));
@@ -108,6 +137,19 @@ AffineExpr KernelEmitter::Scatter::offsetOf(ArrayRef<Value> starts) {
               b, loc, start, constantLike(b, loc, b.getIndexType(), stride)));
   return emitter.scope.addSymbol(
       {{0, resultType.getNumElements()}, base, placeLevel});
+}
+
+/// Windows of other parts are as those that do not fit.
+void KernelEmitter::Scatter::takePart(AffineExpr offset) {
+  if (!part)
+    return;
+  Value window = emitter.asIndex(offset.floorDiv(windowElements()) % parts);
+  Value mine = emitter.asIndex(part);
+  OpBuilder &b = emitter.at(placeLevel);
+  Value isMine =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, window, mine);
+  inside =
+      inside ? Value(arith::AndIOp::create(b, loc, inside, isMine)) : isMine;
 }
 
 /// A window that does not fit has no iterations.
@@ -175,22 +217,26 @@ LogicalResult KernelEmitter::Scatter::emitWindow(AffineExpr linear) {
     return failure();
   emitter.popLoop();
   // Windows of two places may meet in other threads.
-  if (emitter.grid)
+  if (emitter.grid && windowElements() == 0)
     emitter.waitForThreads(emitter.innermost());
   return success();
 }
 
 // The written buffer holds the input already. Updates are applied in the order
 // of their index, windows that would leave the result are dropped.
-LogicalResult KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
+FailureOr<int64_t> KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
   if (op.getInputs().size() != 1)
     return op.emitOpError("with several inputs is not in the CPU target");
   Scatter scatter(*this, op);
   scatter.openPlaces();
   FailureOr<SmallVector<Value>> starts = scatter.starts();
-  if (failed(starts) || failed(scatter.emitWindow(scatter.offsetOf(*starts))))
+  if (failed(starts))
+    return failure();
+  AffineExpr offset = scatter.offsetOf(*starts);
+  scatter.takePart(offset);
+  if (failed(scatter.emitWindow(offset)))
     return failure();
   while (innermost() > 0)
     popLoop();
-  return success();
+  return scatter.parts;
 }

@@ -132,7 +132,8 @@ public:
                                   mlir::Type type);
 
   //===--- scatter and reductions ----------------------------------------===//
-  mlir::LogicalResult emitScatter(stablehlo::ScatterOp op);
+  /// Returns how many blocks of a grid have something to do.
+  mlir::FailureOr<int64_t> emitScatter(stablehlo::ScatterOp op);
   mlir::FailureOr<Element> elementOfReduce(stablehlo::ReduceOp op,
                                            unsigned result, const Index &index);
 

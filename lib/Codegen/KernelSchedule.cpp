@@ -392,11 +392,13 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
     if (auto scatter =
             yield->getOperand(0).getDefiningOp<stablehlo::ScatterOp>()) {
       KernelEmitter emitter(kernel, function, machine);
-      if (failed(emitter.emitScatter(scatter)))
+      FailureOr<int64_t> blocks = emitter.emitScatter(scatter);
+      if (failed(blocks))
         return failure();
-      KernelRows one;
-      one.threads = kMostThreads;
-      return one;
+      KernelRows rows;
+      rows.rows = *blocks;
+      rows.threads = kMostThreads;
+      return rows;
     }
   if (machine == Machine::GPU)
     if (std::optional<TileSpace> tiles = chooseTiles(kernel)) {

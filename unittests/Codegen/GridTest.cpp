@@ -124,6 +124,39 @@ func.func @main(%x: tensor<8x48xf32>, %i: tensor<5x1xi32>, %u: tensor<5x48xf32>)
 })");
 }
 
+TEST(Grid, OfUpdatesOfTheSamePlaces) {
+  // 40 updates of 6 rows and of 9 elements: each place has several, and their
+  // order shows in the bits, since x/2 + u does not commute.
+  checkProgram(R"(
+func.func @main(%x: tensor<6x83xf32>, %y: tensor<3x3xf32>, %n: tensor<40x83xf32>, %v: tensor<40xf32>) -> (tensor<6x83xf32>, tensor<3x3xf32>) {
+  %five = stablehlo.constant dense<5> : tensor<40x1xi32>
+  %three = stablehlo.constant dense<3> : tensor<40x2xi32>
+  %k = stablehlo.iota dim = 0 : tensor<40x1xi32>
+  %kk = stablehlo.multiply %k, %k : tensor<40x1xi32>
+  %i = stablehlo.remainder %kk, %five : tensor<40x1xi32>
+  %l = stablehlo.iota dim = 0 : tensor<40x2xi32>
+  %m = stablehlo.iota dim = 1 : tensor<40x2xi32>
+  %a = stablehlo.multiply %l, %l : tensor<40x2xi32>
+  %b = stablehlo.add %a, %m : tensor<40x2xi32>
+  %j = stablehlo.remainder %b, %three : tensor<40x2xi32>
+  %s = "stablehlo.scatter"(%x, %i, %n) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %half = stablehlo.constant dense<0.5> : tensor<f32>
+    %h = stablehlo.multiply %p, %half : tensor<f32>
+    %r = stablehlo.add %h, %q : tensor<f32>
+    stablehlo.return %r : tensor<f32>
+  }) : (tensor<6x83xf32>, tensor<40x1xi32>, tensor<40x83xf32>) -> tensor<6x83xf32>
+  %t = "stablehlo.scatter"(%y, %j, %v) <{indices_are_sorted = false, scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, unique_indices = false}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %half = stablehlo.constant dense<0.5> : tensor<f32>
+    %h = stablehlo.multiply %p, %half : tensor<f32>
+    %r = stablehlo.add %h, %q : tensor<f32>
+    stablehlo.return %r : tensor<f32>
+  }) : (tensor<3x3xf32>, tensor<40x2xi32>, tensor<40xf32>) -> tensor<3x3xf32>
+  return %s, %t : tensor<6x83xf32>, tensor<3x3xf32>
+})");
+}
+
 TEST(Grid, OfTransposesByTiles) {
   // Ragged and whole, of one matrix and of several, of every width.
   for (StringRef type : {"f32", "bf16", "f8E4M3FN", "i1"}) {
