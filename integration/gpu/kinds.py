@@ -174,6 +174,30 @@ def losses(check: Check, settings: Settings) -> Figures:
     return figures
 
 
+def streams(check: Check, settings: Settings) -> Figures:
+    """Steps of the example on one stream and on two: equal losses, and how long each takes."""
+    batches = settings.arrays(check["batches"])["batches"]
+    figures: Figures = {}
+    for name, artefact in check["artefacts"].items():
+        with settings.load(artefact) as exe:
+            _start(exe, settings.arrays(check["state"]))
+            found = _train(exe, batches)
+            if settings.simulated:
+                figures |= recorded(exe)
+                continue
+            figures[name] = {
+                "losses": found,
+                "ms": statistics.median(_times(exe, 30)),
+                "memory_planned": exe.manifest["memory"]["peak"],
+            }
+    if not settings.simulated:
+        one, two = (figures[name]["losses"] for name in ("one stream", "two streams"))
+        # A command that did not wait for what it reads is far outside of this.
+        if not all(abs(a / b - 1) <= LOSS_UNIT for a, b in zip(two, one, strict=True)):
+            raise Wrong("losses on two streams are not those on one", figures)
+    return figures
+
+
 def training(check: Check, settings: Settings) -> Figures:
     """A whole training of the example, then the loss on the validation text."""
     arrays = settings.arrays(check["batches"])
@@ -333,5 +357,16 @@ def skip(check: Check, settings: Settings) -> Figures:
 
 KINDS: dict[str, Callable[[Check, Settings], Figures]] = {
     function.__name__: function
-    for function in (values, losses, training, gemm, bench, step, xla, transformer_engine, skip)
+    for function in (
+        values,
+        losses,
+        streams,
+        training,
+        gemm,
+        bench,
+        step,
+        xla,
+        transformer_engine,
+        skip,
+    )
 }

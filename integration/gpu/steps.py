@@ -97,6 +97,16 @@ def add_example(folder: Folder, small: bool) -> None:
             batches="example-batches.npz",
             **wanted,
         )
+    folder.add(
+        "steps of the example on one stream and two",
+        "streams",
+        artefacts={
+            "one stream": "example-fp8.scalify",
+            "two streams": folder.artefact("example-streams", text, recipe="fp8", streams=2),
+        },
+        state="example-state.npz",
+        batches="example-batches.npz",
+    )
 
 
 def add_training(folder: Folder, small: bool) -> None:

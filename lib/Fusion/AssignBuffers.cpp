@@ -88,7 +88,8 @@ private:
 } // namespace
 
 // The read of `kernel` whose memory `out` may take: dies here, is read element
-// by element, has elements of the same size.
+// by element, has elements of the same size, and no other stream reads it
+// still.
 static int findHandOver(plan::KernelOp kernel, Value out, int64_t position,
                         llvm::DenseMap<Value, plan::LiveRange> &ranges,
                         llvm::DenseSet<Value> &taken) {
@@ -100,7 +101,8 @@ static int findHandOver(plan::KernelOp kernel, Value out, int64_t position,
     Value in = kernel.getReads()[index];
     auto range = ranges.find(in);
     if (range == ranges.end() || range->second.last != position ||
-        taken.contains(in) || llvm::count(wholes, in) != 1)
+        !range->second.isLastAlone || taken.contains(in) ||
+        llvm::count(wholes, in) != 1)
       continue;
     auto inType = cast<MemRefType>(in.getType());
     auto outType = cast<MemRefType>(out.getType());
@@ -118,9 +120,14 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       plan::computeLiveRanges(program);
   Arena arena;
   llvm::DenseMap<Value, int64_t> offsets;
+  llvm::DenseMap<int64_t, SmallVector<Value>> freed; // by position
+  llvm::DenseSet<Value> handedOver;
   Builder b(program.getContext());
   for (auto [index, op] : llvm::enumerate(block)) {
     int64_t position = index;
+    for (Value value : freed.lookup(position))
+      if (!handedOver.contains(value))
+        arena.give(offsets[value], plan::bufferBytes(value));
     if (isa<plan::TempOp>(op))
       continue;
     llvm::SetVector<Value> used;
@@ -141,6 +148,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
         if (from >= 0) {
           Value in = kernel.getReads()[from];
           taken.insert(in);
+          handedOver.insert(in);
           offsets[value] = offsets[in];
           int64_t write = llvm::find(kernel.getWrites(), value) -
                           kernel.getWrites().begin();
@@ -152,8 +160,8 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       offsets[value] = arena.take(plan::bufferBytes(value));
     }
     for (Value value : used)
-      if (ranges[value].last == position && !taken.contains(value))
-        arena.give(offsets[value], plan::bufferBytes(value));
+      if (ranges[value].last == position)
+        freed[ranges[value].held + 1].push_back(value);
     if (kernel) {
       if (!pairs.empty())
         kernel.setInplace(pairs);

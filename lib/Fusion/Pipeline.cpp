@@ -6,7 +6,7 @@
 #include "mlir/Pass/PassManager.h"
 
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
-                                  llvm::StringRef machine) {
+                                  llvm::StringRef machine, int64_t streams) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createUnrollLoops());
   PreparePlanOptions prepare;
@@ -24,5 +24,10 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));
   pm.addPass(createBindSlices());
+  if (machine == "gpu" && streams > 1) {
+    AssignStreamsOptions concurrency;
+    concurrency.streams = streams;
+    pm.addPass(createAssignStreams(concurrency));
+  }
   pm.addPass(createAssignBuffers());
 }

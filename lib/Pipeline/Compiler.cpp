@@ -4,6 +4,7 @@
 
 #include "ArgumentRanges.h"
 #include "ArgumentScales.h"
+#include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -135,6 +136,14 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "unknown target '" << options.target << "': expected one of cpu, "
            << kHopper << ", stablehlo";
+  if (options.streams < 1 || options.streams > plan::kMostStreams)
+    return emitError(UnknownLoc::get(&context))
+           << "streams must be 1 to " << plan::kMostStreams << ", not "
+           << options.streams;
+  if (options.streams > 1 && !isGPU)
+    return emitError(UnknownLoc::get(&context))
+           << "target '" << options.target << "' has no streams: only "
+           << kHopper << " runs commands side by side";
   if (!symbolizeFP8Form(options.fp8Form))
     return emitError(UnknownLoc::get(&context))
            << "unknown form '" << options.fp8Form
@@ -200,6 +209,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.probeCasts = options.probeCasts;
   stageOptions.collectStatistics = options.collectStatistics;
   stageOptions.packState = options.packState && !toStableHLO;
+  stageOptions.streams = options.streams;
   stageOptions.keepsState = !toStableHLO;
   stageOptions.roundingKey = options.roundingKey;
   // XLA, with the same text, would merge the equal ops again.

@@ -227,6 +227,13 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     *flag = *given;
     return llvm::Error::success();
   }
+  if (key == "streams") {
+    std::optional<int64_t> given = value.getAsInteger();
+    if (!given)
+      return makeError("option 'streams' must be a number");
+    options.streams = *given;
+    return llvm::Error::success();
+  }
   bool isStage = key == "compileFrom" || key == "compileTo";
   std::string *member = findString(options, key);
   if (!isStage && !member)

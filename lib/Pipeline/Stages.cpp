@@ -79,7 +79,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   blocks.keepDequantized = options.machine == "gpu";
   manager.addPass(createExpandBlocks(blocks));
   manager.addPass(createExpandRounding());
-  buildFusionPipeline(manager, options.machine);
+  buildFusionPipeline(manager, options.machine, options.streams);
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {

@@ -357,6 +357,7 @@ def jit(
     threads: int = 0,
     report: str = "brief",
     device: str | None = None,
+    streams: int = 1,
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -394,6 +395,7 @@ def jit(
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
         device: where steps run, as for `scalify.Executable`.
+        streams: of a GPU, how many streams commands that do not fill it may run on side by side.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
     policy = HealthPolicy(health) if isinstance(health, str) else health
@@ -406,6 +408,7 @@ def jit(
         "strict": strict,
         "mcpu": mcpu,
         "report": report,
+        "streams": streams,
     }
     options |= extra
     if rescales and adaptive_scales is False:

@@ -56,6 +56,9 @@ public:
   virtual void gemm(const Command &command, void *const *buffers) = 0;
   virtual void copy(const Command &command, const void *src, void *dst) = 0;
   virtual void fill(const Command &command, void *dst) = 0;
+  /// Nothing to do where commands run in the order of the program.
+  virtual void record(const Command &command) {}
+  virtual void wait(const Command &command) {}
 
   /// Memory that arguments may lie in without being moved. Given back by
   /// release(), or with the device.

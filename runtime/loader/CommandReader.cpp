@@ -16,6 +16,10 @@ const char *scalify::rt::name(Command::Op op) {
     return "copy";
   case Command::Op::Fill:
     return "fill";
+  case Command::Op::Record:
+    return "record";
+  case Command::Op::Wait:
+    return "wait";
   }
   return "";
 }
@@ -268,11 +272,13 @@ void checkLength(const JsonNode &node, const Interface &interface,
 
 Command scalify::rt::readCommand(const JsonNode &node,
                                  const Interface &interface,
-                                 const Program &program) {
+                                 const Program &program, size_t numCommands) {
   Command command;
   std::string op = node["op"].text();
   command.name = node.textOr("name", op.c_str());
   command.loc = node.textOr("loc", "");
+  if (node.has("stream"))
+    command.stream = node["stream"].index(mostStreams, "streams");
   if (op == "kernel") {
     command.op = Command::Op::Kernel;
     readKernel(node, interface, program, command);
@@ -293,10 +299,13 @@ Command scalify::rt::readCommand(const JsonNode &node,
     command.fillByte = static_cast<uint8_t>(node["byte"].index(256, "bytes"));
     requireWritable(node["dst"], command.buffers[0], interface);
     checkLength(node, interface, command);
+  } else if (op == "record" || op == "wait") {
+    command.op = op == "record" ? Command::Op::Record : Command::Op::Wait;
+    command.event = node["event"].index(numCommands, "commands");
   } else {
     unsupported("command '" + op +
-                "' is not one this runtime runs (kernel, "
-                "gemm, copy, fill)");
+                "' is not one this runtime runs (kernel, gemm, copy, fill, "
+                "record, wait)");
   }
   return command;
 }

@@ -7,9 +7,10 @@
 
 namespace scalify::rt {
 
-/// `interface` already holds its buffers, `program` its target and counters.
+/// `interface` already holds its buffers, `program` its target and counters;
+/// there are no more events than `numCommands` of the function.
 Command readCommand(const JsonNode &node, const Interface &interface,
-                    const Program &program);
+                    const Program &program, size_t numCommands);
 
 } // namespace scalify::rt
 

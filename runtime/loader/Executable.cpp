@@ -141,6 +141,10 @@ void Executable::execute(const Command &command) {
     return dev->copy(command, at[0], at[1]);
   case Command::Op::Fill:
     return dev->fill(command, at[0]);
+  case Command::Op::Record:
+    return dev->record(command);
+  case Command::Op::Wait:
+    return dev->wait(command);
   }
 }
 

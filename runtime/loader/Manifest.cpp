@@ -20,6 +20,21 @@ int64_t Program::mostArenaBytes() const {
   return bytes;
 }
 
+int32_t Function::streams() const {
+  int32_t most = 0;
+  for (const Command &command : commands)
+    most = std::max(most, command.stream);
+  return most + 1;
+}
+
+int32_t Function::events() const {
+  int32_t count = 0;
+  for (const Command &command : commands)
+    if (command.op == Command::Op::Record)
+      count = std::max(count, command.event + 1);
+  return count;
+}
+
 bool Function::counts() const {
   return std::any_of(
       commands.begin(), commands.end(),
@@ -185,10 +200,17 @@ void readFunctions(const JsonNode &table, Program &program) {
     if (isOwn)
       readInterface(node, program, function.own.emplace());
     JsonNode list = isOwn ? node["commands"] : node;
+    std::vector<bool> recorded(list.size());
     for (size_t i = 0; i < list.size(); ++i) {
-      function.commands.push_back(
-          readCommand(list.at(i), program.interfaceOf(function), program));
-      function.commands.back().index = numCommands++;
+      Command command = readCommand(list.at(i), program.interfaceOf(function),
+                                    program, list.size());
+      command.index = numCommands++;
+      if (command.op == Command::Op::Record)
+        recorded[size_t(command.event)] = true;
+      if (command.op == Command::Op::Wait && !recorded[size_t(command.event)])
+        list.at(i).fail("waits for event " + std::to_string(command.event) +
+                        ", which no command before it records");
+      function.commands.push_back(std::move(command));
     }
     program.functions.push_back(std::move(function));
   }

@@ -18,6 +18,9 @@ namespace scalify::rt {
 /// What a cast counts: saturated, flushed, zeros, NaNs.
 constexpr size_t counterWords = SCALIFY_RT_COUNTER_WORDS;
 
+/// Streams of a function at most.
+constexpr int32_t mostStreams = 16;
+
 /// A kernel computes rows [lo, hi) of its outermost loop.
 using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,
                           uint64_t *counters);
@@ -70,11 +73,12 @@ struct GemmTypes {
 
 /// One entry of a function's list. The fields in use depend on `op`.
 struct Command {
-  enum class Op : uint8_t { Kernel, Gemm, Copy, Fill };
+  enum class Op : uint8_t { Kernel, Gemm, Copy, Fill, Record, Wait };
   Op op = Op::Kernel;
   std::string name;
   std::string loc;
-  size_t index = 0;  // among the program's commands
+  size_t index = 0; // among the program's commands
+  int32_t stream = 0;
   int64_t bytes = 0; // memory traffic; for copy and fill also the length
 
   // Kernel.
@@ -97,6 +101,9 @@ struct Command {
   // Copy: buffers {src, dst}; fill: buffers {dst}.
   uint8_t fillByte = 0;
 
+  // Record and wait: which of the function's events.
+  int32_t event = 0;
+
   int64_t tasks() const { return rows == 0 ? 0 : (rows - 1) / rowsPerTask + 1; }
 };
 
@@ -115,6 +122,8 @@ struct Function {
   std::optional<Interface> own;
 
   bool counts() const;
+  int32_t streams() const;
+  int32_t events() const;
 };
 
 struct Section {

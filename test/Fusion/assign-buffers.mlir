@@ -65,3 +65,39 @@ plan.program @parts {
   }
   plan.copy %s to %y : memref<2x16xf32>, memref<2x16xf32>
 }
+
+// -----
+
+// A stream still reads %a when the other one needs memory for %c, and is done
+// when that needs some for %d. %b takes the memory of nobody, since the other
+// stream reads %a too.
+// CHECK-LABEL: plan.program @streams attributes {arena_bytes = 192 : i64}
+plan.program @streams {
+  %x = plan.argument 0 : memref<16xf32>
+  %y = plan.result 0 : memref<16xf32>
+  %z = plan.result 1 : memref<16xf32>
+  // CHECK: plan.temp at 0
+  %a = plan.temp : memref<16xf32>
+  // CHECK: plan.temp at 64
+  %b = plan.temp : memref<16xf32>
+  // CHECK: plan.temp at 128
+  %c = plan.temp : memref<16xf32>
+  // CHECK: plan.temp at 0
+  %d = plan.temp : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+  plan.record 0 on 0
+  plan.wait 0 on 1
+  plan.copy %a to %y {plan.stream = 1 : i64} : memref<16xf32>, memref<16xf32>
+  plan.record 1 on 1
+  // CHECK: plan.kernel "negate"
+  // CHECK-NOT: inplace
+  plan.kernel "negate" reads(%a : memref<16xf32>) writes(%b : memref<16xf32>) attributes {plan.elementwise_reads = array<i64: 0>} {
+  ^bb0(%v: tensor<16xf32>):
+    %n = stablehlo.negate %v : tensor<16xf32>
+    plan.yield %n : tensor<16xf32>
+  }
+  plan.copy %b to %c : memref<16xf32>, memref<16xf32>
+  plan.wait 1 on 0
+  plan.copy %c to %d : memref<16xf32>, memref<16xf32>
+  plan.copy %d to %z : memref<16xf32>, memref<16xf32>
+}

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU = ROOT / "integration" / "gpu"
-KINDS = {"values", "losses", "training", "gemm", "step"}  # those that run a step of ours
+KINDS = {"values", "losses", "streams", "training", "gemm", "step"}  # those that run a step of ours
 
 
 def run(folder: pathlib.Path, out: pathlib.Path, *arguments: str) -> tuple[int, dict[str, Any]]:

@@ -114,6 +114,10 @@ static cl::opt<bool>
               cl::desc("keep state that the recipe narrows as narrow data "
                        "between steps"),
               cl::cat(category));
+static cl::opt<int64_t>
+    streams("streams", cl::init(1),
+            cl::desc("streams of a GPU for what does not fill it by itself"),
+            cl::cat(category));
 static cl::opt<bool>
     memory("memory",
            cl::desc("print where the bytes of the step are, by the plan"),
@@ -181,6 +185,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
   options.adaptScales = adaptScales;
   options.packState = packState;
+  options.streams = streams;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();

@@ -296,3 +296,109 @@ TEST(Cuda, KernelsThatDoNotFit) {
                        "cuLaunchKernel failed in kernel 'update' at "
                        "step/update"));
 }
+
+namespace {
+/// The step of gpuManifest with its second cast on a stream of its own.
+Json streamManifest() {
+  auto event = [](const char *op, int stream) {
+    return Json{{"op", op}, {"event", stream}, {"stream", stream}};
+  };
+  Json manifest = gpuManifest();
+  Json old = manifest["functions"]["step"], step = Json::array();
+  old[1]["stream"] = 1;
+  step = {old[0],
+          event("record", 0),
+          old[1],
+          event("record", 1),
+          {{"op", "wait"}, {"event", 1}, {"stream", 0}},
+          old[2],
+          old[3]};
+  manifest["functions"]["step"] = step;
+  return manifest;
+}
+
+std::string withStreams(const Json &manifest) {
+  return pack(manifest, gpuKernels(), gpuConstants());
+}
+
+constexpr const char *beside =
+    "cuLaunchKernel cast grid=12 block=256 shared=0 "
+    "args=[arg0+0,arena+3072,counters+32] stream=1\n";
+} // namespace
+
+TEST(Cuda, StreamsAreForkedAndJoinedInOneGraph) {
+  Recorded gpu(withStreams(streamManifest()));
+  gpu.run();
+  std::string direct = gpu.newLines();
+  gpu.run();
+  std::string lines = gpu.newLines();
+  size_t from = lines.find("cuStreamBeginCapture");
+  std::string captured =
+      lines.substr(from, lines.find("cuStreamEndCapture") - from);
+  std::string plain = commands;
+  size_t second = plain.find('\n') + 1, third = plain.find('\n', second) + 1;
+  // The device joins by event 0 and forks by event 1; those of the plan follow.
+  EXPECT_EQ(captured, "cuStreamBeginCapture\n" + std::string(zeroed) +
+                          "cuEventRecord event1\n"
+                          "cuStreamWaitEvent event1 stream=1\n" +
+                          plain.substr(0, second) + "cuEventRecord event2\n" +
+                          beside +
+                          "cuEventRecord event3 stream=1\n"
+                          "cuStreamWaitEvent event3\n" +
+                          plain.substr(third) +
+                          "cuEventRecord event0 stream=1\n"
+                          "cuStreamWaitEvent event0\n");
+  EXPECT_TRUE(contains(direct, beside));
+  // Events are edges of the graph and no nodes.
+  EXPECT_TRUE(contains(lines, "cuStreamEndCapture nodes=5\n"));
+  gpu.run();
+  EXPECT_FALSE(contains(gpu.newLines(), "Event"));
+}
+
+TEST(Cuda, TimedStepsRunOnOneStream) {
+  Recorded gpu(withStreams(streamManifest()));
+  gpu.exe->setProfiling(true);
+  gpu.newLines();
+  gpu.run();
+  std::string lines = gpu.newLines();
+  EXPECT_FALSE(contains(lines, "stream=1"));
+  EXPECT_FALSE(contains(lines, "cuStreamWaitEvent"));
+  EXPECT_EQ(gpu.exe->profile().size(), 7u);
+}
+
+TEST(Cuda, EventsAreRecordedBeforeTheyAreWaitedFor) {
+  Json manifest = streamManifest();
+  manifest["functions"]["step"][3]["event"] = 2;
+  EXPECT_TRUE(
+      contains(errorOf([&] { Recorded gpu(withStreams(manifest)); }),
+               "waits for event 1, which no command before it records"));
+  manifest = streamManifest();
+  manifest["functions"]["step"][1]["event"] = 7;
+  EXPECT_NE(errorOf([&] { Recorded gpu(withStreams(manifest)); }), "");
+  manifest = streamManifest();
+  manifest["functions"]["step"][2]["stream"] = 16;
+  EXPECT_NE(errorOf([&] { Recorded gpu(withStreams(manifest)); }), "");
+}
+
+TEST(Cuda, RecordingRefusesStreamsThatAreNotJoined) {
+  using namespace scalify::rt::cuda;
+  RecordingDriver driver;
+  StreamHandle first = nullptr, second = nullptr;
+  EventHandle event = nullptr;
+  GraphHandle graph = nullptr;
+  DevicePtr memory = 0;
+  driver.cuStreamCreate(&first, NonBlockingStream);
+  driver.cuStreamCreate(&second, NonBlockingStream);
+  driver.cuEventCreate(&event, UntimedEvent);
+  driver.cuMemAlloc_v2(&memory, 64);
+  EXPECT_EQ(driver.cuStreamWaitEvent(second, event, 0), InvalidValue);
+  auto fill = [&](StreamHandle stream) {
+    return driver.cuMemsetD8Async(memory, 0, 64, stream);
+  };
+  driver.cuStreamBeginCapture_v2(first, CaptureThreadLocal);
+  EXPECT_EQ(fill(second), CaptureUnsupported); // no part of the capture yet
+  driver.cuEventRecord(event, first);
+  EXPECT_EQ(driver.cuStreamWaitEvent(second, event, 0), Success);
+  EXPECT_EQ(fill(second), Success);
+  EXPECT_EQ(driver.cuStreamEndCapture(first, &graph), CaptureUnjoined);
+}

@@ -17,9 +17,10 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Fusion/Passes.h.inc"
 
-/// All passes of the stage, in order. The machine is "cpu" or "gpu".
+/// All passes of the stage, in order. The machine is "cpu" or "gpu", and of a
+/// gpu `streams` may be more than one.
 void buildFusionPipeline(mlir::OpPassManager &pm,
-                         llvm::StringRef machine = "cpu");
+                         llvm::StringRef machine = "cpu", int64_t streams = 1);
 } // namespace scalify
 
 #endif // SCALIFY_FUSION_PASSES_H

@@ -69,6 +69,9 @@ struct CompileOptions {
   /// State that the recipe narrows is narrow data also between steps: see the
   /// pass scalify-store-state. CPU target only.
   bool packState = false;
+  /// Streams of a GPU that commands of the step may run on side by side: see
+  /// the pass scalify-assign-streams.
+  int64_t streams = 1;
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

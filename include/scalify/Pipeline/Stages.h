@@ -40,6 +40,8 @@ struct StageOptions {
   bool collectStatistics = false;
   /// State that the recipe narrows is narrow data also between steps.
   bool packState = false;
+  /// Of a program for a GPU, at most.
+  int64_t streams = 1;
   /// Whoever runs main keeps arguments that are added to it.
   bool keepsState = true;
   /// Whoever runs main brings a key of random words in each step.

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Plan/PlanStreams.h"
 
 using namespace mlir;
 using namespace scalify::plan;
@@ -47,6 +47,7 @@ Value scalify::plan::getWhole(Value buffer) {
 llvm::DenseMap<Value, LiveRange>
 scalify::plan::computeLiveRanges(ProgramOp program) {
   llvm::DenseMap<Value, LiveRange> ranges;
+  llvm::DenseMap<Value, SmallVector<int64_t>> touches;
   for (auto [position, op] : llvm::enumerate(program.getBody().front())) {
     if (isa<TempOp>(op))
       continue;
@@ -57,7 +58,16 @@ scalify::plan::computeLiveRanges(ProgramOp program) {
       if (range.first < 0)
         range.first = position;
       range.last = position;
+      touches[operand].push_back(position);
     }
+  }
+  StreamOrder order(program);
+  for (auto &[value, range] : ranges) {
+    range.held = order.heldUntil(touches[value]);
+    range.isLastAlone =
+        llvm::all_of(touches[value], [&, last = range.last](int64_t position) {
+          return position == last || order.isBefore(position, last);
+        });
   }
   return ranges;
 }
@@ -136,7 +146,7 @@ static LogicalResult verifyAliases(Block &block) {
 
 LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
-  if (failed(verifyAliases(block)))
+  if (failed(verifyAliases(block)) || failed(verifyStreams(*this)))
     return failure();
   if (!getArenaBytes())
     return success();

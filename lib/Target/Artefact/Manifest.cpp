@@ -3,6 +3,7 @@
 #include "scalify/Target/Artefact/Manifest.h"
 
 #include "scalify/Dialect/Plan/PlanMemory.h"
+#include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Import/Locations.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -282,7 +283,11 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
 }
 
 json::Array ManifestWriter::write(json::Object &manifest) {
+  auto event = [](StringRef op, int64_t event, int64_t stream) {
+    return json::Object{{"op", op}, {"event", event}, {"stream", stream}};
+  };
   for (Operation &op : program.getBody().front()) {
+    size_t numBefore = commands.size();
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
@@ -300,7 +305,16 @@ json::Array ManifestWriter::write(json::Object &manifest) {
                            {"bytes", plan::bufferBytes(o.getDestination())},
                            {"byte", o.getByte()}});
         })
+        .Case([&](plan::RecordOp o) {
+          commands.push_back(event("record", o.getEvent(), o.getStream()));
+        })
+        .Case([&](plan::WaitOp o) {
+          commands.push_back(event("wait", o.getEvent(), o.getStream()));
+        })
         .Default([&](Operation *o) { writeBuffer(*o); });
+    if (int64_t stream = plan::streamOf(&op);
+        stream && commands.size() > numBefore)
+      (*commands.back().getAsObject())["stream"] = stream;
   }
   manifest["arena_bytes"] = program.getArenaBytes().value_or(0);
   manifest["memory"] = plan::toJSON(plan::measureMemory(program));

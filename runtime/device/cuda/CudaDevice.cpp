@@ -37,6 +37,8 @@ public:
   void gemm(const Command &command, void *const *buffers) override;
   void copy(const Command &command, const void *src, void *dst) override;
   void fill(const Command &command, void *dst) override;
+  void record(const Command &command) override;
+  void wait(const Command &command) override;
 
   void *allocate(size_t bytes) override;
   void release(void *memory) override;
@@ -55,15 +57,25 @@ private:
   void zeroCounters(const Function &function);
   void addCounters(const Function &function, uint64_t *counts) const;
   void synchronize() const;
+  void makeStreams(const Program &program);
+  void fork(const Function &function) const;
+  void join(const Function &function) const;
+  void record(const Owned<EventHandle> &event, StreamHandle on) const;
+  void wait(const Owned<EventHandle> &event, StreamHandle on) const;
+  /// One after another where each command is waited for or timed.
+  bool isSerial() const { return isTimed || isBlocking; }
+  StreamHandle streamOf(const Command &command) const {
+    return command.stream == 0 || isSerial()
+               ? stream.get()
+               : sides[size_t(command.stream) - 1].get();
+  }
   size_t counterBytes(const Function &function) const;
 
   /// Issues one command: errors name it, and its time is taken.
   template <typename Fn> void issue(const Command &command, Fn fn) {
     session.command = &command;
     if (isTimed)
-      session.check(
-          session.driver->cuEventRecord(events[numTimed++].get(), stream.get()),
-          "cuEventRecord");
+      record(events[numTimed++], stream.get());
     fn(*session.driver);
     if (isBlocking)
       synchronize();
@@ -72,11 +84,16 @@ private:
 
   Session session;
   Owned<StreamHandle> stream;
+  std::vector<Owned<StreamHandle>> sides; // the further streams of plans
+  Owned<EventHandle> forked;
+  std::vector<Owned<EventHandle>> joined;     // of each side
+  std::vector<Owned<EventHandle>> planEvents; // of any one function
   DeviceBlock arenaMemory, constantMemory, counterMemory;
   HostBlock counterCopy;
   CallerMemory callers;
   Module module;
-  std::unique_ptr<LtContext> blas;
+  /// By stream: what runs side by side has work space of its own.
+  std::map<int32_t, LtContext> blas;
   std::vector<std::unique_ptr<CudaGemm>> gemms; // by command; null for others
   std::vector<size_t> counterAt; // by command, words from counterMemory
   std::map<const Function *, Staging> staging;
@@ -109,6 +126,7 @@ void CudaDevice::load(Program &program, const Image &image) {
            image.data() + program.constants.offset,
            size_t(program.constants.size));
   module = Module(session, program, image);
+  makeStreams(program);
   loadCommands(program);
 }
 
@@ -123,9 +141,9 @@ void CudaDevice::loadCommands(const Program &program) {
       gemms.emplace_back();
       session.command = &command;
       if (command.op == Command::Op::Gemm) {
-        if (!blas)
-          blas = std::make_unique<LtContext>(session, stream.get());
-        gemms.back() = std::make_unique<CudaGemm>(*blas, command);
+        auto &context = blas.try_emplace(command.stream, session, stream.get())
+                            .first->second;
+        gemms.back() = std::make_unique<CudaGemm>(context, command);
       }
       session.command = nullptr;
     }
@@ -168,7 +186,54 @@ bool CudaDevice::begin(StepCall &call) {
     known.begin(session, stream.get());
   }
   zeroCounters(*call.function);
+  fork(*call.function);
   return true;
+}
+
+void CudaDevice::makeStreams(const Program &program) {
+  int32_t streams = 1, events = 0;
+  for (const Function &function : program.functions) {
+    streams = std::max(streams, function.streams());
+    events = std::max(events, function.events());
+  }
+  for (int32_t i = 1; i < streams; ++i) {
+    sides.push_back(session.makeStream());
+    joined.push_back(session.makeEvent(UntimedEvent));
+  }
+  if (!sides.empty())
+    forked = session.makeEvent(UntimedEvent);
+  for (int32_t i = 0; i < events; ++i)
+    planEvents.push_back(session.makeEvent(UntimedEvent));
+}
+
+void CudaDevice::record(const Owned<EventHandle> &event,
+                        StreamHandle on) const {
+  session.check(session.driver->cuEventRecord(event.get(), on),
+                "cuEventRecord");
+}
+
+void CudaDevice::wait(const Owned<EventHandle> &event, StreamHandle on) const {
+  session.check(session.driver->cuStreamWaitEvent(on, event.get(), 0),
+                "cuStreamWaitEvent");
+}
+
+/// The further streams start behind what is before the step, and with it they
+/// become part of its capture.
+void CudaDevice::fork(const Function &function) const {
+  auto count = size_t(function.streams()) - 1;
+  if (count == 0 || isSerial())
+    return;
+  record(forked, stream.get());
+  for (size_t i = 0; i < count; ++i)
+    wait(forked, sides[i].get());
+}
+
+void CudaDevice::join(const Function &function) const {
+  auto count = size_t(function.streams()) - 1;
+  for (size_t i = 0; i < count && !isSerial(); ++i) {
+    record(joined[i], sides[i].get());
+    wait(joined[i], stream.get());
+  }
 }
 
 void CudaDevice::zeroCounters(const Function &function) {
@@ -182,8 +247,9 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
   const Driver &driver = *session.driver;
   Graphs &known = graphs[call.function];
   if (isTimed)
-    session.check(driver.cuEventRecord(events[numTimed].get(), stream.get()),
-                  "cuEventRecord");
+    record(events[numTimed], stream.get());
+  if (mode != Mode::Replay)
+    join(*call.function);
   if (mode == Mode::Capture)
     known.finish(session, stream.get(), call);
   if (mode != Mode::Direct)
@@ -206,6 +272,8 @@ void CudaDevice::abandon() noexcept {
     known.abandon(session, stream.get());
   // Nobody may read or free what a copy still writes.
   session.driver->cuStreamSynchronize(stream.get());
+  for (const Owned<StreamHandle> &side : sides)
+    session.driver->cuStreamSynchronize(side.get());
 }
 
 void CudaDevice::synchronize() const {
@@ -250,15 +318,16 @@ void CudaDevice::kernel(const Command &command, void *const *buffers,
     auto grid = unsigned(std::min<int64_t>(command.rows, INT32_MAX));
     session.check(driver.cuLaunchKernel(module.function(command), grid, 1, 1,
                                         unsigned(command.threads), 1, 1, 0,
-                                        stream.get(), parameterPlaces.data(),
-                                        nullptr),
+                                        streamOf(command),
+                                        parameterPlaces.data(), nullptr),
                   "cuLaunchKernel");
   });
 }
 
 void CudaDevice::gemm(const Command &command, void *const *buffers) {
   issue(command, [&](const Driver &) {
-    gemms[command.index]->issue(*blas, command, buffers, stream.get());
+    gemms[command.index]->issue(blas.at(command.stream), command, buffers,
+                                streamOf(command));
   });
 }
 
@@ -267,7 +336,7 @@ void CudaDevice::copy(const Command &command, const void *src, void *dst) {
     if (src != dst && command.bytes)
       session.check(driver.cuMemcpyDtoDAsync_v2(onDevice(dst), onDevice(src),
                                                 size_t(command.bytes),
-                                                stream.get()),
+                                                streamOf(command)),
                     "cuMemcpyDtoDAsync");
   });
 }
@@ -276,8 +345,23 @@ void CudaDevice::fill(const Command &command, void *dst) {
   issue(command, [&](const Driver &driver) {
     if (command.bytes)
       session.check(driver.cuMemsetD8Async(onDevice(dst), command.fillByte,
-                                           size_t(command.bytes), stream.get()),
+                                           size_t(command.bytes),
+                                           streamOf(command)),
                     "cuMemsetD8Async");
+  });
+}
+
+void CudaDevice::record(const Command &command) {
+  issue(command, [&](const Driver &) {
+    if (!isSerial())
+      record(planEvents[size_t(command.event)], streamOf(command));
+  });
+}
+
+void CudaDevice::wait(const Command &command) {
+  issue(command, [&](const Driver &) {
+    if (!isSerial())
+      wait(planEvents[size_t(command.event)], streamOf(command));
   });
 }
 

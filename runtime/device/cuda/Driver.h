@@ -45,6 +45,7 @@
   X(cuStreamCreate, Status(StreamHandle *, unsigned))                          \
   X(cuStreamDestroy_v2, Status(StreamHandle))                                  \
   X(cuStreamSynchronize, Status(StreamHandle))                                 \
+  X(cuStreamWaitEvent, Status(StreamHandle, EventHandle, unsigned))            \
   X(cuEventCreate, Status(EventHandle *, unsigned))                            \
   X(cuEventDestroy_v2, Status(EventHandle))                                    \
   X(cuEventRecord, Status(EventHandle, StreamHandle))                          \

@@ -233,9 +233,11 @@ void RecordingDriver::bindMatmul() {
                           double(*static_cast<const float *>(value)));
       return std::string(text);
     };
-    work(std::string(call) + " a=" + at(a) + " b=" + at(b) + " d=" + at(d) +
-         places + " alpha=" + number(alpha) + " beta=" + number(beta) + " | " +
-         describe(p));
-    return BlasSuccess;
+    Status issued =
+        work(std::string(call) + " a=" + at(a) + " b=" + at(b) + " d=" + at(d) +
+                 places + " alpha=" + number(alpha) + " beta=" + number(beta) +
+                 " | " + describe(p),
+             stream);
+    return issued == Success ? BlasSuccess : BlasExecutionFailed;
   };
 }

@@ -42,10 +42,24 @@ bool RecordingDriver::fails(const char *call) {
 
 void RecordingDriver::line(const std::string &text) { lines += text + "\n"; }
 
-void RecordingDriver::work(const std::string &text) {
-  line(text);
+std::string RecordingDriver::on(StreamHandle stream) const {
+  Object *object = get(stream, Kind::Stream);
+  return !object || object->name == "0" ? "" : " stream=" + object->name;
+}
+
+Status RecordingDriver::work(const std::string &text, StreamHandle stream) {
+  Object *object = get(stream, Kind::Stream);
+  if (!object)
+    return InvalidHandle;
+  if (capturing && !object->isCaptured) {
+    line(text + on(stream) + " refused: the stream is not captured");
+    return CaptureUnsupported;
+  }
+  line(text + on(stream));
+  ++object->issued;
   if (capturing)
     capturing->nodes.push_back(text.substr(0, text.find(' ')));
+  return Success;
 }
 
 void RecordingDriver::label(DevicePtr address, size_t bytes,
@@ -216,12 +230,13 @@ void RecordingDriver::bindCopies() {
     return Success;
   };
   cuMemcpyDtoDAsync_v2 = [=](DevicePtr dst, DevicePtr src, size_t bytes,
-                             StreamHandle) {
+                             StreamHandle stream) {
     if (fails("cuMemcpyDtoDAsync") || !covers(src, bytes) ||
         !covers(dst, bytes))
       return InvalidValue;
-    work("cuMemcpyDtoDAsync " + at(dst) + " from " + at(src) + size(bytes));
-    return Success;
+    return work("cuMemcpyDtoDAsync " + at(dst) + " from " + at(src) +
+                    size(bytes),
+                stream);
   };
   // Of callers, and never of a step: its bytes arrive.
   cuMemcpyAsync = [=](DevicePtr dst, DevicePtr src, size_t bytes,
@@ -233,12 +248,12 @@ void RecordingDriver::bindCopies() {
     return Success;
   };
   cuMemsetD8Async = [=](DevicePtr dst, unsigned char byte, size_t bytes,
-                        StreamHandle) {
+                        StreamHandle stream) {
     if (fails("cuMemsetD8Async") || !covers(dst, bytes))
       return InvalidValue;
-    work("cuMemsetD8Async " + at(dst) + size(bytes) +
-         " byte=" + std::to_string(byte));
-    return Success;
+    return work("cuMemsetD8Async " + at(dst) + size(bytes) +
+                    " byte=" + std::to_string(byte),
+                stream);
   };
 }
 
@@ -354,7 +369,6 @@ void RecordingDriver::bindLaunch() {
       }
       text += (i ? "," : "") + place;
     }
-    work(text + "]");
-    return Success;
+    return work(text + "]", stream);
   };
 }

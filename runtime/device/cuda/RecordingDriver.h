@@ -62,9 +62,13 @@ private:
     std::string text;               // a module's
     std::vector<std::string> nodes; // of a graph
     double time = 0;                // of an event, milliseconds
-    LtProblem product;              // of a desc; sides hold their types only
-    LtSide side;                    // of a layout
-    size_t workspace = 0;           // of a preference
+    bool isRecorded = false;        // of an event
+    bool isCaptured = false;        // of a stream; of an event, when recorded
+    uint64_t issued = 0;            // to a stream
+    std::map<Object *, uint64_t> seen; // of streams, before what comes next
+    LtProblem product;                 // of a desc; sides hold their types only
+    LtSide side;                       // of a layout
+    size_t workspace = 0;              // of a preference
     std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
     bool isHost = false;
   };
@@ -93,8 +97,11 @@ private:
   /// Counts a call; true if this one is to fail.
   bool fails(const char *call);
   void line(const std::string &text);
-  /// What happens on the device: into the graph while one is captured.
-  void work(const std::string &text);
+  /// What happens on the device: into the graph while one is captured, which
+  /// the stream must be part of.
+  Status work(const std::string &text, StreamHandle stream);
+  /// " stream=1"; nothing of the first.
+  std::string on(StreamHandle stream) const;
   template <typename Handle> Status make(Handle *out, Kind kind);
   template <typename Handle> Object *get(Handle handle, Kind kind) const;
   template <typename Handle> Status destroy(Handle handle, Kind kind);
@@ -121,6 +128,7 @@ private:
   std::map<const void *, std::unique_ptr<Object>> objects;
   std::map<Kind, int> made;
   Object *capturing = nullptr; // the graph
+  Object *origin = nullptr;    // the stream that began it
 };
 
 } // namespace scalify::rt::cuda

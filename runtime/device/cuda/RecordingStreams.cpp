@@ -16,7 +16,24 @@ void RecordingDriver::bindStreams() {
       return LaunchFailed;
     if (!get(stream, Kind::Stream) || capturing)
       return capturing ? CaptureUnsupported : InvalidHandle;
-    line("cuStreamSynchronize");
+    line("cuStreamSynchronize" + on(stream));
+    return Success;
+  };
+  cuStreamWaitEvent = [this](StreamHandle handle, EventHandle awaited,
+                             unsigned) {
+    Object *stream = get(handle, Kind::Stream);
+    Object *event = get(awaited, Kind::Event);
+    if (fails("cuStreamWaitEvent") || !stream || !event)
+      return InvalidHandle;
+    std::string text = "cuStreamWaitEvent event" + event->name + on(handle);
+    if (!event->isRecorded || event->isCaptured != bool(capturing)) {
+      line(text + " refused: the event is not recorded");
+      return InvalidValue;
+    }
+    stream->isCaptured = bool(capturing);
+    for (const auto &[other, issued] : event->seen)
+      stream->seen[other] = std::max(stream->seen[other], issued);
+    line(text);
     return Success;
   };
 }
@@ -28,12 +45,17 @@ void RecordingDriver::bindEvents() {
   cuEventDestroy_v2 = [this](EventHandle event) {
     return destroy(event, Kind::Event);
   };
-  cuEventRecord = [this](EventHandle handle, StreamHandle) {
+  cuEventRecord = [this](EventHandle handle, StreamHandle onto) {
     Object *event = get(handle, Kind::Event);
-    if (fails("cuEventRecord") || !event)
+    Object *stream = get(onto, Kind::Stream);
+    if (fails("cuEventRecord") || !event || !stream)
       return InvalidHandle;
     event->time = clock += 1e-3; // a microsecond a command
-    line("cuEventRecord event" + event->name);
+    event->isRecorded = true;
+    event->isCaptured = stream->isCaptured;
+    event->seen = stream->seen;
+    event->seen[stream] = stream->issued;
+    line("cuEventRecord event" + event->name + on(onto));
     return Success;
   };
   cuEventElapsedTime = [this](float *out, EventHandle from, EventHandle to) {
@@ -53,6 +75,8 @@ void RecordingDriver::bindCapture() {
     GraphHandle graph = nullptr;
     make(&graph, Kind::Graph);
     capturing = get(graph, Kind::Graph);
+    origin = get(stream, Kind::Stream);
+    origin->isCaptured = true;
     line("cuStreamBeginCapture");
     return Success;
   };
@@ -63,9 +87,20 @@ void RecordingDriver::bindCapture() {
     auto graph = reinterpret_cast<GraphHandle>(capturing);
     size_t nodes = capturing->nodes.size();
     capturing = nullptr;
-    if (fails("cuStreamEndCapture")) {
+    const Object *unjoined = nullptr;
+    for (const auto &[handle, object] : objects) {
+      bool isSide = object->isCaptured && object.get() != origin &&
+                    object->kind == Kind::Stream;
+      if (isSide && origin->seen[object.get()] < object->issued)
+        unjoined = object.get();
+      object->isCaptured = false;
+    }
+    if (unjoined)
+      line("cuStreamEndCapture refused: stream " + unjoined->name +
+           " is not joined");
+    if (fails("cuStreamEndCapture") || unjoined) {
       destroy(graph, Kind::Graph);
-      return CaptureUnmatched;
+      return unjoined ? CaptureUnjoined : CaptureUnmatched;
     }
     *out = graph;
     line("cuStreamEndCapture nodes=" + std::to_string(nodes));

@@ -109,9 +109,9 @@ Owned<StreamHandle> Session::makeStream() const {
           [driver = driver](StreamHandle s) { driver->cuStreamDestroy_v2(s); }};
 }
 
-Owned<EventHandle> Session::makeEvent() const {
+Owned<EventHandle> Session::makeEvent(EventFlags flags) const {
   EventHandle event = nullptr;
-  check(driver->cuEventCreate(&event, 0), "cuEventCreate");
+  check(driver->cuEventCreate(&event, flags), "cuEventCreate");
   return {event,
           [driver = driver](EventHandle e) { driver->cuEventDestroy_v2(e); }};
 }

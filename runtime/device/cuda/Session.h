@@ -57,7 +57,7 @@ public:
   DeviceBlock allocate(size_t bytes, const std::string &name) const;
   HostBlock allocateHost(size_t bytes) const;
   Owned<StreamHandle> makeStream() const;
-  Owned<EventHandle> makeEvent() const;
+  Owned<EventHandle> makeEvent(EventFlags flags = TimedEvent) const;
 
   const std::string &deviceName() const { return name; }
 

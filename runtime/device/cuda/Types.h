@@ -49,6 +49,7 @@ enum Status : int {
   LaunchFailed = 719,
   CaptureUnsupported = 900,
   CaptureUnmatched = 903,
+  CaptureUnjoined = 904,
   GraphUpdateFailure = 910,
 };
 
@@ -68,6 +69,8 @@ enum MemoryType : unsigned { HostMemory = 1, DeviceMemory = 2 };
 
 /// CUstream_flags and CUstreamCaptureMode.
 enum StreamFlags : unsigned { NonBlockingStream = 1 };
+/// CUevent_flags.
+enum EventFlags : unsigned { TimedEvent = 0, UntimedEvent = 2 };
 enum CaptureMode : int { CaptureThreadLocal = 1 };
 
 /// CUgraphExecUpdateResultInfo.

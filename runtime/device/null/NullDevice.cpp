@@ -25,9 +25,16 @@ public:
     record(command, "bytes=" + std::to_string(command.bytes) +
                         " byte=" + std::to_string(command.fillByte));
   }
+  void record(const Command &command) override { recordEvent(command); }
+  void wait(const Command &command) override { recordEvent(command); }
   std::string trace() const override { return lines; }
 
 private:
+  void recordEvent(const Command &command) {
+    lines += std::string(name(command.op)) + " event" +
+             std::to_string(command.event) + " stream" +
+             std::to_string(command.stream) + "\n";
+  }
   void record(const Command &command, const std::string &what) {
     lines += std::string(name(command.op)) + " " + what + " bufs=[";
     for (size_t i = 0; i < command.buffers.size(); ++i)

@@ -31,3 +31,17 @@ plan.program @parts {
   // CHECK-NEXT: plan.temp at 128 part of %[[W]] : memref<2x16xf32> from 64 : memref<16xf32>
   %p = plan.temp at 128 part of %w : memref<2x16xf32> from 64 : memref<16xf32>
 }
+
+// CHECK-LABEL: plan.program @streams
+plan.program @streams {
+  %x = plan.argument 0 : memref<4xf32>
+  %y = plan.result 0 : memref<4xf32>
+  %z = plan.result 1 : memref<4xf32>
+  // CHECK: plan.record 0 on 0
+  plan.copy %x to %y : memref<4xf32>, memref<4xf32>
+  plan.record 0 on 0
+  // CHECK-NEXT: plan.wait 0 on 1
+  plan.wait 0 on 1
+  // CHECK-NEXT: plan.copy {{.*}} {plan.stream = 1 : i64}
+  plan.copy %y to %z {plan.stream = 1 : i64} : memref<4xf32>, memref<4xf32>
+}

@@ -45,10 +45,15 @@ inline constexpr int64_t kScaleBlock = 128;
 /// sum, and what is allotted to fill their last block.
 int64_t countScales(Scaling scaling, int64_t rows, int64_t k);
 
-/// First and last command that touches a buffer, as positions in the program.
+/// First and last command that touches a buffer, as positions in the program,
+/// and the last that may run beside one of those that do: beyond it the memory
+/// is free. Without streams that is `last`.
 struct LiveRange {
   int64_t first = -1;
   int64_t last = -1;
+  int64_t held = -1;
+  /// The command at `last` starts when all others are done.
+  bool isLastAlone = true;
 };
 
 /// The buffer whose memory a buffer's is, or is a part of.

@@ -259,4 +259,28 @@ def FillOp : Plan_Op<"fill"> {
   let assemblyFormat = "$destination `with` $byte attr-dict `:` type($destination)";
 }
 
+def RecordOp : Plan_Op<"record"> {
+  let summary = "an event: a stream has done what it was given so far";
+  let description = [{
+    Commands run on the stream that their attribute `plan.stream` says, 0
+    without it; those of one stream in order. The verifier of the program proves
+    that no two commands that may run at the same time touch a byte that one of
+    them writes. A machine without streams runs all commands in order.
+
+    ```mlir
+    plan.record 0 on 0
+    plan.wait 0 on 1
+    plan.gemm "gradient" ... {plan.stream = 1 : i64}
+    ```
+  }];
+  let arguments = (ins I64Attr:$event, I64Attr:$stream);
+  let assemblyFormat = "$event `on` $stream attr-dict";
+}
+
+def WaitOp : Plan_Op<"wait"> {
+  let summary = "a stream goes on when an event has happened";
+  let arguments = (ins I64Attr:$event, I64Attr:$stream);
+  let assemblyFormat = "$event `on` $stream attr-dict";
+}
+
 #endif // SCALIFY_DIALECT_PLAN_OPS

@@ -1,0 +1,345 @@
+//===- AssignStreams.cpp - Chains of commands side by side ----------------===//
+//
+// The longest path through the program stays on the first stream. A command
+// that could start later without making the step longer may leave it, with what
+// it needs and nobody else does; it does where the commands that it would run
+// beside leave more of the GPU idle than two events cost.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Fusion/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_ASSIGNSTREAMS
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+//===----------------------------------------------------------------------===//
+// Costs, in nanoseconds of an H100
+//===----------------------------------------------------------------------===//
+
+static constexpr double kLeast = 2000; // of any launch, in a graph too
+static constexpr double kEvent = 2000; // one stream behind another one
+static constexpr double kProcessors = 132;
+static constexpr int64_t kTile = 128;  // rows and columns of a block
+static constexpr double kBytes = 2600; // a nanosecond, of 3350 on paper
+
+/// Multiply-adds of a nanosecond, twice: about 0.6 of the data sheet.
+static double speedOf(Type element) {
+  if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
+    return 1.2e6;
+  return element.isF32() ? 5e4 : 6e5;
+}
+
+namespace {
+/// How long a command takes by itself, and how long if all of the GPU worked
+/// for it.
+struct Cost {
+  double time = 0;
+  double work = 0;
+};
+
+struct Command {
+  Operation *op;
+  Cost cost;
+  SmallVector<size_t> needs, feeds; // by number of the command
+  double earliest = 0, latest = 0;  // start
+  int64_t stream = 0;
+  bool mayMove = false;
+};
+} // namespace
+
+static Cost costOf(plan::GemmOp gemm) {
+  Type element = cast<MemRefType>(gemm.getA().getType()).getElementType();
+  double batch = 1;
+  for (int64_t extent : gemm.getBatch())
+    batch *= static_cast<double>(extent);
+  double tiles =
+      batch * static_cast<double>(llvm::divideCeil(gemm.getM(), kTile) *
+                                  llvm::divideCeil(gemm.getN(), kTile));
+  double deep = 2.0 * static_cast<double>(gemm.getK()) / speedOf(element);
+  double work = batch * static_cast<double>(gemm.getM() * gemm.getN()) * deep;
+  double waves = std::ceil(tiles / kProcessors) * kProcessors;
+  double time = waves * static_cast<double>(kTile * kTile) * deep;
+  return {std::max(kLeast, time), work};
+}
+
+static Cost costOf(Operation *op) {
+  if (auto gemm = dyn_cast<plan::GemmOp>(op))
+    return costOf(gemm);
+  double bytes = 0;
+  for (const plan::Access &access : plan::accessesOf(op))
+    bytes += static_cast<double>(access.end - access.begin);
+  return {std::max(kLeast, bytes / kBytes), bytes / kBytes};
+}
+
+/// What running the two side by side saves, of running one after the other.
+static double savedBy(const Cost &a, const Cost &b) {
+  return a.time + b.time - std::max({a.time, b.time, a.work + b.work});
+}
+
+//===----------------------------------------------------------------------===//
+// Dependences
+//===----------------------------------------------------------------------===//
+
+static SmallVector<Command> readCommands(plan::ProgramOp program) {
+  SmallVector<Command> commands;
+  struct Touch {
+    plan::Access access;
+    size_t command;
+  };
+  llvm::MapVector<std::pair<int, int64_t>, SmallVector<Touch>> touched;
+  for (Operation &op : program.getBody().front()) {
+    SmallVector<plan::Access> accesses = plan::accessesOf(&op);
+    if (accesses.empty() || isa<plan::TempOp>(op))
+      continue;
+    size_t number = commands.size();
+    Command command = {&op, costOf(&op), {}, {}};
+    for (const plan::Access &access : accesses)
+      for (const Touch &touch : touched[access.memory])
+        if (access.conflictsWith(touch.access))
+          command.needs.push_back(touch.command);
+    llvm::sort(command.needs);
+    command.needs.erase(llvm::unique(command.needs), command.needs.end());
+    for (size_t need : command.needs)
+      commands[need].feeds.push_back(number);
+    for (const plan::Access &access : accesses)
+      touched[access.memory].push_back({access, number});
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+/// Marks what can wait: it could start later by as long as it takes.
+static void findSlack(MutableArrayRef<Command> commands) {
+  double end = 0;
+  for (Command &command : commands) {
+    for (size_t need : command.needs)
+      command.earliest = std::max(
+          command.earliest, commands[need].earliest + commands[need].cost.time);
+    end = std::max(end, command.earliest + command.cost.time);
+  }
+  for (Command &command : llvm::reverse(commands)) {
+    double due = end;
+    for (size_t feed : command.feeds)
+      due = std::min(due, commands[feed].latest);
+    command.latest = due - command.cost.time;
+    // Libraries that keep work space of their own stay on one stream.
+    command.mayMove = isa<plan::KernelOp, plan::GemmOp>(command.op) &&
+                      command.latest - command.earliest >= command.cost.time;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+class AssignStreamsPass
+    : public scalify::impl::AssignStreamsBase<AssignStreamsPass> {
+public:
+  using AssignStreamsBase::AssignStreamsBase;
+  void runOnOperation() override;
+
+private:
+  void assign(plan::ProgramOp program);
+  struct Stretch {
+    size_t begin = 0, end = 0; // commands
+    Cost own;                  // of the chain
+    double saved = 0;
+  };
+  Stretch findStretch(ArrayRef<Command> commands, ArrayRef<size_t> chain,
+                      size_t free) const;
+  void place(MutableArrayRef<Command> commands, ArrayRef<size_t> chain);
+  void boundChains(MutableArrayRef<Command> commands);
+  void synchronize(MutableArrayRef<Command> commands);
+
+  /// Up to which command each further stream is busy.
+  SmallVector<size_t> busy;
+  struct Placed {
+    size_t first, last; // commands of the chain
+    size_t end;         // by when the model has it done
+  };
+  SmallVector<Placed> placed;
+};
+} // namespace
+
+// Longer ones are no chain beside another one, but half of the program.
+static constexpr size_t kLongest = 64;
+
+/// Commands that may move from `first` on, each fed by one before it.
+static SmallVector<size_t> chainFrom(ArrayRef<Command> commands, size_t first) {
+  SmallVector<size_t> chain = {first};
+  for (size_t i = first + 1; i < commands.size() && chain.size() < kLongest;
+       ++i) {
+    if (!commands[i].mayMove)
+      continue;
+    bool isFed = llvm::any_of(commands[i].needs, [&](size_t need) {
+      return llvm::is_contained(chain, need);
+    });
+    if (!isFed)
+      break;
+    chain.push_back(i);
+  }
+  return chain;
+}
+
+/// Finds the stretch of the first stream beside which `chain` would run, and
+/// what that saves.
+AssignStreamsPass::Stretch
+AssignStreamsPass::findStretch(ArrayRef<Command> commands,
+                               ArrayRef<size_t> chain, size_t free) const {
+  Stretch stretch = {std::max(free, chain.front()), 0, {}, 0};
+  size_t end = commands.size();
+  for (size_t i : chain) {
+    stretch.own.time += commands[i].cost.time;
+    stretch.own.work += commands[i].cost.work;
+    for (size_t need : commands[i].needs)
+      if (!llvm::is_contained(chain, need))
+        stretch.begin = std::max(stretch.begin, need + 1);
+    for (size_t feed : commands[i].feeds)
+      if (!llvm::is_contained(chain, feed))
+        end = std::min(end, feed);
+  }
+  Cost beside;
+  stretch.end = stretch.begin;
+  for (; stretch.end < end && beside.time < stretch.own.time; ++stretch.end) {
+    if (commands[stretch.end].mayMove)
+      continue;
+    beside.time += commands[stretch.end].cost.time;
+    beside.work += commands[stretch.end].cost.work;
+  }
+  stretch.saved = savedBy(stretch.own, beside) - 2 * kEvent;
+  return stretch;
+}
+
+void AssignStreamsPass::place(MutableArrayRef<Command> commands,
+                              ArrayRef<size_t> chain) {
+  auto stream = llvm::min_element(busy);
+  Stretch best;
+  size_t length = 0;
+  for (size_t i = 1; i <= chain.size(); ++i) {
+    Stretch stretch = findStretch(commands, chain.take_front(i), *stream);
+    if (stretch.saved > best.saved) {
+      best = stretch;
+      length = i;
+    }
+  }
+  if (!length)
+    return;
+  numSaved += static_cast<uint64_t>(best.saved);
+  for (size_t i : chain.take_front(length)) {
+    commands[i].stream = 1 + std::distance(busy.begin(), stream);
+    ++numMoved;
+  }
+  // What is filled now is no place for another chain.
+  double rest = best.own.work;
+  for (Command &command : commands.slice(best.begin, best.end - best.begin)) {
+    double idle = command.cost.time - command.cost.work;
+    double taken = command.mayMove ? 0 : std::clamp(idle, 0.0, rest);
+    command.cost.work += taken;
+    rest -= taken;
+  }
+  *stream = best.end;
+  placed.push_back({chain.front(), chain[length - 1], best.end});
+}
+
+/// A chain starts behind what is before it in the program, and where it should
+/// be done the first stream waits for it: memory that it touches, and what the
+/// first stream touches beside it, is free from there on.
+void AssignStreamsPass::boundChains(MutableArrayRef<Command> commands) {
+  auto addNeed = [&](size_t command, size_t need) {
+    SmallVector<size_t> &needs = commands[command].needs;
+    auto place = llvm::lower_bound(needs, need);
+    if (place == needs.end() || *place != need)
+      needs.insert(place, need);
+  };
+  for (const Placed &chain : placed) {
+    for (size_t i = chain.first; i-- > 0;)
+      if (commands[i].stream == 0) {
+        addNeed(chain.first, i);
+        break;
+      }
+    for (size_t i = std::max(chain.end, chain.last + 1); i < commands.size();
+         ++i)
+      if (commands[i].stream == 0) {
+        addNeed(i, chain.last);
+        break;
+      }
+  }
+}
+
+/// Puts a wait before each command that needs one of another stream which is
+/// not known to be done.
+void AssignStreamsPass::synchronize(MutableArrayRef<Command> commands) {
+  size_t count = busy.size() + 1;
+  // How many commands each stream knows to be done of each other one, now and
+  // when a command was done.
+  SmallVector<SmallVector<size_t>> now(count, SmallVector<size_t>(count, 0));
+  SmallVector<SmallVector<size_t>> done;
+  llvm::DenseMap<size_t, int64_t> events; // by command
+  for (Command &command : commands) {
+    SmallVector<size_t> &own = now[command.stream];
+    OpBuilder b(command.op);
+    for (size_t need : llvm::reverse(command.needs)) {
+      int64_t other = commands[need].stream;
+      if (own[other] >= done[need][other])
+        continue;
+      auto [event, isNew] = events.try_emplace(need, events.size());
+      if (isNew) {
+        OpBuilder behind(commands[need].op->getContext());
+        behind.setInsertionPointAfter(commands[need].op);
+        plan::RecordOp::create(behind, commands[need].op->getLoc(),
+                               event->second, other);
+        ++numEvents;
+      }
+      plan::WaitOp::create(b, command.op->getLoc(), event->second,
+                           command.stream);
+      for (size_t s = 0; s < count; ++s)
+        own[s] = std::max(own[s], done[need][s]);
+    }
+    ++own[command.stream];
+    done.push_back(own);
+    if (command.stream)
+      command.op->setAttr(plan::kStreamAttr,
+                          b.getI64IntegerAttr(command.stream));
+  }
+}
+
+void AssignStreamsPass::assign(plan::ProgramOp program) {
+  SmallVector<Command> commands = readCommands(program);
+  findSlack(commands);
+  busy.assign(streams - 1, 0);
+  placed.clear();
+  for (size_t i = 0; i < commands.size();) {
+    if (!commands[i].mayMove) {
+      ++i;
+      continue;
+    }
+    SmallVector<size_t> chain = chainFrom(commands, i);
+    place(commands, chain);
+    i = chain.back() + 1;
+  }
+  boundChains(commands);
+  synchronize(commands);
+}
+
+void AssignStreamsPass::runOnOperation() {
+  if (streams < 1 || streams > plan::kMostStreams) {
+    getOperation()->emitError("streams must be 1 to ")
+        << plan::kMostStreams << ", not " << streams;
+    return signalPassFailure();
+  }
+  if (streams == 1)
+    return;
+  for (auto program : getOperation().getOps<plan::ProgramOp>())
+    assign(program);
+}
