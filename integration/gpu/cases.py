@@ -317,10 +317,41 @@ def _with_many_scales(m: int, n: int, k: int, scaling: str) -> Program:
     )
 
 
+def _filled(m: int, n: int, k: int) -> Program:
+    """Returns a product of casts over a sum that is no multiple of 16, of an odd number of rows."""
+    a, b = _normal(m, k), _normal(n, k, seed=1)
+    types = [(f"tensor<{rows}x{k}xf32>", f"tensor<{rows}x{k}xf8E4M3FN>") for rows in (m, n)]
+    casts = "\n".join(
+        f'%{v}q = scalify.quantize %{v}, %s {{cast = "{v}"}} : {wide} -> {narrow}\n'
+        f"%{v}w = scalify.dequantize %{v}q, %s : {narrow} -> {wide}"
+        for v, (wide, narrow) in zip("ab", types, strict=True)
+    )
+    text = f"""
+      func.func public @main(%a: {types[0][0]}, %b: {types[1][0]}) -> tensor<{m}x{n}xf32> {{
+        %s = stablehlo.constant dense<0.125> : tensor<f32>
+        {casts}
+        %z = stablehlo.dot_general %aw, %bw, contracting_dims = [1] x [1]
+            : ({types[0][0]}, {types[1][0]}) -> tensor<{m}x{n}xf32>
+        return %z : tensor<{m}x{n}xf32>
+      }}"""
+    left, right = (0.125 * _saturated(x, "f8E4M3FN", -3).astype(np.float64) for x in (a, b))
+    return Program(
+        "gemm f8E4M3FN x f8E4M3FN, a sum that is filled up",
+        text,
+        (a, b),
+        "product",
+        {"compileFrom": "precision"},
+        (left @ right.T,),
+        np.abs(left) @ np.abs(right).T,
+        {"accumulation": "f8"},
+    )
+
+
 def products(small: bool) -> Iterator[Program]:
     """Yields products of every pair of formats, layouts, and batches."""
     m, n, k = (32, 48, 64) if small else (128, 256, 512)
     # Blocks that are parts, and scales that need copies to lie as the library wants them.
+    yield _filled(*((33, 52, 72) if small else (129, 260, 500)))
     for scaling in SCALINGS:
         yield _with_many_scales(*((32, 48, 144) if small else (144, 400, 656)), scaling)
     last, plain = (((1,), (1,)), ((), ())), (((1,), (0,)), ((), ()))

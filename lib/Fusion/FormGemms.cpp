@@ -422,6 +422,31 @@ static Scales foldScales(stablehlo::DotGeneralOp op) {
   return scales;
 }
 
+/// Hopper's library writes results of FP8 products by 16 bytes.
+static constexpr int64_t kRowBytes = 16;
+
+static bool readsFP8(stablehlo::DotGeneralOp op) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(
+      typeOf(op.getLhs()).getElementType());
+}
+
+/// Whether an FP8 product can be written so: rows or columns, whichever are
+/// contiguous, and steps from one to the next are multiples of 16 bytes.
+static bool isWritten(const Gemm &gemm, Type element) {
+  auto fits = [&](int64_t count) {
+    return count * plan::elementBytes(element) % kRowBytes == 0;
+  };
+  bool isRowMajor = gemm.cn.stride == 1;
+  Dim inner = isRowMajor ? gemm.cn : gemm.cm;
+  Dim outer = isRowMajor ? gemm.cm : gemm.cn;
+  if (!fits(inner.size) || (outer.size != 1 && !fits(outer.stride)))
+    return false;
+  for (size_t i = 2; i < gemm.batchStrides.size(); i += 3)
+    if (!fits(gemm.batchStrides[i]))
+      return false;
+  return true;
+}
+
 /// A GEMM rounds its F32 sums itself, once.
 static void foldRounding(stablehlo::DotGeneralOp op) {
   if (!op.getResult().hasOneUse() ||
@@ -430,6 +455,12 @@ static void foldRounding(stablehlo::DotGeneralOp op) {
   auto convert = dyn_cast<stablehlo::ConvertOp>(*op.getResult().user_begin());
   Type narrow = convert ? typeOf(convert.getResult()).getElementType() : Type();
   if (!narrow || !(narrow.isBF16() || narrow.isF16()))
+    return;
+  // The rows of a result in its own layout, if nothing else can be.
+  int64_t row = 1;
+  for (int64_t d : Roles(op).rhsFree)
+    row *= typeOf(op.getRhs()).getDimSize(d);
+  if (readsFP8(op) && row * plan::elementBytes(narrow) % kRowBytes != 0)
     return;
   op.getResult().setType(cast<RankedTensorType>(convert.getType()));
   convert.replaceAllUsesWith(op.getResult());
@@ -442,9 +473,8 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
   // In the forward fewer bits of the sum do no harm; gradients want them all,
   // and the library's products by blocks sum in full.
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  bool isFast = isa<Float8E4M3FNType, Float8E5M2Type>(
-                    typeOf(op.getLhs()).getElementType()) &&
-                scales.areFactors() && phase && phase == "forward";
+  bool isFast =
+      readsFP8(op) && scales.areFactors() && phase && phase == "forward";
   auto matmul = plan::MatmulOp::create(
       builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base,
       scales.values, gemm.cm.size, gemm.cn.size, gemm.ak.size,
@@ -480,6 +510,9 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
     // Of many scales the library has no batch.
     if (scales.a != plan::Scaling::Tensor && candidate &&
         !candidate->batch.empty())
+      continue;
+    if (candidate && readsFP8(op) &&
+        !isWritten(*candidate, typeOf(op.getResult()).getElementType()))
       continue;
     if (!candidate || (gemm && candidate->time() + copy >= gemm->time()))
       continue;

@@ -28,8 +28,8 @@ using namespace mlir;
 using namespace scalify;
 
 /// Elements of FP8 in the 16 bytes that strides, offsets and sums of an FP8
-/// product are multiples of.
-static constexpr int64_t kFP8Alignment = 16;
+/// product are multiples of, and of F32, which rows of its result are.
+static constexpr int64_t kFP8Alignment = 16, kRowAlignment = 4;
 
 static bool isFP8(Type type) {
   return isa<Float8E4M3FNType, Float8E5M2Type>(type);
@@ -76,12 +76,15 @@ private:
                  const Operand &rhs, Type element);
   Value view(const Operand &operand, Type element, OpBuilder &b);
   Value innermost(const Operand &operand, Value narrow);
+  void readFilled();
   Value scaleOf(const Operand &operand, OpBuilder &b);
   Value scaled(Value data, const ScaleGrid &grid, plan::Scaling scaling,
                OpBuilder &b);
 
   /// Data or scales, and how they are to lie: the copy that does.
   llvm::DenseMap<std::pair<Value, Attribute>, Value> copies;
+  /// Data, and the tensor that has them in rows that are filled up.
+  SmallVector<std::pair<Value, Value>> fills;
 };
 } // namespace
 
@@ -137,6 +140,11 @@ static int64_t extentOf(const Operand &operand, ArrayRef<int64_t> dims) {
   return extent;
 }
 
+/// Whether the sum has zeros behind it, up to what the library reads.
+static bool isFilled(const Operand &operand) {
+  return extentOf(operand, operand.sum) % kFP8Alignment != 0;
+}
+
 /// What both operands are multiplied as; none where one is wide or no format
 /// holds both exactly. E4M3 and E5M2 are exact in BF16 and in F16.
 static Type getCommonType(Type a, Type b) {
@@ -150,22 +158,22 @@ static Type getCommonType(Type a, Type b) {
   return {};
 }
 
-/// Why FP8 data cannot be multiplied as FP8, or "".
+/// Why FP8 data cannot be multiplied as FP8, or "". The rows of the result may
+/// be any number; a sum is filled up where a kernel of ours writes the operand.
 static std::string whyNotFP8(const Operand &a, const Operand &b) {
   if (isa<Float8E5M2Type>(elementOf(a.data)) &&
       isa<Float8E5M2Type>(elementOf(b.data)))
     return "the hardware's library has no product of two E5M2 operands";
-  auto check = [](StringRef name, int64_t extent) {
-    if (extent % kFP8Alignment == 0)
-      return std::string();
-    return (name + " = " + Twine(extent) + " is no multiple of " +
-            Twine(kFP8Alignment))
+  int64_t k = extentOf(a, a.sum), n = extentOf(b, b.free);
+  bool isGiven = isa<BlockArgument>(a.data) || isa<BlockArgument>(b.data);
+  if (k % kFP8Alignment && isGiven)
+    return ("K = " + Twine(k) + " is no multiple of " + Twine(kFP8Alignment) +
+            ", and an operand is an argument")
         .str();
-  };
-  std::string why = check("K", extentOf(a, a.sum));
-  if (why.empty())
-    why = check("M", extentOf(a, a.free));
-  return why.empty() ? check("N", extentOf(b, b.free)) : why;
+  if (n % kRowAlignment)
+    return ("N = " + Twine(n) + " is no multiple of " + Twine(kRowAlignment))
+        .str();
+  return "";
 }
 
 /// The operand's views again, on its data. In `element`, which holds them
@@ -210,8 +218,34 @@ static bool hasSumInnermost(const StridedView &view, const Operand &operand) {
   });
 }
 
+/// The value with zeros behind its rows, up to what the library reads.
+static Value filled(Value value, OpBuilder &b) {
+  auto type = typeOf(value);
+  SmallVector<int64_t> shape(type.getShape()), none(type.getRank(), 0),
+      high(none);
+  high.back() = -shape.back() & (kFP8Alignment - 1);
+  shape.back() += high.back();
+  auto scalar = RankedTensorType::get({}, type.getElementType());
+  auto zero = stablehlo::ConstantOp::create(
+      b, value.getLoc(),
+      cast<ElementsAttr>(cast<TypedAttr>(b.getZeroAttr(scalar))));
+  return stablehlo::PadOp::create(b, value.getLoc(), type.clone(shape), value,
+                                  zero, none, high, none);
+}
+
+/// Whether the data are in this order, all of them.
+static bool isWhole(const StridedView &lies, ArrayRef<int64_t> order) {
+  SmallVector<Dim> dims;
+  for (int64_t d : order)
+    dims.push_back(lies.dims[d]);
+  std::optional<Dim> all = collapse(dims);
+  return lies.offset == 0 && all && all->stride == 1 &&
+         all->size == typeOf(lies.base).getNumElements();
+}
+
 /// The narrow operand as (batch, free, sum) in memory: as it lies, or a copy
-/// beside where the data are made, one for all dots that want it.
+/// beside where the data are made, one for all dots that want it. A sum that
+/// is filled up is one dimension.
 Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   SmallVector<int64_t> order(operand.batch);
   llvm::append_range(order, operand.free);
@@ -232,20 +266,62 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   SmallVector<int64_t> window{lies.offset};
   for (int64_t d : order)
     window.append({lies.dims[d].size, lies.dims[d].stride});
+  // Filled up, it depends on what is the sum too.
+  if (isFilled(operand))
+    window.push_back(int64_t(operand.sum.size()));
   Value &copy = copies[{lies.base, b.getDenseI64ArrayAttr(window)}];
   if (copy)
     return copy;
   b.setInsertionPointAfterValue(operand.data);
   if (auto argument = dyn_cast<BlockArgument>(operand.data))
     b.setInsertionPointToStart(argument.getOwner());
-  Value beside = view(operand, elementOf(narrow), b);
-  auto transpose = permuted(beside);
-  transpose->setAttr("plan.materialise", b.getUnitAttr());
+  if (!isFilled(operand)) {
+    copy = permuted(view(operand, elementOf(narrow), b));
+    ++numTransposed;
+  } else {
+    bool isPlain = lies.base == operand.data && isWhole(lies, order);
+    copy = isPlain ? operand.data
+                   : Value(permuted(view(operand, elementOf(narrow), b)));
+    shape.truncate(shape.size() - operand.sum.size());
+    shape.push_back(extentOf(operand, operand.sum));
+    copy = filled(stablehlo::ReshapeOp::create(b, narrow.getLoc(),
+                                               typeOf(copy).clone(shape), copy),
+                  b);
+    if (isPlain &&
+        !llvm::is_contained(llvm::make_first_range(fills), operand.data))
+      fills.push_back({operand.data, copy});
+    ++numFilled;
+  }
+  copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
   if (Operation *maker = operand.data.getDefiningOp())
     if (Attribute phase = maker->getAttr(kPhaseAttr))
-      transpose->setAttr(kPhaseAttr, phase);
-  ++numTransposed;
-  return copy = transpose;
+      copy.getDefiningOp()->setAttr(kPhaseAttr, phase);
+  return copy;
+}
+
+/// Whoever reads data that are stored filled up reads these, so that they are
+/// stored once, by the kernel that makes them. Results and stacks have a form
+/// of their own.
+void NarrowDotsPass::readFilled() {
+  for (auto [data, fill] : fills) {
+    if (llvm::any_of(data.getUsers(),
+                     llvm::IsaPred<func::ReturnOp, stablehlo::ConcatenateOp>))
+      continue;
+    Operation *pad = fill.getDefiningOp();
+    Operation *shaped = pad->getOperand(0).getDefiningOp();
+    // Copies that came later were put before it.
+    shaped->moveAfter(data.getDefiningOp());
+    pad->getOperand(1).getDefiningOp()->moveAfter(shaped);
+    pad->moveAfter(pad->getOperand(1).getDefiningOp());
+    OpBuilder b(data.getContext());
+    b.setInsertionPointAfter(pad);
+    RankedTensorType type = typeOf(pad->getOperand(0));
+    SmallVector<int64_t> starts(type.getRank(), 0), strides(type.getRank(), 1);
+    Value part = stablehlo::SliceOp::create(b, data.getLoc(), fill, starts,
+                                            type.getShape(), strides);
+    part = stablehlo::ReshapeOp::create(b, data.getLoc(), data.getType(), part);
+    data.replaceAllUsesExcept(part, shaped);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -298,9 +374,10 @@ getCanonicalDims(MLIRContext *context, const Operand &a, const Operand &b) {
     return llvm::to_vector(llvm::seq<int64_t>(from, from + count));
   };
   auto batch = dims(0, a.batch.size());
+  size_t sums = isFilled(a) ? 1 : a.sum.size();
   return stablehlo::DotDimensionNumbersAttr::get(
-      context, batch, batch, dims(batch.size() + a.free.size(), a.sum.size()),
-      dims(batch.size() + b.free.size(), b.sum.size()));
+      context, batch, batch, dims(batch.size() + a.free.size(), sums),
+      dims(batch.size() + b.free.size(), sums));
 }
 
 static Operand withFreeDims(Operand operand) {
@@ -427,8 +504,11 @@ std::optional<Scalings> NarrowDotsPass::getScalings(const Operand &lhs,
 /// What the data stand for, marked for the GEMM that reads data and scales.
 Value NarrowDotsPass::scaled(Value data, const ScaleGrid &grid,
                              plan::Scaling scaling, OpBuilder &b) {
-  SmallVector<int64_t> matrix{grid.rows, grid.columns}, key(grid.order);
-  llvm::append_range(key, matrix);
+  SmallVector<int64_t> key(grid.order);
+  key.append({grid.rows, grid.columns});
+  // What fills a row up is within its last block.
+  SmallVector<int64_t> matrix{grid.rows,
+                              typeOf(data).getNumElements() / grid.rows};
   auto name = b.getStringAttr(plan::stringifyScaling(scaling));
   Value &scales =
       copies[{grid.scale, b.getArrayAttr({name, b.getDenseI64ArrayAttr(key)})}];
@@ -505,12 +585,14 @@ void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
 
 void NarrowDotsPass::runOnOperation() {
   copies.clear();
+  fills.clear();
   Block &block = getOperation().getBody().front();
   for (auto dot :
        llvm::make_early_inc_range(block.getOps<stablehlo::DotGeneralOp>()))
     if (Type type = elementOf(dot.getResult());
         type.isF32() || type.isBF16() || type.isF16())
       narrow(dot);
+  readFilled();
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();

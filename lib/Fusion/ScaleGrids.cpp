@@ -102,9 +102,15 @@ static int64_t countBlocks(int64_t extent, int64_t grain, int64_t size) {
   return isWhole || grain % size == 0 ? llvm::divideCeil(extent, size) : 0;
 }
 
+/// Rows of an operand that is scaled by blocks are a multiple of this.
+static constexpr int64_t kRowMultiple = 4;
+
 /// How many scales the operand is given; 0 where this scaling cannot be its.
 static int64_t countScales(const ScaleGrid &grid, Scaling scaling) {
   SmallVector<int64_t> block = getBlock(scaling);
+  bool isByBlocks = scaling == Scaling::Vectors || scaling == Scaling::Blocks;
+  if (isByBlocks && grid.rows % kRowMultiple != 0)
+    return 0;
   return countBlocks(grid.rows, grid.rowGrain, block[0]) *
          countBlocks(grid.columns, grid.columnGrain, block[1]);
 }

@@ -70,3 +70,23 @@ func.func @main(%x: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf32>, %w: tensor<32x
   %h = stablehlo.transpose %v, dims = [0, 2, 1, 3] : (tensor<2x32x2x16xf32>) -> tensor<2x2x32x16xf32>
   return %h : tensor<2x2x32x16xf32>
 }
+
+// -----
+
+// A cast stores the rows of its product filled up, in one kernel. The transposed result of 5 rows would have rows
+// of 20 bytes: it is written as it is. A rounding to rows of 24 bytes is a kernel's.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.kernel "quantize_pad" reads(%{{.*}} : memref<5x24xf32>, memref<f32>) writes(%[[P:.*]] : memref<5x32xf8E4M3FN>)
+// CHECK: plan.gemm "dot" %[[P]], %{{.*}}, %[[C:.*]] m 5 n 12 k 32 strides [32, 1] x [1, 32] to [12, 1] {{.*}} memref<5x12xf32>
+// CHECK: plan.kernel "convert_transpose" reads(%[[C]]
+func.func @main(%x: tensor<5x24xf32>, %w: tensor<24x12xf32>) -> tensor<12x5xbf16> {
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %q = scalify.quantize %x, %s {cast = "c0"} : tensor<5x24xf32> -> tensor<5x24xf8E4M3FN>
+  %v = scalify.quantize %w, %s {cast = "c1"} : tensor<24x12xf32> -> tensor<24x12xf8E4M3FN>
+  %wx = scalify.dequantize %q, %s : tensor<5x24xf8E4M3FN> -> tensor<5x24xf32>
+  %ww = scalify.dequantize %v, %s : tensor<24x12xf8E4M3FN> -> tensor<24x12xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<5x24xf32>, tensor<24x12xf32>) -> tensor<5x12xf32>
+  %r = stablehlo.convert %d : (tensor<5x12xf32>) -> tensor<5x12xbf16>
+  %t = stablehlo.transpose %r, dims = [1, 0] : (tensor<5x12xbf16>) -> tensor<12x5xbf16>
+  return %t : tensor<12x5xbf16>
+}

@@ -56,7 +56,7 @@ func.func @measured(%x: tensor<16x32xf8E4M3FN>, %s: tensor<f32>, %w: tensor<48x3
 
 // -----
 
-// The library has no such FP8 product; BF16 holds the operands exactly.
+// The library has no such FP8 product of arguments; BF16 holds them exactly.
 // CHECK-LABEL: func.func @odd_sum
 func.func @odd_sum(%x: tensor<16x24xf8E4M3FN>, %w: tensor<24x48xf8E4M3FN>) -> tensor<16x48xf32> {
   // CHECK: stablehlo.convert %arg0 : (tensor<16x24xf8E4M3FN>) -> tensor<16x24xbf16>
@@ -64,7 +64,7 @@ func.func @odd_sum(%x: tensor<16x24xf8E4M3FN>, %w: tensor<24x48xf8E4M3FN>) -> te
   %s = stablehlo.constant dense<1.0> : tensor<f32>
   %wx = scalify.dequantize %x, %s : tensor<16x24xf8E4M3FN> -> tensor<16x24xf32>
   %ww = scalify.dequantize %w, %s : tensor<24x48xf8E4M3FN> -> tensor<24x48xf32>
-  // expected-remark @+1 {{runs as BF16, which holds its FP8 operands exactly: K = 24 is no multiple of 16}}
+  // expected-remark @+1 {{runs as BF16, which holds its FP8 operands exactly: K = 24 is no multiple of 16, and an operand is an argument}}
   %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<16x24xf32>, tensor<24x48xf32>) -> tensor<16x48xf32>
   return %d : tensor<16x48xf32>
 }
@@ -109,4 +109,69 @@ func.func @bf16_program(%x: tensor<16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>) 
   %ww = scalify.dequantize %w, %s : tensor<48x32xf8E4M3FN> -> tensor<48x32xbf16>
   %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] : (tensor<16x32xbf16>, tensor<48x32xbf16>) -> tensor<16x48xbf16>
   return %d : tensor<16x48xbf16>
+}
+
+// -----
+
+// A sum of 24 has 8 zeros behind it in what the cast stores, and another
+// reader of the data reads that tensor; the rows of the result are 5, since
+// any number is the library's.
+// CHECK-LABEL: func.func @filled
+// CHECK: %[[Q:.*]] = scalify.quantize %arg0
+// CHECK: %[[R:.*]] = stablehlo.reshape %[[Q]]
+// CHECK: %[[P:.*]] = stablehlo.pad %[[R]], %{{.*}}, low = [0, 0], high = [0, 8], interior = [0, 0] {plan.materialise} : {{.*}} -> tensor<5x32xf8E4M3FN>
+// CHECK: %[[S:.*]] = stablehlo.slice %[[P]] [0:5, 0:24]
+// CHECK: %[[D:.*]] = stablehlo.reshape %[[S]]
+// CHECK: %[[V:.*]] = scalify.quantize %arg1
+// CHECK: %[[VT:.*]] = stablehlo.transpose %[[V]], dims = [1, 0]
+// CHECK: %[[VR:.*]] = stablehlo.reshape %[[VT]]
+// CHECK: %[[W:.*]] = stablehlo.pad %[[VR]], {{.*}} high = [0, 8], {{.*}} {plan.materialise} : {{.*}} -> tensor<12x32xf8E4M3FN>
+// CHECK: scalify.dequantize %[[D]]
+// CHECK: stablehlo.dot_general %[[P]], %[[W]], contracting_dims = [1] x [1] : (tensor<5x32xf8E4M3FN>, tensor<12x32xf8E4M3FN>) -> tensor<5x12xf32>
+func.func @filled(%x: tensor<5x24xf32>, %w: tensor<24x12xf32>) -> (tensor<5x12xf32>, tensor<5x24xf32>) {
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %q = scalify.quantize %x, %s {cast = "c0"} : tensor<5x24xf32> -> tensor<5x24xf8E4M3FN>
+  %v = scalify.quantize %w, %s {cast = "c1"} : tensor<24x12xf32> -> tensor<24x12xf8E4M3FN>
+  %wx = scalify.dequantize %q, %s : tensor<5x24xf8E4M3FN> -> tensor<5x24xf32>
+  %ww = scalify.dequantize %v, %s : tensor<24x12xf8E4M3FN> -> tensor<24x12xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<5x24xf32>, tensor<24x12xf32>) -> tensor<5x12xf32>
+  %e = stablehlo.exponential %wx : tensor<5x24xf32>
+  return %d, %e : tensor<5x12xf32>, tensor<5x24xf32>
+}
+
+// -----
+
+// Rows of a result of 16 bytes no padding of an operand makes.
+// CHECK-LABEL: func.func @odd_rows
+// CHECK: (tensor<16x32xbf16>, tensor<32x7xbf16>) -> tensor<16x7xf32>
+func.func @odd_rows(%x: tensor<16x32xf8E4M3FN>, %w: tensor<32x7xf8E4M3FN>) -> tensor<16x7xf32> {
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
+  %ww = scalify.dequantize %w, %s : tensor<32x7xf8E4M3FN> -> tensor<32x7xf32>
+  // expected-remark @+1 {{N = 7 is no multiple of 4}}
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] : (tensor<16x32xf32>, tensor<32x7xf32>) -> tensor<16x7xf32>
+  return %d : tensor<16x7xf32>
+}
+
+// -----
+
+// Filled up over one dimension and over two, data are two tensors; the first
+// is what others read.
+// CHECK-LABEL: func.func @two_sums
+// CHECK: %[[A:.*]] = stablehlo.pad %{{.*}} -> tensor<4x6x32xf8E4M3FN>
+// CHECK: stablehlo.slice %[[A]]
+// CHECK: %[[B:.*]] = stablehlo.pad %{{.*}} -> tensor<4x128xf8E4M3FN>
+// CHECK: stablehlo.dot_general %[[A]], %{{.*}}, contracting_dims = [2] x [1]
+// CHECK: stablehlo.dot_general %[[B]], %{{.*}}, contracting_dims = [1] x [1]
+func.func @two_sums(%x: tensor<4x6x20xf32>, %w: tensor<20x8xf32>, %v: tensor<6x20x8xf32>) -> (tensor<4x6x8xf32>, tensor<4x8xf32>) {
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %q = scalify.quantize %x, %s {cast = "c0"} : tensor<4x6x20xf32> -> tensor<4x6x20xf8E4M3FN>
+  %qw = scalify.quantize %w, %s {cast = "c1"} : tensor<20x8xf32> -> tensor<20x8xf8E4M3FN>
+  %qv = scalify.quantize %v, %s {cast = "c2"} : tensor<6x20x8xf32> -> tensor<6x20x8xf8E4M3FN>
+  %wx = scalify.dequantize %q, %s : tensor<4x6x20xf8E4M3FN> -> tensor<4x6x20xf32>
+  %ww = scalify.dequantize %qw, %s : tensor<20x8xf8E4M3FN> -> tensor<20x8xf32>
+  %wv = scalify.dequantize %qv, %s : tensor<6x20x8xf8E4M3FN> -> tensor<6x20x8xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [2] x [0] : (tensor<4x6x20xf32>, tensor<20x8xf32>) -> tensor<4x6x8xf32>
+  %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1, 2] x [0, 1] : (tensor<4x6x20xf32>, tensor<6x20x8xf32>) -> tensor<4x8xf32>
+  return %d, %e : tensor<4x6x8xf32>, tensor<4x8xf32>
 }

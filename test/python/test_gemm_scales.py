@@ -89,3 +89,45 @@ def test_what_a_gemm_reads_stands_for_the_operands(name: str) -> None:
     exe = compile_text(narrow, compileFrom="precision", recipe="none")
     (got,) = exe.run(inputs)
     assert (np.abs(np.asarray(got) - want) <= bound).all()
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(40, 100, 48), (33, 1000, 20), (5, 24, 12)])
+def test_filled_sums_are_the_same_sums(m: int, k: int, n: int) -> None:
+    """The three products of a layer: K, then N, then M are the sum, and one row is any number."""
+    types = {"x": (m, k), "w": (k, n), "g": (m, n)}
+    casts = [
+        f'%{v}q = scalify.quantize %{v}, %s {{cast = "{v}"}} : {tensor(t, "f32")} -> '
+        f"{tensor(t, 'f8E4M3FN')}\n%{v}w = scalify.dequantize %{v}q, %s : "
+        f"{tensor(t, 'f8E4M3FN')} -> {tensor(t, 'f32')}"
+        for v, t in types.items()
+    ]
+    dots = [("x", "w", 1, 0), ("g", "w", 1, 1), ("x", "g", 0, 0)]
+    lines, results = ["%s = stablehlo.constant dense<0.5> : tensor<f32>", *casts], []
+    for i, (a, b, left, right) in enumerate(dots):
+        shape = (types[a][1 - left], types[b][1 - right])
+        results.append(tensor(shape, "f32"))
+        lines.append(
+            f"%d{i} = stablehlo.dot_general %{a}w, %{b}w, contracting_dims = [{left}] x [{right}]"
+            f" : ({tensor(types[a], 'f32')}, {tensor(types[b], 'f32')}) -> {results[-1]}"
+        )
+    given = ", ".join(f"%{v}: {tensor(t, 'f32')}" for v, t in types.items())
+    wanted = ", ".join(results)
+    lines.append(f"return %d0, %d1, %d2 : {wanted}")
+    text = f"func.func public @main({given}) -> ({wanted}) {{\n" + "\n".join(lines) + "\n}"
+    narrow = scalify.opt(text, "builtin.module(func.func(scalify-narrow-dots))")
+    assert not re.search(r"dot_general.*bf16", narrow)
+    for left, right in re.findall(
+        r"dot_general .*: \(tensor<(.*?)xf8\w+>, tensor<(.*?)xf8", narrow
+    ):
+        assert int(left.split("x")[1]) % 16 == 0 and int(right.split("x")[1]) % 16 == 0
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=t).astype(np.float32) for t in types.values()]
+    found = compile_text(narrow, compileFrom="precision", recipe="none").run(inputs)
+    wide = {
+        v: 0.5 * (x * 2).astype(E4M3).astype(np.float64) for v, x in zip(types, inputs, strict=True)
+    }
+    for got, (a, b, left, right) in zip(found, dots, strict=True):
+        want = np.tensordot(wide[a], wide[b], ((left,), (right,)))
+        bound = np.tensordot(np.abs(wide[a]), np.abs(wide[b]), ((left,), (right,)))
+        # F32 sums of at most 1000 exact products.
+        assert (np.abs(np.asarray(got) - want) <= 1000 * 2.0**-24 * bound).all()

@@ -111,3 +111,35 @@ def test_dequantize_every_word(name: str) -> None:
       }}"""
     (result,) = compile_text(text, compileFrom="precision").run([x])
     np.testing.assert_array_equal(np.asarray(result), x.astype(np.float32) * np.float32(0.125))
+
+
+@pytest.mark.parametrize("columns", [83, 96, 100])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_cast_whose_rows_are_filled_up_counts_its_values_once(columns: int, turned: bool) -> None:
+    """As a GPU's products have their sums: padding beside a row is no value."""
+    shape, wide = ((columns, 40), 48) if turned else ((40, columns), 112)
+    data = f"tensor<{shape[0]}x{shape[1]}xf8E4M3FN>"
+    padded = f"tensor<{shape[0]}x{wide}xf8E4M3FN>"
+    given = f"tensor<40x{columns}xf32>"
+    narrow = given.replace("f32", "f8E4M3FN")
+    move = f"stablehlo.transpose %q, dims = [1, 0] : ({narrow}) -> {data}"
+    exe = compile_text(
+        f"""
+        func.func @main(%x: {given}) -> {padded} {{
+          %s = stablehlo.constant dense<1.0> : tensor<f32>
+          %z = stablehlo.constant dense<0.0> : tensor<f8E4M3FN>
+          %q = scalify.quantize %x, %s {{cast = "c"}} : {given} -> {narrow}
+          %t = {move if turned else f"stablehlo.reshape %q : ({narrow}) -> {data}"}
+          %p = stablehlo.pad %t, %z, low = [0, 0], high = [0, {wide - shape[1]}], interior = [0, 0]
+              : ({data}, tensor<f8E4M3FN>) -> {padded}
+          return %p : {padded}
+        }}""",
+        compileFrom="precision",
+        recipe="none",
+    )
+    x = np.full((40, columns), 1e4, np.float32)
+    (got,) = exe.run([x])
+    want = np.pad(np.full(shape, 448.0), ((0, 0), (0, wide - shape[1])))
+    assert_same_bits(got, want.astype(ml_dtypes.float8_e4m3fn))
+    (row,) = exe.health()
+    assert row["saturated"] == x.size and row["zeros"] == 0

@@ -67,6 +67,38 @@ plan.program @step {
                /*isPlan=*/true);
 }
 
+TEST(Grid, OfPaddedCasts) {
+  // What is beside the values is no value: nothing is counted there, and
+  // nothing twice. Rows of whole vectors, and of parts; as they are and turned.
+  for (StringRef width : {"100", "96", "83"}) {
+    std::string text = formatv(R"(
+plan.program @step {{
+  %x = plan.argument 0 : memref<6x{0}xf32>
+  %a = plan.result 0 : memref<6x112xf8E4M3FN>
+  %b = plan.result 1 : memref<{0}x16xf8E4M3FN>
+  plan.kernel "turned" reads(%x : memref<6x{0}xf32>) writes(%b : memref<{0}x16xf8E4M3FN>) {{
+  ^bb0(%v: tensor<6x{0}xf32>):
+    %small = stablehlo.constant dense<0.001953125> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f8E4M3FN>
+    %q = scalify.quantize %v, %small {{cast = "c1"} : tensor<6x{0}xf32> -> tensor<6x{0}xf8E4M3FN>
+    %t = stablehlo.transpose %q, dims = [1, 0] : (tensor<6x{0}xf8E4M3FN>) -> tensor<{0}x6xf8E4M3FN>
+    %p = stablehlo.pad %t, %zero, low = [0, 0], high = [0, 10], interior = [0, 0] : (tensor<{0}x6xf8E4M3FN>, tensor<f8E4M3FN>) -> tensor<{0}x16xf8E4M3FN>
+    plan.yield %p : tensor<{0}x16xf8E4M3FN>
+  }
+  plan.kernel "casts" reads(%x : memref<6x{0}xf32>) writes(%a : memref<6x112xf8E4M3FN>) {{
+  ^bb0(%v: tensor<6x{0}xf32>):
+    %small = stablehlo.constant dense<0.001953125> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f8E4M3FN>
+    %q = scalify.quantize %v, %small {{cast = "c0"} : tensor<6x{0}xf32> -> tensor<6x{0}xf8E4M3FN>
+    %p = stablehlo.pad %q, %zero, low = [0, 0], high = [0, {1}], interior = [0, 0] : (tensor<6x{0}xf8E4M3FN>, tensor<f8E4M3FN>) -> tensor<6x112xf8E4M3FN>
+    plan.yield %p : tensor<6x112xf8E4M3FN>
+  }
+})",
+                               width, 112 - std::stoi(width.str()));
+    checkProgram(text, /*isPlan=*/true);
+  }
+}
+
 TEST(Grid, OfCastsOfEveryKindOfValue) {
   // Every BF16 word, so ties, subnormals, infinities and NaN; then words of
   // F32 in between.

@@ -399,6 +399,9 @@ TEST(CudaGemm, ModesTheLibraryHasNotAreRefused) {
       add("has a batch, and more than one scale an operand", byRows());
   walked.batch = {{{"n", 2}, {"a", 2048}, {"b", 0}, {"c", 1536}},
                   {{"n", 3}, {"a", 0}, {"b", 3072}, {"c", 4000}}};
+  Product &odd = add("need m and n of multiples of 4", byBlocks());
+  odd.m = 30;
+  odd.aScales = 2 * 30;
   for (const Case &test : cases) {
     std::string got = matmuls(test.product);
     EXPECT_TRUE(contains(got, test.want)) << got << "\nwanted " << test.want;

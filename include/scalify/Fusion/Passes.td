@@ -75,9 +75,11 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
     for dots alone is gone. Both operands of an FP8 dot have the sum's dimension
     innermost, in strides of 16 bytes: where the data lie otherwise they are
     stored once more beside where they are made, transposed, one copy for all
-    dots that want it. What no FP8 product of the library can be (two operands
-    of E5M2, extents that are no multiples of 16) is one of BF16, which is
-    exact, with a remark.
+    dots that want it. A sum of no multiple of 16 elements is filled up with
+    zeros in what a kernel stores anyway: whoever else reads these data reads
+    the filled rows. What no FP8 product of the library can be (two operands of
+    E5M2, a sum of 24 over an argument, rows of the result of no 16 bytes) is
+    one of BF16, which is exact, with a remark.
 
     An operand with many scales, a `scalify.dequantize` with `block`, stays one,
     on a matrix whose data and scales lie as the library reads both, and is
@@ -99,7 +101,8 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let statistics = [
     Statistic<"numNarrowed", "narrowed", "dots that read narrow data">,
-    Statistic<"numTransposed", "transposed", "FP8 tensors stored transposed">];
+    Statistic<"numTransposed", "transposed", "FP8 tensors stored transposed">,
+    Statistic<"numFilled", "filled", "FP8 tensors whose rows are filled up">];
 }
 
 def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {

@@ -282,6 +282,26 @@ static LogicalResult verifyFP8(GemmOp op, unsigned which, int64_t sumStride,
   return success();
 }
 
+// It writes 16 bytes at a time too.
+static LogicalResult verifyFP8Result(GemmOp op) {
+  constexpr int64_t bytes = 16;
+  Type type = cast<MemRefType>(op.getC().getType()).getElementType();
+  bool isRowMajor = op.getCStrides()[1] == 1;
+  auto inner = static_cast<int64_t>(isRowMajor ? op.getN() : op.getM());
+  auto outer = static_cast<int64_t>(isRowMajor ? op.getM() : op.getN());
+  int64_t step = outer == 1 ? 0 : op.getCStrides()[isRowMajor ? 0 : 1];
+  bool isAligned = true;
+  for (int64_t count : {inner, step, op.getOffsets()[2]})
+    isAligned &= count * elementBytes(type) % bytes == 0;
+  for (size_t i = 0; i < op.getBatch().size(); ++i)
+    isAligned &=
+        op.getBatchStrides()[3 * i + 2] * elementBytes(type) % bytes == 0;
+  if (!isAligned)
+    return op.emitOpError("has FP8 operands, and a result whose rows are no "
+                          "multiples of 16 bytes");
+  return success();
+}
+
 // What cuBLASLt has for Hopper from CUDA 12.9 on.
 static LogicalResult verifyScalings(GemmOp op) {
   Scaling a = op.getAScaling(), b = op.getBScaling();
@@ -301,6 +321,9 @@ static LogicalResult verifyScalings(GemmOp op) {
     return op.emitOpError("says how scales lie, but has none");
   if (!op.getBatch().empty())
     return op.emitOpError("has a batch, and more than one scale an operand");
+  if (isOf128(a) && (op.getM() % 4 || op.getN() % 4))
+    return op.emitOpError("has scales by blocks, and rows that are no multiple "
+                          "of 4");
   return success();
 }
 
@@ -340,7 +363,9 @@ LogicalResult GemmOp::verify() {
            verifyFP8(*this, 0, getAStrides()[1], getAStrides()[0], getM())) ||
        failed(verifyFP8(*this, 1, getBStrides()[0], getBStrides()[1], getN()))))
     return failure();
-  return verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides());
+  if (failed(verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides())))
+    return failure();
+  return isFP8(getA()) ? verifyFP8Result(*this) : success();
 }
 
 LogicalResult CopyOp::verify() {

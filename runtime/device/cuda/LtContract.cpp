@@ -91,6 +91,8 @@ std::string modeViolation(const LtProblem &p) {
   // The manual has no stride from one matrix's scales to the next one's.
   if (p.d.batch != 1)
     return "a batch needs operands of one scale each";
+  if (is128(a) && (p.m() % 4 || p.n() % 4))
+    return "scales by blocks need m and n of multiples of 4";
   // The manual leaves open whether fast sums are refused here; clients of the
   // library never ask for them.
   if (is128(a) && p.fastAccumulation)

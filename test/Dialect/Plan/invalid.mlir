@@ -199,3 +199,25 @@ plan.program @part_beside_the_write {
     plan.yield %n : tensor<2x16xf32>
   }
 }
+
+// -----
+
+plan.program @five_rows {
+  %0 = plan.argument 0 : memref<5x256xf8E4M3FN>
+  %1 = plan.argument 1 : memref<16x256xf8E4M3FN>
+  %2 = plan.result 0 : memref<5x16xf32>
+  %3 = plan.argument 2 : memref<2x5xf32>
+  %4 = plan.argument 3 : memref<4xf32>
+  // expected-error @+1 {{has scales by blocks, and rows that are no multiple of 4}}
+  plan.gemm "dot" %0, %1, %2 m 5 n 16 k 256 strides [256, 1] x [1, 256] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%3, %4 : memref<2x5xf32>, memref<4xf32>) by vectors x blocks : memref<5x256xf8E4M3FN>, memref<16x256xf8E4M3FN>, memref<5x16xf32>
+}
+
+// -----
+
+plan.program @narrow_rows {
+  %0 = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %1 = plan.argument 1 : memref<20x32xf8E4M3FN>
+  %2 = plan.result 0 : memref<16x20xbf16>
+  // expected-error @+1 {{has FP8 operands, and a result whose rows are no multiples of 16 bytes}}
+  plan.gemm "dot" %0, %1, %2 m 16 n 20 k 32 strides [32, 1] x [1, 32] to [20, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : memref<16x32xf8E4M3FN>, memref<20x32xf8E4M3FN>, memref<16x20xbf16>
+}
