@@ -8,6 +8,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Distribution/Passes.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Passes.h"
 #include "scalify/Pipeline/Stages.h"
@@ -34,6 +35,7 @@ void scalify::registerAllPasses() {
   registerScalingPasses();
   registerPrecisionPasses();
   registerTargetStableHLOPasses();
+  registerDistributionPasses();
   registerFusionPasses();
   registerCodegenPasses();
   registerTargetCUDAPasses();

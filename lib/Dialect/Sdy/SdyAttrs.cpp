@@ -309,6 +309,65 @@ void TensorShardingPerValueAttr::print(AsmPrinter &printer) const {
   printer << "]>";
 }
 
+//===----------------------------------------------------------------------===//
+// Axes of collectives
+//===----------------------------------------------------------------------===//
+
+Attribute AxisRefListAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisRefAttr> axes;
+  if (parseList(parser, AsmParser::Delimiter::Braces, axes))
+    return {};
+  return get(parser.getContext(), axes);
+}
+
+void AxisRefListAttr::print(AsmPrinter &printer) const {
+  printer << '{';
+  printList(printer, getAxes());
+  printer << '}';
+}
+
+Attribute ListOfAxisRefListsAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisRefListAttr> dims;
+  if (parseList(parser, AsmParser::Delimiter::Square, dims))
+    return {};
+  return get(parser.getContext(), dims);
+}
+
+void ListOfAxisRefListsAttr::print(AsmPrinter &printer) const {
+  printer << '[';
+  printList(printer, getDims());
+  printer << ']';
+}
+
+Attribute AllToAllParamAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AxisRefAttr> axes;
+  int64_t source = 0, target = 0;
+  if (parseList(parser, AsmParser::Delimiter::Braces, axes) ||
+      parser.parseColon() || parser.parseInteger(source) ||
+      parser.parseArrow() || parser.parseInteger(target))
+    return {};
+  return get(parser.getContext(), axes, source, target);
+}
+
+void AllToAllParamAttr::print(AsmPrinter &printer) const {
+  printer << '{';
+  printList(printer, getAxes());
+  printer << "}: " << getSourceDim() << "->" << getTargetDim();
+}
+
+Attribute AllToAllParamListAttr::parse(AsmParser &parser, Type) {
+  SmallVector<AllToAllParamAttr> params;
+  if (parseList(parser, AsmParser::Delimiter::Square, params))
+    return {};
+  return get(parser.getContext(), params);
+}
+
+void AllToAllParamListAttr::print(AsmPrinter &printer) const {
+  printer << '[';
+  printList(printer, getParams());
+  printer << ']';
+}
+
 Attribute ManualAxesAttr::parse(AsmParser &parser, Type) {
   SmallVector<StringAttr> axes;
   auto parseOne = [&]() -> ParseResult {

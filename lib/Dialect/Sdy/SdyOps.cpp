@@ -19,6 +19,39 @@ LogicalResult ReshardOp::verifySymbolUses(SymbolTableCollection &) {
 }
 
 //===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+template <typename OpT> static LogicalResult verifyOutSharding(OpT op) {
+  return op.getOutSharding().verifyFor(op, op.getType(),
+                                       [&] { return op.emitOpError(); });
+}
+
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutSharding(*this);
+}
+
+LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutSharding(*this);
+}
+
+LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutSharding(*this);
+}
+
+LogicalResult AllSliceOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutSharding(*this);
+}
+
+LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutSharding(*this);
+}
+
+LogicalResult CollectivePermuteOp::verifySymbolUses(SymbolTableCollection &) {
+  return verifyOutSharding(*this);
+}
+
+//===----------------------------------------------------------------------===//
 // ManualComputationOp
 //===----------------------------------------------------------------------===//
 

@@ -76,6 +76,29 @@ def Sdy_ManualAxesAttr : Sdy_Attr<"ManualAxes", "manual_axes"> {
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$axes);
 }
 
+def Sdy_AxisRefListAttr : Sdy_Attr<"AxisRefList", "axis_ref_list"> {
+  let summary = "axes that a collective goes over, `{\"x\", \"y\"}`";
+  let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes);
+}
+
+def Sdy_ListOfAxisRefListsAttr
+    : Sdy_Attr<"ListOfAxisRefLists", "list_of_axis_ref_lists"> {
+  let summary = "axes of a collective by dimension, `[{\"x\"}, {}]`";
+  let parameters = (ins ArrayRefParameter<"AxisRefListAttr">:$dims);
+}
+
+def Sdy_AllToAllParamAttr : Sdy_Attr<"AllToAllParam", "all_to_all_param"> {
+  let summary = "axes that go from one dimension to another, `{\"x\"}: 0->1`";
+  let parameters = (ins ArrayRefParameter<"AxisRefAttr">:$axes,
+                        "int64_t":$sourceDim, "int64_t":$targetDim);
+}
+
+def Sdy_AllToAllParamListAttr
+    : Sdy_Attr<"AllToAllParamList", "all_to_all_param_list"> {
+  let summary = "the moves of an all_to_all, `[{\"x\"}: 0->1]`";
+  let parameters = (ins ArrayRefParameter<"AllToAllParamAttr">:$params);
+}
+
 def Sdy_DimMappingAttr : Sdy_Attr<"DimMapping", "dim_mapping"> {
   let summary = "the factors that one dimension consists of";
   let parameters = (ins ArrayRefParameter<"int64_t">:$factors);

@@ -63,6 +63,55 @@ def Sdy_ManualComputationOp : Sdy_Op<"manual_computation", [
   let hasVerifier = 1;
 }
 
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+// What Shardy's partitioner leaves where a value changes its sharding. Types
+// are those of whole values; --scalify-localize writes them for one device.
+class Sdy_CollectiveOp<string mnemonic, dag axes> : Sdy_Op<mnemonic, [
+    Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let arguments = !con((ins AnyRankedTensor:$tensor), axes,
+                       (ins Sdy_TensorShardingAttr:$out_sharding));
+  let results = (outs AnyRankedTensor:$result);
+}
+
+def Sdy_AllReduceOp
+    : Sdy_CollectiveOp<"all_reduce", (ins Sdy_AxisRefListAttr:$reduction_axes)> {
+  let summary = "sums partial results over axes";
+}
+
+def Sdy_ReduceScatterOp : Sdy_CollectiveOp<"reduce_scatter",
+    (ins Sdy_ListOfAxisRefListsAttr:$reduce_scatter_axes)> {
+  let summary = "sums partial results over axes, and splits dimensions by them";
+}
+
+def Sdy_AllGatherOp : Sdy_CollectiveOp<"all_gather",
+    (ins Sdy_ListOfAxisRefListsAttr:$gathering_axes)> {
+  let summary = "joins dimensions that axes split";
+}
+
+def Sdy_AllSliceOp : Sdy_CollectiveOp<"all_slice",
+    (ins Sdy_ListOfAxisRefListsAttr:$slicing_axes)> {
+  let summary = "splits dimensions by axes; each device keeps its part";
+}
+
+def Sdy_AllToAllOp : Sdy_CollectiveOp<"all_to_all",
+    (ins Sdy_AllToAllParamListAttr:$params)> {
+  let summary = "moves axes from one dimension to another";
+}
+
+def Sdy_CollectivePermuteOp : Sdy_CollectiveOp<"collective_permute", (ins)> {
+  let summary = "gives parts to other devices; as many parts as before";
+}
+
+def Sdy_ConstantOp : Sdy_Op<"constant", [Pure]> {
+  let summary = "a constant that is not yet merged with equal ones";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs AnyRankedTensor:$output);
+}
+
 def Sdy_ReturnOp : Sdy_Op<"return", [Pure, ReturnLike, Terminator]> {
   let summary = "ends a region and gives its values";
   let arguments = (ins Variadic<AnyType>:$results);

@@ -1,0 +1,161 @@
+//===- Layouts.cpp - Reads how values lie on the devices ------------------===//
+
+#include "Layouts.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static constexpr StringRef kShardingAttr = "sdy.sharding";
+
+/// The sharding of an op's result; null where it has none.
+static sdy::TensorShardingAttr getSharding(Operation *op, unsigned result) {
+  if (auto out = op->getAttrOfType<sdy::TensorShardingAttr>("out_sharding"))
+    return out;
+  auto each = op->getAttrOfType<sdy::TensorShardingPerValueAttr>(kShardingAttr);
+  if (auto manual = dyn_cast<sdy::ManualComputationOp>(op))
+    each = manual.getOutShardings();
+  return each ? each.getShardings()[result] : sdy::TensorShardingAttr();
+}
+
+LogicalResult Layouts::addMesh(sdy::MeshAttr found, Operation *op) {
+  if (!meshAttr) {
+    auto inOrder = llvm::seq<int64_t>(0, found.getTotalSize());
+    if (!found.getDeviceIds().empty() &&
+        !llvm::equal(found.getDeviceIds(), inOrder))
+      return op->emitOpError("is on a mesh whose devices are not in order, "
+                             "which is not supported; make the mesh of the "
+                             "devices in their own order");
+    meshAttr = found;
+    mesh = std::make_shared<DeviceMesh>(found);
+  }
+  if (meshAttr != found && found.getTotalSize() > 1)
+    return op->emitOpError("is on another mesh than values before it, which "
+                           "is not supported; use one mesh for the step");
+  return success();
+}
+
+LogicalResult Layouts::add(Value value, sdy::TensorShardingAttr sharding,
+                           Operation *op) {
+  auto whole = dyn_cast<RankedTensorType>(value.getType());
+  if (!whole)
+    return success();
+  SmallVector<int64_t> shape(whole.getShape());
+  if (sharding) {
+    if (failed(addMesh(sharding.getMesh(op), op)))
+      return failure();
+    if (!sharding.getUnreducedAxes().empty())
+      return op->emitOpError("has a value whose sum over axes is left open, "
+                             "which is not supported; constrain it with "
+                             "jax.lax.with_sharding_constraint");
+    for (auto [dim, axes] : llvm::enumerate(sharding.getDimShardings())) {
+      int64_t parts = mesh->getNumParts(axes.getAxes());
+      if (shape[dim] % parts != 0)
+        return op->emitOpError()
+               << "has dimension " << dim << " of " << shape[dim]
+               << " elements in " << parts
+               << " parts, which do not divide it; pad it, or constrain the "
+                  "value with jax.lax.with_sharding_constraint";
+      shape[dim] /= parts;
+    }
+  }
+  auto local = RankedTensorType::get(shape, whole.getElementType());
+  layouts[value] = {whole, local, sharding};
+  return success();
+}
+
+/// Of a body's argument or result the axes are manual, so that its type is
+/// that of a part already, and free ones, which split that part further.
+LogicalResult Layouts::readManual(sdy::ManualComputationOp op) {
+  auto isManual = [&](sdy::AxisRefAttr axis) {
+    return llvm::any_of(op.getManualAxes().getAxes(), [&](StringAttr name) {
+      return name.getValue() == axis.getName();
+    });
+  };
+  for (auto [argument, sharding] : llvm::zip(
+           op.getBody().getArguments(), op.getInShardings().getShardings())) {
+    SmallVector<sdy::DimensionShardingAttr> dims;
+    for (sdy::DimensionShardingAttr dim : sharding.getDimShardings()) {
+      SmallVector<sdy::AxisRefAttr> free;
+      llvm::copy_if(dim.getAxes(), std::back_inserter(free),
+                    [&](auto axis) { return !isManual(axis); });
+      dims.push_back(sdy::DimensionShardingAttr::get(
+          op.getContext(), free, dim.getIsClosed(), dim.getPriority()));
+    }
+    auto freeSharding = sdy::TensorShardingAttr::get(
+        op.getContext(), sharding.getMeshOrRef(), dims, {}, {});
+    if (failed(add(argument, freeSharding, op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Layouts::readOp(Operation *op) {
+  for (OpResult result : op->getResults())
+    if (failed(add(result, getSharding(op, result.getResultNumber()), op)))
+      return failure();
+  if (auto manual = dyn_cast<sdy::ManualComputationOp>(op))
+    return readManual(manual);
+  // A loop's carries lie as its results; other regions are on scalars.
+  bool isLoop = isa<stablehlo::WhileOp>(op);
+  for (Region &region : op->getRegions())
+    for (BlockArgument argument : region.getArguments())
+      if (failed(add(argument,
+                     isLoop ? getSharding(op, argument.getArgNumber())
+                            : sdy::TensorShardingAttr(),
+                     op)))
+        return failure();
+  return success();
+}
+
+FailureOr<Layouts> Layouts::read(func::FuncOp function) {
+  Layouts layouts;
+  for (BlockArgument argument : function.getArguments()) {
+    auto sharding = function.getArgAttrOfType<sdy::TensorShardingAttr>(
+        argument.getArgNumber(), kShardingAttr);
+    if (failed(layouts.add(argument, sharding, function)))
+      return failure();
+  }
+  WalkResult walked = function.getBody().walk(
+      [&](Operation *op) { return WalkResult(layouts.readOp(op)); });
+  if (walked.wasInterrupted())
+    return failure();
+  if (!layouts.mesh)
+    layouts.mesh = std::make_shared<DeviceMesh>(
+        sdy::MeshAttr::get(function.getContext(), {}, {}));
+  return layouts;
+}
+
+RankedTensorType Layouts::getWhole(Value value) const {
+  return layouts.at(value).whole;
+}
+
+RankedTensorType Layouts::getLocal(Value value) const {
+  return layouts.at(value).local;
+}
+
+Axes Layouts::getAxes(Value value, int64_t dim) const {
+  sdy::TensorShardingAttr sharding = layouts.at(value).sharding;
+  return sharding ? sharding.getDimShardings()[dim].getAxes() : Axes();
+}
+
+bool Layouts::isSplit(Value value, int64_t dim) const {
+  return getWhole(value).getDimSize(dim) != getLocal(value).getDimSize(dim);
+}
+
+void Layouts::setLocalTypes() {
+  for (auto &[value, layout] : layouts)
+    Value(value).setType(layout.local);
+}
+
+void Layouts::replace(Value value, Value by) {
+  // The old one leaves the map: another value may come to lie in its memory.
+  Layout layout = layouts.at(value);
+  layouts.erase(value);
+  partialSums.erase(value);
+  layouts[by] = layout;
+  value.replaceAllUsesExcept(by, by.getDefiningOp());
+}

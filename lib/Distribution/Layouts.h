@@ -1,0 +1,92 @@
+//===- Layouts.h - Whole values and their parts -----------------*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_DISTRIBUTION_LAYOUTS_H
+#define SCALIFY_LIB_DISTRIBUTION_LAYOUTS_H
+
+#include "DeviceMesh.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <memory>
+
+namespace scalify {
+
+using Axes = llvm::ArrayRef<sdy::AxisRefAttr>;
+
+/// How each value of a partitioned function lies on the devices. Values stay
+/// asked for by what they were when this was made, also after their types
+/// have become those of parts.
+class Layouts {
+public:
+  /// Reads shardings of a function's values; fails with an error at the op
+  /// whose sharding cannot be had.
+  static llvm::FailureOr<Layouts> read(mlir::func::FuncOp function);
+
+  const DeviceMesh &getMesh() const { return *mesh; }
+
+  /// The type of the whole value.
+  mlir::RankedTensorType getWhole(mlir::Value value) const;
+  /// The type of a device's part.
+  mlir::RankedTensorType getLocal(mlir::Value value) const;
+  /// The axes that split a dimension.
+  Axes getAxes(mlir::Value value, int64_t dim) const;
+  /// Whether a dimension is split in more than one part.
+  bool isSplit(mlir::Value value, int64_t dim) const;
+
+  /// Gives all values the types of their parts.
+  void setLocalTypes();
+
+  /// Notes that devices have parts of the sums that a value stands for.
+  void setPartialSum(mlir::Value value) { partialSums.insert(value); }
+  bool isPartialSum(mlir::Value value) const {
+    return partialSums.contains(value);
+  }
+
+  /// Lets a value be read in place of another one that it lies as.
+  void replace(mlir::Value value, mlir::Value by);
+
+private:
+  struct Layout {
+    mlir::RankedTensorType whole;
+    mlir::RankedTensorType local;
+    sdy::TensorShardingAttr sharding; // null where all devices have all
+  };
+
+  llvm::LogicalResult readOp(mlir::Operation *op);
+  llvm::LogicalResult readManual(sdy::ManualComputationOp op);
+  llvm::LogicalResult add(mlir::Value value, sdy::TensorShardingAttr sharding,
+                          mlir::Operation *op);
+  llvm::LogicalResult addMesh(sdy::MeshAttr found, mlir::Operation *op);
+
+  sdy::MeshAttr meshAttr;
+  std::shared_ptr<DeviceMesh> mesh;
+  llvm::DenseMap<mlir::Value, Layout> layouts;
+  llvm::DenseSet<mlir::Value> partialSums;
+};
+
+/// Writes an sdy collective for one device, and erases it.
+llvm::LogicalResult localizeCollective(mlir::Operation *op, Layouts &layouts,
+                                       int64_t &numChannels);
+
+/// Makes an op's attributes, and what it computes from places, those of parts.
+/// Its operands and results have the types of parts already.
+llvm::LogicalResult localizeOp(mlir::Operation *op, Layouts &layouts);
+
+/// Numbers that depend on the device, i32 as many as there are rows for each
+/// device: a tensor of rank 1, or a scalar where `isScalar`.
+mlir::Value lookUp(mlir::OpBuilder &builder, mlir::Location loc,
+                   llvm::ArrayRef<int32_t> perDevice, int64_t numDevices,
+                   bool isScalar = true);
+
+/// The part of a whole value that a device has, cut out by its number.
+mlir::Value cutPart(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value whole, mlir::RankedTensorType local,
+                    llvm::function_ref<Axes(int64_t)> axesOf,
+                    const DeviceMesh &mesh);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_DISTRIBUTION_LAYOUTS_H

@@ -1,0 +1,254 @@
+//===- LocalCollectives.cpp - Collectives of one device -------------------===//
+//
+// A collective goes dimension by dimension, over groups of devices in the
+// order of their parts, so that a gather is a concatenation and the parts of
+// a scatter are slices. What only moves the border between devices without
+// data of others, all_slice, is a slice at a place that depends on the device.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Layouts.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+
+/// Writes stablehlo collectives at one place.
+class CollectiveBuilder {
+public:
+  CollectiveBuilder(Operation *op, const Layouts &layouts, int64_t &numChannels)
+      : builder(op), loc(op->getLoc()), layouts(layouts),
+        mesh(layouts.getMesh()), numChannels(numChannels) {}
+
+  /// Null, with an error, where nothing says how partial results join.
+  Value allReduce(Value value, Axes axes);
+  Value reduceScatter(Value value, int64_t dim, Axes axes);
+  Value allGather(Value value, int64_t dim, Axes axes);
+  Value allToAll(Value value, int64_t split, int64_t concat, Axes axes);
+  Value permute(Value value, ArrayRef<int64_t> sourceOf);
+
+private:
+  /// A channel of its own, over which ids are those of all devices.
+  stablehlo::ChannelHandleAttr nextChannel() {
+    return stablehlo::ChannelHandleAttr::get(builder.getContext(),
+                                             ++numChannels, /*type=*/1);
+  }
+  /// The type of a value with a dimension of another size.
+  static RankedTensorType resized(Value value, int64_t dim, int64_t size) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dim] = size;
+    return RankedTensorType::get(shape, type.getElementType());
+  }
+  static int64_t sizeOf(Value value, int64_t dim) {
+    return cast<RankedTensorType>(value.getType()).getDimSize(dim);
+  }
+  LogicalResult addReducer(Region &region, Value partial);
+
+  OpBuilder builder;
+  Location loc;
+  const Layouts &layouts;
+  const DeviceMesh &mesh;
+  int64_t &numChannels;
+};
+
+} // namespace
+
+/// The region that says how the elements of partial results join, or null.
+static Region *getReducer(Operation *maker) {
+  if (auto reduce = dyn_cast_or_null<stablehlo::ReduceOp>(maker))
+    return &reduce.getBody();
+  if (auto scatter = dyn_cast_or_null<stablehlo::ScatterOp>(maker))
+    return &scatter.getUpdateComputation();
+  if (auto reduce = dyn_cast_or_null<stablehlo::AllReduceOp>(maker))
+    return &reduce.getComputation();
+  if (auto reduce = dyn_cast_or_null<stablehlo::ReduceScatterOp>(maker))
+    return &reduce.getComputation();
+  return nullptr;
+}
+
+/// Makes `region` that of the op by which the partial results came about:
+/// sdy collectives do not say it.
+LogicalResult CollectiveBuilder::addReducer(Region &region, Value partial) {
+  Operation *maker = partial.getDefiningOp();
+  if (Region *reducer = getReducer(maker)) {
+    IRMapping mapping;
+    reducer->cloneInto(&region, mapping);
+    return success();
+  }
+  if (!layouts.isPartialSum(partial) &&
+      !isa_and_present<stablehlo::DotGeneralOp>(maker))
+    return emitError(loc, "cannot tell how partial results join: they come "
+                          "from no reduction, product or scatter");
+  OpBuilder::InsertionGuard guard(builder);
+  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(partial));
+  Block *body = builder.createBlock(&region, {}, {scalar, scalar}, {loc, loc});
+  Value sum = stablehlo::AddOp::create(builder, loc, body->getArgument(0),
+                                       body->getArgument(1));
+  stablehlo::ReturnOp::create(builder, loc, sum);
+  return success();
+}
+
+Value CollectiveBuilder::allReduce(Value value, Axes axes) {
+  auto op = stablehlo::AllReduceOp::create(builder, loc, value.getType(), value,
+                                           mesh.getGroups(axes), nextChannel(),
+                                           /*use_global_device_ids=*/true);
+  if (failed(addReducer(op.getComputation(), value)))
+    return {};
+  return op->getResult(0);
+}
+
+Value CollectiveBuilder::reduceScatter(Value value, int64_t dim, Axes axes) {
+  auto type = resized(value, dim, sizeOf(value, dim) / mesh.getNumParts(axes));
+  auto op = stablehlo::ReduceScatterOp::create(
+      builder, loc, type, value, dim, mesh.getGroups(axes), nextChannel(),
+      /*use_global_device_ids=*/true);
+  if (failed(addReducer(op.getComputation(), value)))
+    return {};
+  return op.getResult();
+}
+
+Value CollectiveBuilder::allGather(Value value, int64_t dim, Axes axes) {
+  Type type = resized(value, dim, sizeOf(value, dim) * mesh.getNumParts(axes));
+  return stablehlo::AllGatherOp::create(builder, loc, type, value, dim,
+                                        mesh.getGroups(axes), nextChannel(),
+                                        /*use_global_device_ids=*/true)
+      ->getResult(0);
+}
+
+Value CollectiveBuilder::allToAll(Value value, int64_t split, int64_t concat,
+                                  Axes axes) {
+  int64_t parts = mesh.getNumParts(axes);
+  auto type = resized(value, split, sizeOf(value, split) / parts);
+  SmallVector<int64_t> shape(type.getShape());
+  shape[concat] *= parts;
+  Type result = RankedTensorType::get(shape, type.getElementType());
+  return stablehlo::AllToAllOp::create(builder, loc, result, value, split,
+                                       concat, parts, mesh.getGroups(axes),
+                                       nextChannel())
+      ->getResult(0);
+}
+
+Value CollectiveBuilder::permute(Value value, ArrayRef<int64_t> sourceOf) {
+  SmallVector<int64_t> pairs;
+  for (auto [target, source] : llvm::enumerate(sourceOf))
+    pairs.append({source, static_cast<int64_t>(target)});
+  auto type = RankedTensorType::get({static_cast<int64_t>(sourceOf.size()), 2},
+                                    builder.getI64Type());
+  return stablehlo::CollectivePermuteOp::create(
+      builder, loc, value.getType(), value,
+      DenseIntElementsAttr::get(type, pairs), nextChannel());
+}
+
+/// The device that has what each device gets where parts change places: of
+/// those with the same part each gives to one.
+static SmallVector<int64_t> getSources(const DeviceMesh &mesh, Value from,
+                                       Value to, const Layouts &layouts) {
+  auto partOf = [&](Value value, int64_t device) {
+    SmallVector<int64_t> part;
+    for (int64_t dim = 0; dim < layouts.getWhole(value).getRank(); ++dim)
+      part.push_back(mesh.getPlace(device, layouts.getAxes(value, dim)));
+    return part;
+  };
+  SmallVector<int64_t> sources;
+  SmallVector<bool> isTaken(mesh.getNumDevices());
+  for (int64_t device = 0; device < mesh.getNumDevices(); ++device) {
+    SmallVector<int64_t> wanted = partOf(to, device);
+    int64_t source = 0;
+    while (isTaken[source] || partOf(from, source) != wanted)
+      ++source;
+    isTaken[source] = true;
+    sources.push_back(source);
+  }
+  return sources;
+}
+
+Value scalify::lookUp(OpBuilder &builder, Location loc,
+                      ArrayRef<int32_t> perDevice, int64_t numDevices,
+                      bool isScalar) {
+  Type i32 = builder.getI32Type();
+  int64_t width = static_cast<int64_t>(perDevice.size()) / numDevices;
+  Value table = stablehlo::ConstantOp::create(
+      builder, loc,
+      DenseIntElementsAttr::get(RankedTensorType::get({numDevices, width}, i32),
+                                perDevice));
+  Value id = stablehlo::PartitionIdOp::create(
+      builder, loc,
+      RankedTensorType::get({}, builder.getIntegerType(32, false)));
+  id = stablehlo::ConvertOp::create(builder, loc,
+                                    RankedTensorType::get({}, i32), id);
+  Value zero = stablehlo::ConstantOp::create(
+      builder, loc,
+      DenseIntElementsAttr::get(RankedTensorType::get({}, i32), {0}));
+  Value row = stablehlo::DynamicSliceOp::create(
+      builder, loc, RankedTensorType::get({1, width}, i32), table,
+      ValueRange{id, zero}, builder.getDenseI64ArrayAttr({1, width}));
+  auto type = isScalar ? RankedTensorType::get({}, i32)
+                       : RankedTensorType::get({width}, i32);
+  return stablehlo::ReshapeOp::create(builder, loc, type, row);
+}
+
+Value scalify::cutPart(OpBuilder &builder, Location loc, Value whole,
+                       RankedTensorType local,
+                       function_ref<Axes(int64_t)> axesOf,
+                       const DeviceMesh &mesh) {
+  SmallVector<Value> starts;
+  for (int64_t dim = 0; dim < local.getRank(); ++dim) {
+    SmallVector<int32_t> perDevice;
+    for (int64_t device = 0; device < mesh.getNumDevices(); ++device)
+      perDevice.push_back(mesh.getPlace(device, axesOf(dim)) *
+                          local.getDimSize(dim));
+    starts.push_back(lookUp(builder, loc, perDevice, mesh.getNumDevices()));
+  }
+  return stablehlo::DynamicSliceOp::create(
+      builder, loc, local, whole, starts,
+      builder.getDenseI64ArrayAttr(local.getShape()));
+}
+
+LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
+                                          int64_t &numChannels) {
+  const DeviceMesh &mesh = layouts.getMesh();
+  CollectiveBuilder builder(op, layouts, numChannels);
+  Value value = op->getOperand(0), result = op->getResult(0);
+  using sdy::AxisRefListAttr;
+  if (auto reduce = dyn_cast<sdy::AllReduceOp>(op)) {
+    value = builder.allReduce(value, reduce.getReductionAxes().getAxes());
+  } else if (auto scatter = dyn_cast<sdy::ReduceScatterOp>(op)) {
+    for (auto [dim, axes] :
+         llvm::enumerate(scatter.getReduceScatterAxes().getDims()))
+      if (value && !axes.getAxes().empty())
+        value = builder.reduceScatter(value, dim, axes.getAxes());
+  } else if (auto gather = dyn_cast<sdy::AllGatherOp>(op)) {
+    for (auto [dim, axes] :
+         llvm::enumerate(gather.getGatheringAxes().getDims()))
+      if (!axes.getAxes().empty())
+        value = builder.allGather(value, dim, axes.getAxes());
+  } else if (auto slice = dyn_cast<sdy::AllSliceOp>(op)) {
+    OpBuilder here(op);
+    ArrayRef<AxisRefListAttr> dims = slice.getSlicingAxes().getDims();
+    value = cutPart(
+        here, op->getLoc(), value, layouts.getLocal(result),
+        [&](int64_t dim) { return dims[dim].getAxes(); }, mesh);
+  } else if (auto exchange = dyn_cast<sdy::AllToAllOp>(op)) {
+    for (sdy::AllToAllParamAttr move : exchange.getParams().getParams())
+      value = builder.allToAll(value, move.getTargetDim(), move.getSourceDim(),
+                               move.getAxes());
+  } else {
+    value = builder.permute(
+        value, getSources(mesh, op->getOperand(0), result, layouts));
+  }
+  if (!value)
+    return failure();
+  if (value.getType() != layouts.getLocal(result))
+    return op->emitOpError() << "gives " << value.getType()
+                             << " on a device, where its sharding says "
+                             << layouts.getLocal(result);
+  layouts.replace(result, value);
+  op->erase();
+  return success();
+}

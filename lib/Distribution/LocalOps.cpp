@@ -1,0 +1,368 @@
+//===- LocalOps.cpp - Ops on one device's parts ---------------------------===//
+//
+// An op on parts is the op on whole values where dimensions that correspond
+// are split alike, and what it does along a split dimension needs no other
+// elements of it. Both are checked here, op by op; an op without a rule reads
+// and makes whole values only. A sum over a split dimension is a part of the
+// sum, which a collective behind it completes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalRule.h"
+
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+LogicalResult LocalRule::needWhole(Value value, int64_t dim) {
+  if (!layouts.isSplit(value, dim))
+    return success();
+  return op->emitOpError()
+         << "needs dimension " << dim << " of " << layouts.getWhole(value)
+         << " whole, but each device has " << localSize(value, dim) << " of "
+         << wholeSize(value, dim)
+         << "; constrain the value with jax.lax.with_sharding_constraint";
+}
+
+LogicalResult LocalRule::needAllWhole(ValueRange values) {
+  for (Value value : values)
+    if (isa<RankedTensorType>(value.getType()))
+      for (int64_t dim = 0; dim < rankOf(value); ++dim)
+        if (failed(needWhole(value, dim)))
+          return failure();
+  return success();
+}
+
+LogicalResult LocalRule::needAlike(Value one, int64_t dim, Value other,
+                                   int64_t otherDim) {
+  if (!layouts.isSplit(one, dim) && !layouts.isSplit(other, otherDim))
+    return success();
+  const DeviceMesh &mesh = layouts.getMesh();
+  if (mesh.getSplit(layouts.getAxes(one, dim)) ==
+      mesh.getSplit(layouts.getAxes(other, otherDim)))
+    return success();
+  return op->emitOpError() << "needs dimension " << dim << " of "
+                           << layouts.getWhole(one) << " and dimension "
+                           << otherDim << " of " << layouts.getWhole(other)
+                           << " split alike, but a device has "
+                           << localSize(one, dim) << " elements of the one and "
+                           << localSize(other, otherDim)
+                           << " of the other, or others";
+}
+
+LogicalResult LocalRule::needAlike(Value one, Value other) {
+  for (int64_t dim = 0; dim < rankOf(one); ++dim)
+    if (failed(needAlike(one, dim, other, dim)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Values made of nothing
+//===----------------------------------------------------------------------===//
+
+LogicalResult LocalRule::onConstant(Value result, ElementsAttr value) {
+  RankedTensorType local = layouts.getLocal(result);
+  Value part;
+  auto dense = dyn_cast<DenseElementsAttr>(value);
+  if (value.getType() == local)
+    part = ConstantOp::create(builder, op->getLoc(), local, value);
+  else if (dense && dense.isSplat())
+    part = ConstantOp::create(builder, op->getLoc(), local,
+                              dense.resizeSplat(local));
+  else
+    part = cutPart(
+        builder, op->getLoc(),
+        ConstantOp::create(builder, op->getLoc(), layouts.getWhole(result),
+                           value),
+        local, [&](int64_t dim) { return layouts.getAxes(result, dim); },
+        layouts.getMesh());
+  layouts.replace(result, part);
+  op->erase();
+  return success();
+}
+
+LogicalResult LocalRule::on(IotaOp iota) {
+  Value result = iota.getResult();
+  auto dim = static_cast<int64_t>(iota.getIotaDimension());
+  if (!layouts.isSplit(result, dim))
+    return success();
+  SmallVector<int32_t> starts;
+  const DeviceMesh &mesh = layouts.getMesh();
+  for (int64_t device = 0; device < mesh.getNumDevices(); ++device)
+    starts.push_back(mesh.getPlace(device, layouts.getAxes(result, dim)) *
+                     localSize(result, dim));
+  builder.setInsertionPointAfter(op);
+  RankedTensorType type = layouts.getLocal(result);
+  Location loc = op->getLoc();
+  Value start = lookUp(builder, loc, starts, mesh.getNumDevices());
+  start = ConvertOp::create(
+      builder, loc, RankedTensorType::get({}, type.getElementType()), start);
+  start =
+      BroadcastInDimOp::create(builder, loc, type, start, ArrayRef<int64_t>());
+  auto shifted = AddOp::create(builder, loc, result, start);
+  layouts.replace(result, shifted);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+LogicalResult LocalRule::on(BroadcastInDimOp broadcast) {
+  Value operand = broadcast.getOperand(), result = broadcast.getResult();
+  for (auto [from, to] : llvm::enumerate(broadcast.getBroadcastDimensions()))
+    if (wholeSize(operand, from) == wholeSize(result, to) &&
+        failed(needAlike(operand, from, result, to)))
+      return failure();
+  return success();
+}
+
+/// A shape as a row of sizes and of what splits the dimensions that follow, in
+/// which neighbours of a kind are one: shapes of a value with the same row have
+/// the same elements on each device.
+static auto describe(Value value, const Layouts &layouts) {
+  struct Run {
+    int64_t size = 1;
+    SmallVector<sdy::AxisRefAttr> axes;
+  };
+  SmallVector<Run> runs;
+  auto last = [&](bool isSplit) -> Run & {
+    if (runs.empty() || runs.back().axes.empty() == isSplit)
+      runs.emplace_back();
+    return runs.back();
+  };
+  for (int64_t dim = 0; dim < layouts.getWhole(value).getRank(); ++dim) {
+    if (layouts.isSplit(value, dim))
+      llvm::append_range(last(true).axes, layouts.getAxes(value, dim));
+    if (int64_t size = layouts.getLocal(value).getDimSize(dim); size > 1)
+      last(false).size *= size;
+  }
+  SmallVector<std::pair<int64_t, SmallVector<std::pair<int64_t, int64_t>>>> row;
+  for (const Run &run : runs)
+    row.push_back({run.size, layouts.getMesh().getSplit(run.axes)});
+  return row;
+}
+
+LogicalResult LocalRule::on(ReshapeOp reshape) {
+  Value operand = reshape.getOperand(), result = reshape.getResult();
+  if (describe(operand, layouts) == describe(result, layouts))
+    return success();
+  return op->emitOpError()
+         << "has parts of " << layouts.getLocal(operand) << " and of "
+         << layouts.getLocal(result)
+         << " that do not hold the same elements of the whole value; "
+            "constrain one of them with jax.lax.with_sharding_constraint";
+}
+
+LogicalResult LocalRule::on(TransposeOp transpose) {
+  for (auto [to, from] : llvm::enumerate(transpose.getPermutation()))
+    if (failed(
+            needAlike(transpose.getOperand(), from, transpose.getResult(), to)))
+      return failure();
+  return success();
+}
+
+LogicalResult LocalRule::on(SliceOp slice) {
+  Value operand = slice.getOperand();
+  SmallVector<int64_t> limits(slice.getLimitIndices());
+  for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
+    bool isAll = slice.getStartIndices()[dim] == 0 &&
+                 slice.getStrides()[dim] == 1 &&
+                 limits[dim] == wholeSize(operand, dim);
+    if (failed(isAll ? needAlike(operand, dim, slice.getResult(), dim)
+                     : needWhole(operand, dim)))
+      return failure();
+    if (isAll)
+      limits[dim] = localSize(operand, dim);
+  }
+  slice.setLimitIndices(limits);
+  return success();
+}
+
+LogicalResult LocalRule::on(PadOp pad) {
+  Value operand = pad.getOperand();
+  for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
+    bool isKept = pad.getEdgePaddingLow()[dim] == 0 &&
+                  pad.getEdgePaddingHigh()[dim] == 0 &&
+                  pad.getInteriorPadding()[dim] == 0;
+    if (failed(isKept ? needAlike(operand, dim, pad.getResult(), dim)
+                      : needWhole(operand, dim)) ||
+        (!isKept && failed(needWhole(pad.getResult(), dim))))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult LocalRule::on(ConcatenateOp concatenate) {
+  auto along = static_cast<int64_t>(concatenate.getDimension());
+  Value result = concatenate.getResult();
+  if (failed(needWhole(result, along)))
+    return failure();
+  for (Value input : concatenate.getInputs())
+    for (int64_t dim = 0; dim < rankOf(result); ++dim)
+      if (failed(dim == along ? needWhole(input, dim)
+                              : needAlike(input, dim, result, dim)))
+        return failure();
+  return success();
+}
+
+LogicalResult LocalRule::on(ReverseOp reverse) {
+  for (int64_t dim : reverse.getDimensions())
+    if (failed(needWhole(reverse.getOperand(), dim)))
+      return failure();
+  return needAlike(reverse.getOperand(), reverse.getResult());
+}
+
+LogicalResult LocalRule::on(SortOp sort) {
+  for (Value input : sort.getInputs()) {
+    int64_t dim = static_cast<int64_t>(sort.getDimension());
+    if (failed(needWhole(input, dim < 0 ? dim + rankOf(input) : dim)))
+      return failure();
+  }
+  return onPairs();
+}
+
+//===----------------------------------------------------------------------===//
+// Products and sums
+//===----------------------------------------------------------------------===//
+
+LogicalResult LocalRule::on(DotGeneralOp dot) {
+  Value lhs = dot.getLhs(), rhs = dot.getRhs(), result = dot.getResult();
+  DotDimensionNumbersAttr dims = dot.getDotDimensionNumbers();
+  int64_t next = 0;
+  for (auto [l, r] : llvm::zip(dims.getLhsBatchingDimensions(),
+                               dims.getRhsBatchingDimensions())) {
+    if (failed(needAlike(lhs, l, rhs, r)) ||
+        failed(needAlike(lhs, l, result, next++)))
+      return failure();
+  }
+  for (auto [l, r] : llvm::zip(dims.getLhsContractingDimensions(),
+                               dims.getRhsContractingDimensions()))
+    if (failed(needAlike(lhs, l, rhs, r)))
+      return failure();
+  auto checkFree = [&](Value side, ArrayRef<int64_t> batch,
+                       ArrayRef<int64_t> contracting) -> LogicalResult {
+    for (int64_t dim = 0; dim < rankOf(side); ++dim)
+      if (!llvm::is_contained(batch, dim) &&
+          !llvm::is_contained(contracting, dim) &&
+          failed(needAlike(side, dim, result, next++)))
+        return failure();
+    return success();
+  };
+  if (failed(checkFree(lhs, dims.getLhsBatchingDimensions(),
+                       dims.getLhsContractingDimensions())))
+    return failure();
+  return checkFree(rhs, dims.getRhsBatchingDimensions(),
+                   dims.getRhsContractingDimensions());
+}
+
+/// Whether each device may start from a reduction's initial value: joining it
+/// once more changes nothing.
+static bool hasNeutralStart(ReduceOp reduce) {
+  Block &body = reduce.getBody().front();
+  if (reduce.getInputs().size() != 1 ||
+      !llvm::hasSingleElement(body.without_terminator()))
+    return false;
+  if (isa<MaxOp, MinOp, AndOp, OrOp>(body.front()))
+    return true;
+  DenseElementsAttr start;
+  if (!isa<AddOp>(body.front()) ||
+      !matchPattern(reduce.getInitValues()[0], m_Constant(&start)))
+    return false;
+  if (isa<FloatType>(start.getElementType()))
+    return start.getSplatValue<APFloat>().isZero();
+  return isa<IntegerType>(start.getElementType()) &&
+         start.getSplatValue<APInt>().isZero();
+}
+
+LogicalResult LocalRule::on(ReduceOp reduce) {
+  for (Value input : reduce.getInputs()) {
+    int64_t kept = 0;
+    for (int64_t dim = 0; dim < rankOf(input); ++dim) {
+      bool isReduced = llvm::is_contained(reduce.getDimensions(), dim);
+      if (isReduced && !hasNeutralStart(reduce) &&
+          failed(needWhole(input, dim)))
+        return failure();
+      if (!isReduced)
+        for (Value result : reduce->getResults())
+          if (failed(needAlike(input, dim, result, kept)))
+            return failure();
+      kept += !isReduced;
+    }
+  }
+  return success();
+}
+
+LogicalResult LocalRule::on(ReduceWindowOp reduce) {
+  auto isOne = [](std::optional<ArrayRef<int64_t>> list, int64_t dim) {
+    return !list || (*list)[dim] == 1;
+  };
+  for (Value input : reduce.getInputs())
+    for (int64_t dim = 0; dim < rankOf(input); ++dim) {
+      bool isKept =
+          reduce.getWindowDimensions()[dim] == 1 &&
+          isOne(reduce.getWindowStrides(), dim) &&
+          isOne(reduce.getBaseDilations(), dim) &&
+          wholeSize(input, dim) == wholeSize(reduce->getResult(0), dim);
+      for (Value result : reduce->getResults())
+        if (failed(isKept ? needAlike(input, dim, result, dim)
+                          : needWhole(input, dim)))
+          return failure();
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Families
+//===----------------------------------------------------------------------===//
+
+LogicalResult LocalRule::onElementwise() {
+  Value result = op->getResult(0);
+  for (Value operand : op->getOperands())
+    if (rankOf(operand) == rankOf(result) && failed(needAlike(operand, result)))
+      return failure();
+  return success();
+}
+
+/// Operand i lies as result i: loops, barriers.
+LogicalResult LocalRule::onPairs() {
+  for (auto [operand, result] : llvm::zip(op->getOperands(), op->getResults()))
+    if (isa<RankedTensorType>(operand.getType()) &&
+        failed(needAlike(operand, result)))
+      return failure();
+  return success();
+}
+
+LogicalResult LocalRule::onOther() {
+  if (failed(needAllWhole(op->getOperands())))
+    return failure();
+  return needAllWhole(op->getResults());
+}
+
+LogicalResult LocalRule::run() {
+  return TypeSwitch<Operation *, LogicalResult>(op)
+      .Case<IotaOp, BroadcastInDimOp, ReshapeOp, TransposeOp, DotGeneralOp,
+            ReduceOp, ReduceWindowOp, SliceOp, PadOp, ConcatenateOp, ReverseOp,
+            SortOp, DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, ScatterOp>(
+          [&](auto one) { return on(one); })
+      .Case<ConstantOp, sdy::ConstantOp>([&](auto constant) {
+        return onConstant(constant->getResult(0), constant.getValue());
+      })
+      .Case<WhileOp, OptimizationBarrierOp>(
+          [&](Operation *) { return onPairs(); })
+      // What ends a region is checked by types: those of parts have to agree.
+      .Case<IfOp, CaseOp, ReturnOp, sdy::ReturnOp, sdy::ManualComputationOp,
+            func::ReturnOp>([](Operation *) { return success(); })
+      .Default([&](Operation *) {
+        return isElementwiseOp(op) ? onElementwise() : onOther();
+      });
+}
+
+LogicalResult scalify::localizeOp(Operation *op, Layouts &layouts) {
+  return LocalRule(op, layouts).run();
+}

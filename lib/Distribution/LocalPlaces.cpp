@@ -1,0 +1,274 @@
+//===- LocalPlaces.cpp - Slices, gathers and scatters on parts ------------===//
+//
+// Along a dimension that is split, a slice takes all of it. A gather or a
+// scatter with slices of one element may go to any place of it: indices become
+// those of the device's part. A scatter leaves out what lies outside of it; a
+// gather makes zeros of it, and its result is a part of a sum.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LocalRule.h"
+
+#include "scalify/Dialect/StableHLO/Reductions.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+LogicalResult LocalRule::on(DynamicSliceOp slice) {
+  Value operand = slice.getOperand();
+  SmallVector<int64_t> sizes(slice.getSliceSizes());
+  for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
+    bool isAll = sizes[dim] == wholeSize(operand, dim);
+    if (failed(isAll ? needAlike(operand, dim, slice.getResult(), dim)
+                     : needWhole(operand, dim)))
+      return failure();
+    if (isAll)
+      sizes[dim] = localSize(operand, dim);
+  }
+  slice.setSliceSizes(sizes);
+  return success();
+}
+
+LogicalResult LocalRule::on(DynamicUpdateSliceOp update) {
+  Value operand = update.getOperand(), part = update.getUpdate();
+  for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
+    bool isAll = wholeSize(part, dim) == wholeSize(operand, dim);
+    if (failed(isAll ? needAlike(operand, dim, part, dim)
+                     : needWhole(operand, dim)) ||
+        failed(needAlike(operand, dim, update.getResult(), dim)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Indices into parts
+//===----------------------------------------------------------------------===//
+
+bool LocalRule::isAnySplit(Value value, ArrayRef<int64_t> dims) const {
+  return llvm::any_of(dims,
+                      [&](int64_t dim) { return layouts.isSplit(value, dim); });
+}
+
+Value LocalRule::broadcastComponents(const Indices &indices, Value numbers) {
+  SmallVector<int64_t> along;
+  if (indices.isVector())
+    along.push_back(indices.vectorDim);
+  auto type = cast<RankedTensorType>(indices.value.getType())
+                  .clone(getElementTypeOrSelf(numbers));
+  return BroadcastInDimOp::create(builder, op->getLoc(), type, numbers, along);
+}
+
+Value LocalRule::perComponent(const Indices &indices,
+                              ArrayRef<int64_t> numbers) {
+  Type element = getElementTypeOrSelf(indices.value);
+  unsigned width = element.getIntOrFloatBitWidth();
+  SmallVector<APInt> values;
+  for (int64_t number : numbers)
+    values.push_back(APInt(width, number, /*isSigned=*/true,
+                           /*implicitTrunc=*/true));
+  SmallVector<int64_t> shape;
+  if (indices.isVector())
+    shape.push_back(static_cast<int64_t>(numbers.size()));
+  Value constant = ConstantOp::create(
+      builder, op->getLoc(),
+      DenseElementsAttr::get(RankedTensorType::get(shape, element), values));
+  return broadcastComponents(indices, constant);
+}
+
+Value LocalRule::shift(const Indices &indices) {
+  const DeviceMesh &mesh = layouts.getMesh();
+  SmallVector<int32_t> starts;
+  for (int64_t device = 0; device < mesh.getNumDevices(); ++device)
+    for (int64_t dim : indices.dims)
+      starts.push_back(
+          mesh.getPlace(device, layouts.getAxes(indices.into, dim)) *
+          localSize(indices.into, dim));
+  Value start = lookUp(builder, op->getLoc(), starts, mesh.getNumDevices(),
+                       /*isScalar=*/!indices.isVector());
+  start = ConvertOp::create(builder, op->getLoc(),
+                            cast<RankedTensorType>(start.getType())
+                                .clone(getElementTypeOrSelf(indices.value)),
+                            start);
+  return SubtractOp::create(builder, op->getLoc(), indices.value,
+                            broadcastComponents(indices, start));
+}
+
+Value LocalRule::findInside(const Indices &indices, Value shifted) {
+  // A component along a whole dimension is clamped by the gather itself.
+  SmallVector<int64_t> last;
+  for (int64_t dim : indices.dims)
+    last.push_back(layouts.isSplit(indices.into, dim)
+                       ? localSize(indices.into, dim) - 1
+                       : std::numeric_limits<int32_t>::max());
+  SmallVector<int64_t> first;
+  for (int64_t dim : indices.dims)
+    first.push_back(layouts.isSplit(indices.into, dim)
+                        ? 0
+                        : std::numeric_limits<int32_t>::min());
+  Location loc = op->getLoc();
+  Value inside = AndOp::create(
+      builder, loc,
+      CompareOp::create(builder, loc, shifted, perComponent(indices, first),
+                        ComparisonDirection::GE),
+      CompareOp::create(builder, loc, shifted, perComponent(indices, last),
+                        ComparisonDirection::LE));
+  if (!indices.isVector())
+    return inside;
+  auto scalar = RankedTensorType::get({}, builder.getI1Type());
+  Value yes = ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(scalar, builder.getBoolAttr(true)));
+  return buildReduce<AndOp>(builder, loc, inside, yes, {indices.vectorDim});
+}
+
+/// The dimensions of a tensor of `rank` that are not in a list.
+static SmallVector<int64_t> others(int64_t rank, ArrayRef<int64_t> list) {
+  SmallVector<int64_t> rest;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(list, dim))
+      rest.push_back(dim);
+  return rest;
+}
+
+/// Gathers what lies in the device's part, and zeros for the rest.
+void LocalRule::gatherFromPart(GatherOp gather, const Indices &indices) {
+  // What is out of the whole value's bounds goes to its nearest element.
+  SmallVector<int64_t> last;
+  for (int64_t dim : indices.dims)
+    last.push_back(layouts.isSplit(indices.into, dim)
+                       ? wholeSize(indices.into, dim) - 1
+                       : std::numeric_limits<int32_t>::max());
+  SmallVector<int64_t> zeros(indices.dims.size());
+  Location loc = op->getLoc();
+  Indices clamped = indices;
+  clamped.value = ClampOp::create(builder, loc, perComponent(indices, zeros),
+                                  indices.value, perComponent(indices, last));
+  Value shifted = shift(clamped);
+  gather.getStartIndicesMutable().assign(shifted);
+  Value inside = findInside(clamped, shifted);
+  builder.setInsertionPointAfter(op);
+  Value result = gather.getResult();
+  RankedTensorType type = layouts.getLocal(result);
+  inside = BroadcastInDimOp::create(
+      builder, loc, type.clone(builder.getI1Type()), inside,
+      others(type.getRank(), gather.getDimensionNumbers().getOffsetDims()));
+  Value zero = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+  Value part = SelectOp::create(builder, loc, type, inside, result, zero);
+  // The zeros' constant is no user; the select is, and stays one.
+  layouts.replace(result, part);
+  layouts.setPartialSum(part);
+}
+
+LogicalResult LocalRule::on(GatherOp gather) {
+  Value operand = gather.getOperand(), indices = gather.getStartIndices();
+  Value result = gather.getResult();
+  GatherDimensionNumbersAttr dims = gather.getDimensionNumbers();
+  SmallVector<int64_t> sizes(gather.getSliceSizes());
+  SmallVector<int64_t> dropped(dims.getCollapsedSliceDims());
+  llvm::append_range(dropped, dims.getOperandBatchingDims());
+  for (int64_t dim : dims.getCollapsedSliceDims())
+    if (!llvm::is_contained(dims.getStartIndexMap(), dim) &&
+        failed(needWhole(operand, dim)))
+      return failure();
+  for (auto [window, offset] :
+       llvm::zip(others(rankOf(operand), dropped), dims.getOffsetDims())) {
+    bool isAll = sizes[window] == wholeSize(operand, window);
+    if (failed(isAll ? needAlike(operand, window, result, offset)
+                     : needWhole(operand, window)))
+      return failure();
+    if (isAll)
+      sizes[window] = localSize(operand, window);
+  }
+  for (auto [from, with] : llvm::zip(dims.getOperandBatchingDims(),
+                                     dims.getStartIndicesBatchingDims()))
+    if (failed(needAlike(operand, from, indices, with)))
+      return failure();
+  for (auto [from, to] :
+       llvm::zip(others(rankOf(indices), {dims.getIndexVectorDim()}),
+                 others(rankOf(result), dims.getOffsetDims())))
+    if (failed(needAlike(indices, from, result, to)))
+      return failure();
+  gather.setSliceSizes(sizes);
+  if (isAnySplit(operand, dims.getCollapsedSliceDims()))
+    gatherFromPart(gather, {indices, dims.getIndexVectorDim(), operand,
+                            dims.getStartIndexMap()});
+  return success();
+}
+
+/// Lets one device of those that make partial results start from the operand,
+/// and the others from zeros, so that it is in the sum once.
+LogicalResult LocalRule::keepFirst(ScatterOp scatter, Axes axes) {
+  Block &body = scatter.getUpdateComputation().front();
+  if (scatter.getInputs().size() != 1 || !isa<AddOp>(body.front()))
+    return op->emitOpError("combines updates of several devices by what is "
+                           "not a sum, which is not supported; constrain its "
+                           "indices with jax.lax.with_sharding_constraint");
+  SmallVector<int32_t> isOther;
+  const DeviceMesh &mesh = layouts.getMesh();
+  for (int64_t device = 0; device < mesh.getNumDevices(); ++device)
+    isOther.push_back(mesh.getPlace(device, axes) != 0);
+  Location loc = op->getLoc();
+  Value input = scatter.getInputs()[0];
+  RankedTensorType type = layouts.getLocal(input);
+  auto scalar = RankedTensorType::get({}, builder.getI32Type());
+  Value zero = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(scalar, builder.getI32IntegerAttr(0)));
+  Value isFirst = CompareOp::create(
+      builder, loc, lookUp(builder, loc, isOther, mesh.getNumDevices()), zero,
+      ComparisonDirection::EQ);
+  Value zeros = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
+  isFirst = BroadcastInDimOp::create(
+      builder, loc, RankedTensorType::get(type.getShape(), builder.getI1Type()),
+      isFirst, ArrayRef<int64_t>());
+  Value start = SelectOp::create(builder, loc, type, isFirst, input, zeros);
+  scatter.getInputsMutable().assign(start);
+  return success();
+}
+
+LogicalResult LocalRule::on(ScatterOp scatter) {
+  ScatterDimensionNumbersAttr dims = scatter.getScatterDimensionNumbers();
+  Value indices = scatter.getScatterIndices();
+  SmallVector<sdy::AxisRefAttr> partial;
+  SmallVector<int64_t> dropped(dims.getInsertedWindowDims());
+  llvm::append_range(dropped, dims.getInputBatchingDims());
+  for (auto [input, update, result] : llvm::zip(
+           scatter.getInputs(), scatter.getUpdates(), scatter.getResults())) {
+    for (int64_t dim : dims.getScatterDimsToOperandDims())
+      if (!llvm::is_contained(dims.getInsertedWindowDims(), dim) &&
+          failed(needWhole(input, dim)))
+        return failure();
+    if (failed(needAlike(input, result)))
+      return failure();
+    for (auto [window, from] :
+         llvm::zip(others(rankOf(input), dropped), dims.getUpdateWindowDims()))
+      if (failed(wholeSize(update, from) == wholeSize(input, window)
+                     ? needAlike(update, from, input, window)
+                     : needWhole(input, window)))
+        return failure();
+    partial.clear();
+    for (auto [with, from] :
+         llvm::zip(others(rankOf(indices), {dims.getIndexVectorDim()}),
+                   others(rankOf(update), dims.getUpdateWindowDims()))) {
+      if (failed(needAlike(indices, with, update, from)))
+        return failure();
+      if (!llvm::is_contained(dims.getScatterIndicesBatchingDims(), with))
+        llvm::append_range(partial, layouts.getAxes(update, from));
+    }
+  }
+  for (auto [dim, with] : llvm::zip(dims.getInputBatchingDims(),
+                                    dims.getScatterIndicesBatchingDims()))
+    if (failed(needAlike(scatter.getInputs()[0], dim, indices, with)))
+      return failure();
+  Value input = scatter.getInputs()[0];
+  if (isAnySplit(input, dims.getInsertedWindowDims()))
+    scatter.getScatterIndicesMutable().assign(
+        shift({indices, dims.getIndexVectorDim(), input,
+               dims.getScatterDimsToOperandDims()}));
+  return partial.empty() ? success() : keepFirst(scatter, partial);
+}

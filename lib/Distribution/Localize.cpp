@@ -1,0 +1,107 @@
+//===- Localize.cpp - From whole values to one device's parts -------------===//
+
+#include "Layouts.h"
+
+#include "scalify/Distribution/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_LOCALIZEPASS
+#include "scalify/Distribution/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static constexpr StringRef kShardingAttr = "sdy.sharding";
+static constexpr StringRef kWholeTypeAttr = "scalify.whole_type";
+
+/// Puts the body of a manual computation in its place: all around it is on
+/// parts now, as it was.
+static void inlineManual(sdy::ManualComputationOp op) {
+  Block &body = op.getBody().front();
+  for (auto [argument, operand] :
+       llvm::zip(body.getArguments(), op.getTensors()))
+    argument.replaceAllUsesWith(operand);
+  Operation *end = body.getTerminator();
+  op->replaceAllUsesWith(end->getOperands());
+  end->erase();
+  op->getBlock()->getOperations().splice(op->getIterator(),
+                                         body.getOperations());
+  op->erase();
+}
+
+/// Notes the whole type of arguments and results, and gives the function the
+/// type that it has now.
+static void retype(func::FuncOp function) {
+  FunctionType whole = function.getFunctionType();
+  Operation *end = function.getBody().front().getTerminator();
+  SmallVector<Type> results(end->getOperandTypes());
+  for (unsigned i = 0; i < whole.getNumInputs(); ++i)
+    if (function.getArgAttr(i, kShardingAttr))
+      function.setArgAttr(i, kWholeTypeAttr, TypeAttr::get(whole.getInput(i)));
+  for (unsigned i = 0; i < whole.getNumResults(); ++i)
+    if (function.getResultAttr(i, kShardingAttr))
+      function.setResultAttr(i, kWholeTypeAttr,
+                             TypeAttr::get(whole.getResult(i)));
+  function.setFunctionType(FunctionType::get(
+      function.getContext(), function.getBody().front().getArgumentTypes(),
+      results));
+}
+
+/// Checks that what the function returns lies as its results say.
+static LogicalResult checkResults(func::FuncOp function,
+                                  const Layouts &layouts) {
+  Operation *end = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(end->getOperands())) {
+    auto sharding = function.getResultAttrOfType<sdy::TensorShardingAttr>(
+        index, kShardingAttr);
+    for (int64_t dim = 0; dim < layouts.getWhole(value).getRank(); ++dim) {
+      Axes said = sharding ? sharding.getDimShardings()[dim].getAxes() : Axes();
+      if (said != layouts.getAxes(value, dim))
+        return end->emitOpError() << "returns result " << index
+                                  << " in other parts than its sharding says";
+    }
+  }
+  return success();
+}
+
+static LogicalResult localize(func::FuncOp function) {
+  FailureOr<Layouts> layouts = Layouts::read(function);
+  if (failed(layouts) || failed(checkResults(function, *layouts)))
+    return failure();
+  layouts->setLocalTypes();
+  SmallVector<Operation *> ops;
+  SmallVector<sdy::ManualComputationOp> manual;
+  function.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    ops.push_back(op);
+    if (auto found = dyn_cast<sdy::ManualComputationOp>(op))
+      manual.push_back(found);
+  });
+  int64_t numChannels = 0;
+  for (Operation *op : ops) {
+    op->removeDiscardableAttr(kShardingAttr);
+    bool isCollective =
+        isa<sdy::AllReduceOp, sdy::ReduceScatterOp, sdy::AllGatherOp,
+            sdy::AllSliceOp, sdy::AllToAllOp, sdy::CollectivePermuteOp>(op);
+    if (failed(isCollective ? localizeCollective(op, *layouts, numChannels)
+                            : localizeOp(op, *layouts)))
+      return failure();
+  }
+  for (sdy::ManualComputationOp op : llvm::reverse(manual))
+    inlineManual(op);
+  retype(function);
+  return success();
+}
+
+namespace {
+
+class Localize : public scalify::impl::LocalizePassBase<Localize> {
+public:
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (failed(localize(function)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
