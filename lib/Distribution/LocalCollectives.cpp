@@ -82,7 +82,8 @@ LogicalResult CollectiveBuilder::addReducer(Region &region, Value partial) {
     return success();
   }
   if (!layouts.isPartialSum(partial) &&
-      !isa_and_present<stablehlo::DotGeneralOp>(maker))
+      !isa_and_present<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(
+          maker))
     return emitError(loc, "cannot tell how partial results join: they come "
                           "from no reduction, product or scatter");
   OpBuilder::InsertionGuard guard(builder);

@@ -298,6 +298,34 @@ LogicalResult LocalRule::on(ReduceOp reduce) {
   return success();
 }
 
+LogicalResult LocalRule::on(ConvolutionOp conv) {
+  Value input = conv.getLhs(), kernel = conv.getRhs();
+  Value result = conv.getResult();
+  ConvDimensionNumbersAttr dims = conv.getDimensionNumbers();
+  int64_t inputFeature = dims.getInputFeatureDimension();
+  int64_t kernelFeature = dims.getKernelInputFeatureDimension();
+  // Groups would have to be split as the features are.
+  if (conv.getFeatureGroupCount() != 1 || conv.getBatchGroupCount() != 1)
+    if (failed(needWhole(input, inputFeature)) ||
+        failed(needWhole(result, dims.getOutputFeatureDimension())) ||
+        (conv.getBatchGroupCount() != 1 &&
+         failed(needWhole(input, dims.getInputBatchDimension()))))
+      return failure();
+  if (failed(needAlike(input, dims.getInputBatchDimension(), result,
+                       dims.getOutputBatchDimension())) ||
+      failed(needAlike(kernel, dims.getKernelOutputFeatureDimension(), result,
+                       dims.getOutputFeatureDimension())) ||
+      failed(needAlike(input, inputFeature, kernel, kernelFeature)))
+    return failure();
+  for (auto [in, window, out] : llvm::zip(dims.getInputSpatialDimensions(),
+                                          dims.getKernelSpatialDimensions(),
+                                          dims.getOutputSpatialDimensions()))
+    if (failed(needWhole(input, in)) || failed(needWhole(kernel, window)) ||
+        failed(needWhole(result, out)))
+      return failure();
+  return success();
+}
+
 LogicalResult LocalRule::on(ReduceWindowOp reduce) {
   auto isOne = [](std::optional<ArrayRef<int64_t>> list, int64_t dim) {
     return !list || (*list)[dim] == 1;
@@ -347,8 +375,9 @@ LogicalResult LocalRule::onOther() {
 LogicalResult LocalRule::run() {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<IotaOp, BroadcastInDimOp, ReshapeOp, TransposeOp, DotGeneralOp,
-            ReduceOp, ReduceWindowOp, SliceOp, PadOp, ConcatenateOp, ReverseOp,
-            SortOp, DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, ScatterOp>(
+            ConvolutionOp, ConvolutionOp, ReduceOp, ReduceWindowOp, SliceOp,
+            PadOp, ConcatenateOp, ReverseOp, SortOp, DynamicSliceOp,
+            DynamicUpdateSliceOp, GatherOp, ScatterOp>(
           [&](auto one) { return on(one); })
       .Case<ConstantOp, sdy::ConstantOp>([&](auto constant) {
         return onConstant(constant->getResult(0), constant.getValue());

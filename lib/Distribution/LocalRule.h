@@ -38,6 +38,7 @@ private:
   llvm::LogicalResult on(stablehlo::ReshapeOp op);
   llvm::LogicalResult on(stablehlo::TransposeOp op);
   llvm::LogicalResult on(stablehlo::DotGeneralOp op);
+  llvm::LogicalResult on(stablehlo::ConvolutionOp op);
   llvm::LogicalResult on(stablehlo::ReduceOp op);
   llvm::LogicalResult on(stablehlo::ReduceWindowOp op);
   llvm::LogicalResult on(stablehlo::SliceOp op);

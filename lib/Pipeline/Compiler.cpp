@@ -379,7 +379,8 @@ static void registerPassesOnce() {
 
 FailureOr<std::string>
 scalify::runPipeline(StringRef text, StringRef pipeline,
-                     std::vector<DiagnosticRecord> &diagnostics) {
+                     std::vector<DiagnosticRecord> &diagnostics,
+                     bool debugInfo) {
   registerPassesOnce();
   MLIRContext context(getRegistry());
   context.printOpOnDiagnostic(false);
@@ -408,5 +409,5 @@ scalify::runPipeline(StringRef text, StringRef pipeline,
   }
   if (failed(manager.run(*module)))
     return failure();
-  return print(*module, /*debugInfo=*/false);
+  return print(*module, debugInfo);
 }

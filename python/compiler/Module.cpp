@@ -99,12 +99,12 @@ static std::string reportText(const std::string &text,
 }
 
 static std::string optText(const std::string &text,
-                           const std::string &pipeline) {
+                           const std::string &pipeline, bool debugInfo) {
   Diagnostics diagnostics;
   mlir::FailureOr<std::string> result;
   {
     nb::gil_scoped_release release;
-    result = runPipeline(text, pipeline, diagnostics);
+    result = runPipeline(text, pipeline, diagnostics, debugInfo);
   }
   if (failed(result))
     raise(diagnostics);
@@ -151,6 +151,7 @@ NB_MODULE(_compiler, module) {
   module.def("report", &reportText, nb::arg("text"), nb::arg("options"),
              "Returns the report of every value as JSON.");
   module.def("opt", &optText, nb::arg("text"), nb::arg("pipeline"),
+             nb::arg("debug_info") = false,
              "Returns the IR text after a pass pipeline.");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");

@@ -20,8 +20,14 @@ def transform(text: str, options: str) -> tuple[str, str, list[dict[str, Any]]]:
 def report(text: str, options: str) -> str:
     """Returns the report of every value as JSON (docs/stages/explain.md); raises as `compile`."""
 
-def opt(text: str, pipeline: str) -> str:
-    """Returns the IR text after a pass pipeline in mlir-opt's syntax; raises as `compile` does."""
+def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
+    """Returns the IR text after a pass pipeline in mlir-opt's syntax; raises as `compile` does.
+
+    Args:
+        text: the IR.
+        pipeline: the passes.
+        debug_info: whether the text has the ops' locations.
+    """
 
 def recipes() -> list[str]:
     """Returns the names of the recipes that are built in."""

@@ -137,10 +137,10 @@ transformToStableHLO(llvm::StringRef text, CompileOptions options,
                      std::vector<DiagnosticRecord> &diagnostics);
 
 /// The IR text after a pass pipeline in mlir-opt's syntax; `builtin.module(`
-/// may be left out.
+/// may be left out. With `debugInfo` the text has the ops' locations.
 mlir::FailureOr<std::string>
 runPipeline(llvm::StringRef text, llvm::StringRef pipeline,
-            std::vector<DiagnosticRecord> &diagnostics);
+            std::vector<DiagnosticRecord> &diagnostics, bool debugInfo = false);
 
 } // namespace scalify
 

@@ -71,3 +71,12 @@ func.func @local_type(%a: tensor<8xf32>) -> tensor<8xf32> {
 func.func @unknown_part(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], shared={"x"}>}) {
   return
 }
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @collective(%a: tensor<8xf32>) {
+  // expected-error @+1 {{has a sharding of rank 2 for a value of type 'tensor<8xf32>'}}
+  %0 = "sdy.collective_permute"(%a) <{out_sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}> : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}

@@ -1,0 +1,133 @@
+"""Partitions a sharded program: what each device runs, with explicit collectives.
+
+Shardings are JAX's: of arguments, of results, of constraints, of `jax.shard_map`. Shardy, as jaxlib
+has it, propagates them and decides which collectives there are; Scalify writes the program of one
+device.
+
+    python -m scalify.partition step.mlir -o local.mlir
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+from scalify import _compiler
+from scalify.errors import CompileError
+
+__all__ = ["Partitioned", "main", "partition"]
+
+SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
+BEFORE = "builtin.module(scalify-inline-calls,scalify-expand-chlo)"
+AFTER = "builtin.module(scalify-localize)"
+MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
+AXIS = re.compile(r'"([^"]+)"=(\d+)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioned:
+    """A program of one device.
+
+    Attributes:
+        text: StableHLO of `main` on the device's parts. Arguments and results say by `sdy.sharding`
+            how their parts make the whole, of type `scalify.whole_type`.
+        mesh: sizes of the mesh's axes by their names; devices are numbered row-major over them.
+    """
+
+    text: str
+    mesh: dict[str, int]
+
+    @property
+    def devices(self) -> int:
+        """How many devices run the program."""
+        count = 1
+        for size in self.mesh.values():
+            count *= size
+        return count
+
+
+def failed(message: str) -> CompileError:
+    """Returns an error without a place in the program."""
+    return CompileError(
+        [{"severity": "error", "message": message, "location": "", "source": "", "notes": []}]
+    )
+
+
+def run_shardy(text: str, seconds: float) -> str:
+    """Returns a program after Shardy's partitioner, which runs in a process of its own."""
+    try:
+        done = subprocess.run(
+            [sys.executable, str(SHARDY)],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise failed(f"Shardy's partitioner took longer than {seconds:g} s") from None
+    if done.returncode == 0:
+        return done.stdout
+    words = done.stderr.strip() or "it said nothing"
+    if done.returncode > 0:
+        raise failed(f"Shardy cannot partition the program: {words}")
+    name = signal.Signals(-done.returncode).name
+    raise failed(
+        f"Shardy's partitioner broke down ({name}); constraints by "
+        f"jax.lax.with_sharding_constraint near the op it names may avoid it: {words}"
+    )
+
+
+def mesh_of(text: str) -> dict[str, int]:
+    """Returns the largest mesh of a text; empty where there is none."""
+    meshes = [{n: int(size) for n, size in AXIS.findall(found)} for found in MESH.findall(text)]
+    return max(meshes, key=lambda mesh: Partitioned("", mesh).devices, default={})
+
+
+def partition(text: str, *, seconds: float = 600) -> Partitioned:
+    """Returns the program that each device of a mesh runs.
+
+    Args:
+        text: StableHLO with shardings, as `jax.jit(f, in_shardings=...).lower(...).as_text()`
+            gives it. Meshes of devices that are not there (`jax.sharding.AbstractMesh`) will do.
+        seconds: after which Shardy is stopped.
+
+    Raises:
+        CompileError: nothing is sharded, Shardy failed (its words), or an op would need elements
+            of other devices (the op, its place, and what to constrain).
+    """
+    if not mesh_of(text):
+        raise failed(
+            "the program has no mesh, so there is nothing to partition; give jax.jit "
+            "in_shardings, or constrain a value"
+        )
+    split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
+    local = _compiler.opt(split, AFTER, debug_info=True)
+    return Partitioned(local, mesh_of(local))
+
+
+def main() -> int:
+    """Partitions a file; returns 1, with the error, where that fails."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("program", type=pathlib.Path, help="StableHLO text")
+    parser.add_argument("-o", "--out", type=pathlib.Path, help="else standard output")
+    options = parser.parse_args()
+    try:
+        done = partition(options.program.read_text(encoding="utf-8"))
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if options.out:
+        options.out.write_text(done.text, encoding="utf-8")
+    else:
+        print(done.text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

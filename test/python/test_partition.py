@@ -1,0 +1,105 @@
+"""Partitioned programs: parts, on all devices of a mesh, make what the whole program makes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import partition_programs
+import pytest
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from scalify import CompileError
+from scalify import partition as partitioner
+from scalify.partition import partition
+
+P = PartitionSpec
+COLLECTIVE = re.compile(r'"stablehlo\.(all_\w+|reduce_scatter|collective_permute)"')
+
+
+@pytest.mark.parametrize("name", partition_programs.PROGRAMS)
+def test_parts_make_the_whole(name: str) -> None:
+    program = partition_programs.PROGRAMS[name]()
+    done = partition(partition_programs.lower(program))
+    assert done.mesh == program.axes
+    assert program.contains <= set(COLLECTIVE.findall(done.text))
+    results = partition_programs.run_parts(program, done.text)
+    with jax.set_mesh(program.mesh()):
+        wanted = jax.tree.leaves(jax.jit(program.fn)(*program.args))
+    placed = jax.tree.leaves(program.shardings()[1])
+    assert len(results) == len(wanted) == len(placed)
+    for parts, want, sharding in zip(results, wanted, placed, strict=True):
+        want = np.asarray(want)
+        places = sharding.devices_indices_map(want.shape)
+        ordered = [places[device] for device in sorted(places, key=lambda one: one.id)]
+        for part, place in zip(parts, ordered, strict=True):
+            # Sums go in another order, over several devices: a few roundings of F32 at the
+            # largest element, more after AdamW's quotient.
+            bound = 2e-5 * max(np.max(np.abs(want), initial=0), 1e-6)
+            np.testing.assert_allclose(part, want[place], rtol=0, atol=bound)
+
+
+def lowered(shape: tuple[int, ...], spec: PartitionSpec, fn: object, **axes: int) -> str:
+    """Returns the text of a function of one array on a mesh of devices that need not be there."""
+    mesh = AbstractMesh(tuple(axes.values()), tuple(axes))
+    jitted = jax.jit(fn, in_shardings=NamedSharding(mesh, spec))  # type: ignore[call-overload]
+    traced = jitted.trace(jax.ShapeDtypeStruct(shape, np.float32))
+    text: str = traced.lower(lowering_platforms=("cpu",)).as_text(debug_info=True)
+    return text
+
+
+def test_a_mesh_of_512_devices_that_are_not_there() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return x.T @ x
+
+    done = partition(lowered((1024, 64), P("data", "tensor"), fn, data=64, tensor=8))
+    assert done.devices == 512
+    assert "tensor<16x8xf32>" in done.text
+
+
+def test_no_mesh_is_an_error() -> None:
+    text = jax.jit(lambda x: x + 1).lower(np.float32(1)).as_text()
+    with pytest.raises(CompileError, match=r"no mesh.*in_shardings"):
+        partition(text)
+
+
+def test_an_op_across_devices_names_its_place_and_the_way_out() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.rev(x, (0,))
+
+    with pytest.raises(CompileError, match="with_sharding_constraint") as caught:
+        partition(lowered((16, 4), P("data"), fn, data=8))
+    assert "reverse" in str(caught.value)
+    assert "test_partition.py" in str(caught.value)
+
+
+def test_a_fault_of_shardy_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    script = tmp_path / "abort.py"
+    script.write_text(
+        "import os, sys\nprint('Check failed', file=sys.stderr, flush=True)\nos.abort()\n"
+    )
+    monkeypatch.setattr(partitioner, "SHARDY", script)
+    with pytest.raises(CompileError, match=r"broke down \(SIGABRT\)(.|\n)*Check failed"):
+        partition(lowered((16, 4), P("data"), lambda x: x * 2, data=8))
+
+
+def test_the_command(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "step.mlir"
+    program.write_text(lowered((16, 4), P("data"), lambda x: x.sum(0), data=8))
+    command = [sys.executable, "-m", "scalify.partition", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=True)
+    assert '"stablehlo.all_reduce"' in done.stdout
+    assert "dense<[[0, 1, 2, 3, 4, 5, 6, 7]]>" in done.stdout
+    program.write_text("module {}")
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+    assert done.returncode == 1
+    assert "no mesh" in done.stderr
