@@ -152,4 +152,9 @@ void scalify::attachSdyRules(MLIRContext *context) {
              sdy::ReshardOp>(context);
   attachRule<ScaleFamily::Untouched, noFacts, sdy::MeshOp, sdy::ShardingGroupOp,
              sdy::ReturnOp>(context);
+  // --scalify-localize writes these as stablehlo before scales are thought of.
+  attachRule<ScaleFamily::Opaque, noFacts, sdy::AllReduceOp,
+             sdy::ReduceScatterOp, sdy::AllGatherOp, sdy::AllSliceOp,
+             sdy::AllToAllOp, sdy::CollectivePermuteOp, sdy::ConstantOp>(
+      context);
 }
