@@ -55,7 +55,7 @@ def bytes_of(buffer: dict[str, Any]) -> int:
 
 
 def count(manifest: dict[str, Any]) -> Moved:
-    """Returns kernels, GEMMs, bytes that kernels move, and the least, of @step."""
+    """Returns kernels, GEMMs, attentions, bytes that kernels move, and the least, of @step."""
     sizes = [bytes_of(buffer) for buffer in manifest["buffers"]]
     commands = manifest["functions"]["step"]
     kernels = [command for command in commands if command["op"] == "kernel"]
@@ -64,6 +64,7 @@ def count(manifest: dict[str, Any]) -> Moved:
     return {
         "kernels": len(kernels),
         "gemms": sum(command["op"] == "gemm" for command in commands),
+        "attentions": sum(command["op"] == "attention" for command in commands),
         "moved": sum(sizes[i] for i in reads) + sum(sizes[i] for i in writes),
         "least": sum(sizes[i] for i in set(reads)) + sum(sizes[i] for i in set(writes)),
     }
@@ -90,12 +91,21 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="to docs/gpu-kernels.md")
     options = parser.parse_args()
     found = {recipe: layer(recipe, options.layers, options.seq) for recipe in options.recipes}
-    header = ["recipe", "kernels", "GEMMs", "bytes moved by kernels", "least", "ratio"]
+    header = [
+        "recipe",
+        "kernels",
+        "GEMMs",
+        "attentions",
+        "bytes moved by kernels",
+        "least",
+        "ratio",
+    ]
     lines = [
         [
             recipe,
             str(moved["kernels"]),
             str(moved["gemms"]),
+            str(moved["attentions"]),
             f"{moved['moved'] / 1e9:.2f} GB",
             f"{moved['least'] / 1e9:.2f} GB",
             f"{moved['moved'] / moved['least']:.2f}",
@@ -109,7 +119,7 @@ def main() -> int:
             f"A layer of a LLaMA of 8B shapes ({options.seq} tokens, BF16 activations, F32 masters "
             "and moments, unrolled) for `sm_90a`, read off the plan: nothing was run. Forward, "
             "backward and AdamW. Kernels move what they read and write; the least is each value "
-            "that outlives its fusion written once and read once. GEMMs are not in it."
+            "that outlives its fusion written once and read once. GEMMs and attentions are out."
         )
         gradients.write(
             "docs/gpu-kernels.md", "Kernels of a GPU", f"{about}\n\n{table}", "make kernel-bytes"

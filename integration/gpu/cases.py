@@ -1,4 +1,5 @@
-"""Small programs for a GPU, each with its inputs: casts, one kernel of each class, products.
+"""Small programs for a GPU, each with its inputs: casts, one kernel of each class, products,
+attentions.
 
 What a cast or a product must give is computed here by ml_dtypes and NumPy; a kernel's result is
 the CPU executable's, which the tests of the repository hold against JAX.
@@ -17,7 +18,18 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-__all__ = ["SCALINGS", "Program", "conversions", "kernels", "lowered", "many_scales", "products"]
+from scalify import nn
+
+__all__ = [
+    "SCALINGS",
+    "Program",
+    "attentions",
+    "conversions",
+    "kernels",
+    "lowered",
+    "many_scales",
+    "products",
+]
 
 Arrays = tuple[NDArray[Any], ...]
 E4M3, E5M2, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16
@@ -374,3 +386,64 @@ def products(small: bool) -> Iterator[Program]:
         a, b = _normal(6, m, 64, dtype=dtype), _normal(6, 64, 64, seed=1, dtype=dtype)
         kind = "f8" if dtype is E4M3 else name
         yield _product(f"{name}, a batch of 6", a, b, each, BF16, kind)
+
+
+def _exact_attention(
+    q: Any, k: Any, v: Any, grad: Any, causal: bool
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    """Returns result and gradients [B, T, N, H] in F64, and the sums of their terms' magnitudes."""
+    group = q.shape[2] // k.shape[2]
+    q, k, v, grad = (np.swapaxes(x.astype(np.float64), 1, 2) for x in (q, k, v, grad))
+    wide_k, wide_v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    scale = q.shape[-1] ** -0.5
+    scores = q @ np.swapaxes(wide_k, 2, 3) * scale
+    if causal:
+        scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
+    raised = np.exp(scores - scores.max(-1, keepdims=True))
+    weights = raised / raised.sum(-1, keepdims=True)
+    inner = grad @ np.swapaxes(wide_v, 2, 3)
+    shared = (weights * inner).sum(-1, keepdims=True)
+    ds = weights * (inner - shared) * scale
+    size = weights * (np.abs(grad) @ np.swapaxes(np.abs(wide_v), 2, 3) + np.abs(shared)) * scale
+
+    def heads(x: NDArray[Any]) -> NDArray[Any]:
+        return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)
+
+    turned, large = np.swapaxes(ds, 2, 3), np.swapaxes(size, 2, 3)
+    mixed = np.swapaxes(weights, 2, 3)
+    found = [weights @ wide_v, ds @ wide_k, heads(turned @ q), heads(mixed @ grad)]
+    terms = [
+        weights @ np.abs(wide_v),
+        size @ np.abs(wide_k),
+        heads(large @ np.abs(q)),
+        heads(mixed @ np.abs(grad)),
+    ]
+    return ([np.swapaxes(x, 1, 2) for x in each] for each in (found, terms))  # type: ignore[return-value]
+
+
+def attentions(small: bool) -> Iterator[Program]:
+    """Yields attentions of cuDNN, forward and gradients in one result."""
+    batch, length = (1, 64) if small else (2, 512)
+    table = [("bf16, causal, grouped", BF16, 8, 2, 128, True)]
+    if not small:
+        table.append(("bf16, all keys", BF16, 4, 4, 64, False))
+        table.append(("f16, causal", np.float16, 4, 4, 64, True))
+    for name, dtype, heads, kv_heads, size, causal in table:
+        q, grad = (_normal(batch, length, heads, size, seed=s, dtype=dtype) for s in (0, 3))
+        k, v = (_normal(batch, length, kv_heads, size, seed=s, dtype=dtype) for s in (1, 2))
+
+        def fn(q: Any, k: Any, v: Any, grad: Any, causal: bool = causal) -> Any:
+            out, pull = jax.vjp(lambda *x: nn.attention(*x, causal=causal), q, k, v)
+            return jnp.concatenate([x.reshape(-1) for x in (out, *pull(grad))])
+
+        inputs = (q, k, v, grad)
+        exact, terms = _exact_attention(*inputs, causal)
+        yield Program(
+            f"attention {name}",
+            _lowered(fn, *inputs),
+            inputs,
+            "product",
+            expected=(np.concatenate([x.reshape(-1) for x in exact]),),
+            magnitude=np.concatenate([x.reshape(-1) for x in terms]),
+            tolerance={"accumulation": "attention"},
+        )

@@ -24,7 +24,15 @@ STEP = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
 # Hopper's tensor cores keep about 13 bits of a sum between promotions, and 2^-13 once in each of
 # the chunks of 32 terms (16 for k = 512) makes 2^-9. TF32: both factors round to 11 bits. BF16 and
 # F16 have exact products, and sums in F32 of 512 terms.
-ACCUMULATION = {"f8": 2.0**-9, "f32": 2.0**-10, "bf16": 2.0**-14, "f16": 2.0**-14}
+# An attention rounds its weights to the operands' format, its gradient their gradients too, and
+# reads its own rounded result: four half units of BF16.
+ACCUMULATION = {
+    "f8": 2.0**-9,
+    "f32": 2.0**-10,
+    "bf16": 2.0**-14,
+    "f16": 2.0**-14,
+    "attention": 2.0**-6,
+}
 
 Verdict = tuple[bool, dict[str, Any]]
 

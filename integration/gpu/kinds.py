@@ -80,11 +80,19 @@ def recorded(exe: Executable) -> Figures:
     products = sum(line.startswith("cublasLtMatmul ") for line in exe.trace)
     symbols = {command["symbol"] for command in commands if command["op"] == "kernel"}
     gemms = sum(command["op"] == "gemm" for command in commands)
-    figures = {"recorded_launches": len(launched), "recorded_products": products}
+    attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)
+    planned = sum(command["op"] == "attention" for command in commands)
+    figures = {
+        "recorded_launches": len(launched),
+        "recorded_products": products,
+        "recorded_attentions": attentions,
+    }
     if missing := sorted(symbols - set(launched)):
         raise Wrong(f"kernels that were not launched: {', '.join(missing[:5])}", figures)
     if products < gemms:
         raise Wrong(f"{products} products were asked for, and the plan has {gemms}", figures)
+    if attentions < planned:
+        raise Wrong(f"{attentions} attentions were asked for, and the plan has {planned}", figures)
     return figures
 
 
@@ -311,7 +319,7 @@ def step(check: Check, settings: Settings) -> Figures:
         times = _times(exe, 10)
         memory = weights.memory_used()
         entries = _profile(exe, 3)
-    kinds = ("kernel", "gemm", "copy", "fill")
+    kinds = ("kernel", "gemm", "attention", "copy", "fill")
     busy = {k: sum(e["nanoseconds"] for e in entries if e["op"] == k) / 3e6 for k in kinds}
     slowest = sorted(entries, key=lambda entry: -entry["nanoseconds"])[:12]
     figures: Figures = plan | {

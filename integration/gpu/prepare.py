@@ -103,7 +103,7 @@ def prepare(path: pathlib.Path, small: bool) -> int:
     if path.exists():
         shutil.rmtree(path)
     folder = Folder(path)
-    for group in (cases.conversions, cases.kernels, cases.products):
+    for group in (cases.conversions, cases.kernels, cases.products, cases.attentions):
         for program in group(small):
             add_values(folder, program)
             print(f"prepared {program.name}", flush=True)

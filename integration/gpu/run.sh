@@ -28,6 +28,13 @@ python=${PYTHON:-python3}
 build=${SCALIFY_GPU_BUILD:-out/gpu-build}
 mkdir -p "$build"
 
+# cuDNN's attention is built in where its headers are: PyPI's nvidia-cudnn-cu13 (or a copy of torch)
+# and nvidia-cudnn-frontend. Without, checks with attentions fail by an error that says so.
+wheels=$("$python" -c 'import nvidia; print(nvidia.__path__[0])' 2>/dev/null || true)
+if [ -n "$wheels" ]; then
+  export CPLUS_INCLUDE_PATH="$wheels/cudnn/include:${wheels%/nvidia}/include:$wheels/cu13/include:${CUDA_HOME:-/usr/local/cuda}/include${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}"
+fi
+
 # By cmake, which knows whether a library is up to date; it asks for packages of the system.
 by_cmake() {
   command -v cmake >/dev/null &&
@@ -58,8 +65,6 @@ by_compiler() {
 # Where CUDA is: a toolkit, or PyPI's wheels. The runtime takes its cuBLASLt from there too, so
 # that both sides of a comparison have one.
 find_cuda() {
-  local wheels
-  wheels=$("$python" -c 'import nvidia; print(nvidia.__path__[0])' 2>/dev/null || true)
   for cuda in "${CUDA_HOME:-/usr/local/cuda}" "$wheels/cu13"; do
     for libraries in "$cuda/lib64" "$cuda/lib"; do
       [ ! -e "$libraries/libcublasLt.so.13" ] || return 0
@@ -80,7 +85,7 @@ if ! by_cmake; then
 fi
 arguments=(--folder "$folder" --library "$build/runtime/libscalify_runtime.so" --device "$device" --only "$only")
 if [ "$device" = cuda ]; then
-  if find_cuda && export SCALIFY_CUDA_LIBRARIES="${SCALIFY_CUDA_LIBRARIES:-$libraries}" && build_bench; then
+  if find_cuda && export SCALIFY_CUDA_LIBRARIES="${SCALIFY_CUDA_LIBRARIES:-$libraries${wheels:+:$wheels}}" && build_bench; then
     arguments+=(--bench "$build/gemm_bench")
   else
     echo "run.sh: no gemm_bench ($build/bench.log); what needs it is skipped"

@@ -15,9 +15,13 @@ using namespace scalify;
 /// layers of a transformer.
 static constexpr int64_t kFarApart = 300;
 
+bool scalify::isLibraryCall(Operation *op) {
+  return isa<plan::MatmulOp, plan::AttendOp>(op);
+}
+
 bool scalify::isSource(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op || isa<plan::MatmulOp>(op))
+  if (!op || isLibraryCall(op))
     return true;
   auto constant = dyn_cast<stablehlo::ConstantOp>(op);
   return constant && (!isa<SplatElementsAttr>(constant.getValue()) ||
@@ -40,7 +44,7 @@ Cluster *Clusters::create(Operation *root) {
   clusters.push_back(std::make_unique<Cluster>());
   Cluster *cluster = clusters.back().get();
   cluster->id = clusters.size() - 1;
-  cluster->isKernel = !isa<plan::MatmulOp>(root) && !isStack(root);
+  cluster->isKernel = !isLibraryCall(root) && !isStack(root);
   cluster->isScatter = isa<stablehlo::ScatterOp>(root);
   cluster->full = countOf(root->getResult(0));
   // A sum of rows walks the rows.
@@ -381,7 +385,7 @@ void Clusters::pull() {
       op->erase();
       continue;
     }
-    if (isa<plan::MatmulOp>(op) || isStack(op)) {
+    if (isLibraryCall(op) || isStack(op)) {
       create(op);
       continue;
     }

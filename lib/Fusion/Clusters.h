@@ -35,7 +35,7 @@ struct Cluster {
   llvm::SetVector<mlir::Operation *> ops;
   int64_t full = 0;     // elements of the space
   int64_t columns = 0;  // of a row; 0 while no op distinguishes rows
-  bool isKernel = true; // or one GEMM, or a stack's pieces
+  bool isKernel = true; // or one library call, or a stack's pieces
   bool isScatter = false;
 };
 
@@ -96,8 +96,11 @@ private:
 /// what it writes that has one.
 mlir::StringAttr getPhase(const Cluster &cluster);
 
-/// True for values that are memory of their own: arguments, GEMM results and
-/// constants that are no splat.
+/// True for a GEMM or an attention: a command of its own.
+bool isLibraryCall(mlir::Operation *op);
+
+/// True for values that are memory of their own: arguments, results of library
+/// calls and constants that are no splat.
 bool isSource(mlir::Value value);
 
 /// True for a concatenation whose pieces are computed in its memory.

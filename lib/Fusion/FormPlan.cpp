@@ -43,6 +43,7 @@ private:
   void writeCopies();
   LogicalResult writeKernel(Cluster &cluster);
   void writeGemm(plan::MatmulOp op);
+  void writeAttention(plan::AttendOp op);
   void bindPieces(stablehlo::ConcatenateOp stack);
   Value scatterTarget(stablehlo::ScatterOp op);
   Value bufferOf(Value value);
@@ -257,6 +258,18 @@ void PlanWriter::writeGemm(plan::MatmulOp op) {
   copyPhase(*clusters.of(op), op, gemm);
 }
 
+void PlanWriter::writeAttention(plan::AttendOp op) {
+  auto buffersOf = [&](ValueRange values) {
+    return llvm::map_to_vector(values,
+                               [&](Value value) { return bufferOf(value); });
+  };
+  auto attention = plan::AttentionOp::create(
+      b, op.getLoc(), op.getGradient() ? "attention_grad" : "attention",
+      buffersOf(op.getOperands()), buffersOf(op.getResults()), op.getSizes(),
+      op.getWindows(), op.getScale(), op.getCausal(), op.getGradient());
+  copyPhase(*clusters.of(op), op, attention);
+}
+
 // A piece that one command makes is made where it lies in the stack.
 void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   Value whole = bufferOf(stack.getResult());
@@ -457,6 +470,8 @@ LogicalResult PlanWriter::write() {
     Operation *first = cluster->ops.front();
     if (auto matmul = dyn_cast<plan::MatmulOp>(first))
       writeGemm(matmul);
+    else if (auto attend = dyn_cast<plan::AttendOp>(first))
+      writeAttention(attend);
     else if (isStack(first))
       for (auto [piece, part] : piecesToCopy.lookup(first))
         plan::CopyOp::create(b, first->getLoc(), bufferOf(piece), part);
@@ -485,9 +500,9 @@ private:
 
 LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Block &block = function.getBody().front();
-  // Results and GEMM operands see through reshapes: memory is the same.
+  // Results and operands of calls see through reshapes: memory is the same.
   for (Operation &op : block)
-    if (isa<plan::MatmulOp>(op) || isStack(&op))
+    if (isLibraryCall(&op) || isStack(&op))
       for (OpOperand &operand : op.getOpOperands())
         operand.set(stripReshapes(operand.get()));
   Operation *ret = block.getTerminator();

@@ -6,14 +6,18 @@
 #include "mlir/Pass/PassManager.h"
 
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
-                                  llvm::StringRef machine, int64_t streams) {
+                                  llvm::StringRef machine, int64_t streams,
+                                  bool libraryAttention) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createUnrollLoops());
   PreparePlanOptions prepare;
   prepare.machine = machine.str();
   functions.addPass(createPreparePlan(prepare));
-  if (machine == "gpu")
+  if (machine == "gpu") {
     functions.addPass(createNarrowDots());
+    if (libraryAttention)
+      functions.addPass(createFormAttention());
+  }
   FormGemmsOptions gemms;
   gemms.machine = machine.str();
   functions.addPass(createFormGemms(gemms));

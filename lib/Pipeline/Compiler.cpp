@@ -216,6 +216,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.recompute = !toStableHLO;
   stageOptions.explain = isFull();
   stageOptions.machine = isGPU ? "gpu" : "cpu";
+  stageOptions.libraryAttention = options.libraryAttention;
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));

@@ -121,6 +121,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.adaptScales;
   if (key == "packState")
     return &options.packState;
+  if (key == "libraryAttention")
+    return &options.libraryAttention;
   if (key == "roundingKey")
     return &options.roundingKey;
   if (key == "collectStatistics")

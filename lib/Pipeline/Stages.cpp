@@ -79,7 +79,8 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   blocks.keepDequantized = options.machine == "gpu";
   manager.addPass(createExpandBlocks(blocks));
   manager.addPass(createExpandRounding());
-  buildFusionPipeline(manager, options.machine, options.streams);
+  buildFusionPipeline(manager, options.machine, options.streams,
+                      options.libraryAttention);
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {

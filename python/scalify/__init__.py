@@ -3,7 +3,7 @@
 `jit` compiles a JAX function for Scalify's own runtime, `transform` rewrites it and lets JAX
 run it, `compile` takes StableHLO text. `measure` gives the scales of arguments, `probe` shows
 what every cast reads, `opt` runs passes on text. `lax` is what a function may say about
-scales, `nn` has layers that keep their name in the text.
+scales, `nn` has layers that a GPU runs as one operation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Layers that keep their name in the text.
+"""Layers that a GPU's library runs as one operation.
 
-Each is a `stablehlo.composite`, whose decomposition is the layer as one would write it by hand:
-that is what a compiler runs which does not know the name.
+Written out they are plain JAX, and that is what any other compiler runs: each is a
+`stablehlo.composite`, whose decomposition is the layer as one would write it by hand.
 """
 
 from __future__ import annotations

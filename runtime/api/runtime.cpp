@@ -398,6 +398,13 @@ scalify_rt_status scalify_rt_profile(const scalify_rt_executable *executable,
     const Executable::ProfileRow &row = rows[index];
     const Command &command = *row.command;
     bool isGemm = command.op == Command::Op::Gemm;
+    bool isAttention = command.op == Command::Op::Attention;
+    uint64_t flops = isGemm        ? command.gemm.flops()
+                     : isAttention ? command.attention.flops()
+                                   : 0;
+    const char *type = isGemm        ? typeOf(command.gemmTypes)
+                       : isAttention ? name(command.attention.type)
+                                     : "";
     *out = {row.function->name.c_str(),
             name(command.op),
             command.name.c_str(),
@@ -405,8 +412,8 @@ scalify_rt_status scalify_rt_profile(const scalify_rt_executable *executable,
             row.time.calls,
             row.time.nanoseconds,
             uint64_t(command.bytes),
-            isGemm ? command.gemm.flops() : 0,
-            isGemm ? typeOf(command.gemmTypes) : ""};
+            flops,
+            type};
   });
 }
 

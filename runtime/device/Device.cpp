@@ -4,6 +4,10 @@
 
 using namespace scalify::rt;
 
+void Device::attention(const Command &command, void *const *) {
+  unsupported("attention '" + command.name + "' needs a GPU");
+}
+
 std::unique_ptr<Device>
 scalify::rt::makeDevice(const scalify_rt_options &options,
                         const Program &program) {

@@ -54,6 +54,8 @@ public:
                       uint64_t *counters) = 0;
   /// `buffers` are those of the command, with its element offsets applied.
   virtual void gemm(const Command &command, void *const *buffers) = 0;
+  /// Only commands of a GPU's artefact.
+  virtual void attention(const Command &command, void *const *buffers);
   virtual void copy(const Command &command, const void *src, void *dst) = 0;
   virtual void fill(const Command &command, void *dst) = 0;
   /// Nothing to do where commands run in the order of the program.

@@ -1,4 +1,5 @@
 #include "loader/CommandReader.h"
+#include "loader/AttentionReader.h"
 #include "loader/Manifest.h"
 #include "support/FloatFormats.h"
 
@@ -12,6 +13,8 @@ const char *scalify::rt::name(Command::Op op) {
     return "kernel";
   case Command::Op::Gemm:
     return "gemm";
+  case Command::Op::Attention:
+    return "attention";
   case Command::Op::Copy:
     return "copy";
   case Command::Op::Fill:
@@ -285,6 +288,9 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else if (op == "gemm") {
     command.op = Command::Op::Gemm;
     readGemm(node, interface, program, command);
+  } else if (op == "attention" && program.isGpu()) {
+    command.op = Command::Op::Attention;
+    readAttention(node, interface, command);
   } else if (op == "copy") {
     command.op = Command::Op::Copy;
     command.buffers = {bufferIndex(node["src"], interface),
@@ -305,7 +311,7 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else {
     unsupported("command '" + op +
                 "' is not one this runtime runs (kernel, gemm, copy, fill, "
-                "record, wait)");
+                "record, wait; attention on a GPU)");
   }
   return command;
 }

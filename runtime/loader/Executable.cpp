@@ -137,6 +137,8 @@ void Executable::execute(const Command &command) {
     for (size_t i = 0; i < 3; ++i)
       at[i] = static_cast<uint8_t *>(at[i]) + command.gemmOffsets[i];
     return dev->gemm(command, at);
+  case Command::Op::Attention:
+    return dev->attention(command, at);
   case Command::Op::Copy:
     return dev->copy(command, at[0], at[1]);
   case Command::Op::Fill:

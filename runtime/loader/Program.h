@@ -5,6 +5,7 @@
 #define SCALIFY_RUNTIME_LOADER_PROGRAM_H
 
 #include "blas/Gemm.h"
+#include "loader/AttentionShape.h"
 #include "scalify/runtime.h"
 #include "support/Types.h"
 
@@ -73,7 +74,7 @@ struct GemmTypes {
 
 /// One entry of a function's list. The fields in use depend on `op`.
 struct Command {
-  enum class Op : uint8_t { Kernel, Gemm, Copy, Fill, Record, Wait };
+  enum class Op : uint8_t { Kernel, Gemm, Attention, Copy, Fill, Record, Wait };
   Op op = Op::Kernel;
   std::string name;
   std::string loc;
@@ -97,6 +98,9 @@ struct Command {
   GemmPlan gemmPlan;
   GemmTypes gemmTypes;
   std::array<int64_t, 3> gemmOffsets = {0, 0, 0};
+
+  // Attention: of a GPU; AttentionShape.h names the buffers.
+  AttentionShape attention;
 
   // Copy: buffers {src, dst}; fill: buffers {dst}.
   uint8_t fillByte = 0;

@@ -59,7 +59,10 @@ def test_every_check_of_the_plan_is_reported(
         *("bench", "xla", "transformer_engine", "skip"),
         *("layers", "casts", "gemms", "gap"),
     }
-    for kind in ("conversion", "kernel", "gemm", "20 steps", "training", "8B-shaped", "time of"):
+    for kind in (
+        *("conversion", "kernel", "gemm", "attention", "20 steps", "training"),
+        *("8B-shaped", "time of"),
+    ):
         assert any(check["name"].startswith(kind) for check in plan), kind
 
 
@@ -73,6 +76,8 @@ def test_steps_run_on_the_recording_and_nothing_passes(
         if ran:
             figures = entry["figures"]
             assert figures["recorded_launches"] + figures["recorded_products"] > 0
+            if entry["name"].startswith("attention"):
+                assert figures["recorded_attentions"] == 2
         else:
             assert entry["reason"]
 

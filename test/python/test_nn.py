@@ -1,9 +1,10 @@
-"""`scalify.nn` in plain JAX and on the CPU."""
+"""`scalify.nn` in plain JAX, on the CPU, and as calls of a GPU's library on a recording."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import json
 from typing import Any
 
 import jax
@@ -14,7 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import scalify
-from scalify import nn
+from scalify import _compiler, nn
+from scalify._executable import Executable
 
 Arrays = tuple[NDArray[Any], ...]
 
@@ -148,3 +150,68 @@ def test_wrong_formats() -> None:
         nn.attention(x, x.astype(jnp.bfloat16), x, causal=True)
     with pytest.raises(ValueError, match="expected one of float32"):
         nn.attention(*[x.astype(jnp.int32)] * 3, causal=True)
+
+
+def layers(dtype: Any, scanned: bool = False) -> str:
+    """Returns the text of a step of two layers of projections around an attention."""
+
+    def layer(x: Any, weights: Any) -> Any:
+        q, k, v = (
+            (x @ weights[name].astype(dtype)).reshape(2, 96, -1, 32) for name in ("q", "k", "v")
+        )
+        return x + nn.attention(q, k, v, causal=True).reshape(x.shape) @ weights["o"].astype(dtype)
+
+    def loss(weights: Any, x: Any) -> Any:
+        if scanned:
+            body = jax.checkpoint(lambda x, w: (layer(x, w), None), prevent_cse=False)
+            x, _ = jax.lax.scan(body, x, weights)
+        else:
+            for i in range(2):
+                x = layer(x, jax.tree.map(lambda leaf, i=i: leaf[i], weights))
+        return jnp.mean(jnp.square(x.astype(jnp.float32)))
+
+    def step(weights: Any, x: Any) -> Any:
+        value, grads = jax.value_and_grad(loss)(weights, x)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, weights, grads), value
+
+    widths = {"q": 128, "k": 64, "v": 64, "o": 128}
+    weights = {n: jax.ShapeDtypeStruct((2, 128, w), jnp.float32) for n, w in widths.items()}
+    x = jax.ShapeDtypeStruct((2, 96, 128), dtype)
+    return jax.jit(step, donate_argnums=0).lower(weights, x).as_text(debug_info=True)
+
+
+def on_a_gpu(text: str, recipe: str) -> tuple[Executable, list[str]]:
+    """Returns the executable on the recording, and its remarks."""
+    options = {"recipe": recipe, "target": "sm_90a"}
+    artefact, diagnostics = _compiler.compile(text, json.dumps(options))
+    return Executable(artefact, device="null"), [str(found) for found in diagnostics]
+
+
+def calls(exe: Executable) -> list[str]:
+    """Returns the calls of cuDNN in a step."""
+    dtypes = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
+    exe(*(np.zeros(arg["shape"], dtypes[arg["dtype"]]) for arg in exe.args))
+    return [line for line in exe.trace.splitlines() if line.startswith("cudnnExecute")]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "scanned"), [("none", False), ("bf16", True), ("fp8-current", False)]
+)
+def test_a_gpu_calls_its_library(recipe: str, scanned: bool) -> None:
+    exe, _ = on_a_gpu(layers(jnp.bfloat16, scanned), recipe)
+    found = calls(exe)
+    # A checkpoint makes the attention of each layer again before its gradient.
+    forward = ["cudnnExecute attention"] * (4 if scanned else 2)
+    names = sorted(line.split(" q=")[0] for line in found)
+    assert names == sorted(forward + ["cudnnExecute attention_grad"] * 2)
+    for line in found:
+        assert "b=2 h=4 hk=2 q=96 k=96 d=32 bf16 scale=" in line and line.endswith(" causal")
+    # Nothing has a row of weights any more.
+    assert not any(buffer["shape"][-2:] == [96, 96] for buffer in exe.manifest["buffers"])
+
+
+def test_f32_stays_kernels_with_a_remark() -> None:
+    exe, remarks = on_a_gpu(layers(jnp.float32), "fp8")
+    assert not calls(exe)
+    reasons = [text for text in remarks if "attention stays GEMMs and kernels" in text]
+    assert len(reasons) == 2 and all("an operand is f32" in text for text in reasons)

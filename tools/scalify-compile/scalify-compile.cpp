@@ -118,6 +118,11 @@ static cl::opt<int64_t>
     streams("streams", cl::init(1),
             cl::desc("streams of a GPU for what does not fill it by itself"),
             cl::cat(category));
+static cl::opt<bool> libraryAttention(
+    "library-attention",
+    cl::desc("attentions of a GPU are cuDNN's where they can be; =false for "
+             "a machine without it"),
+    cl::init(true), cl::cat(category));
 static cl::opt<bool>
     memory("memory",
            cl::desc("print where the bytes of the step are, by the plan"),
@@ -186,6 +191,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.adaptScales = adaptScales;
   options.packState = packState;
   options.streams = streams;
+  options.libraryAttention = libraryAttention;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();

@@ -17,10 +17,12 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Fusion/Passes.h.inc"
 
-/// All passes of the stage, in order. The machine is "cpu" or "gpu", and of a
-/// gpu `streams` may be more than one.
+/// All passes of the stage, in order. The machine is "cpu" or "gpu"; of a gpu
+/// `streams` may be more than one, and attentions are calls of a library unless
+/// told otherwise.
 void buildFusionPipeline(mlir::OpPassManager &pm,
-                         llvm::StringRef machine = "cpu", int64_t streams = 1);
+                         llvm::StringRef machine = "cpu", int64_t streams = 1,
+                         bool libraryAttention = true);
 } // namespace scalify
 
 #endif // SCALIFY_FUSION_PASSES_H

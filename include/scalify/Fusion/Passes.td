@@ -105,6 +105,34 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
     Statistic<"numFilled", "filled", "FP8 tensors whose rows are filled up">];
 }
 
+def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
+  let summary = "turns dots around a softmax into attentions of a library";
+  let description = [{
+    For GPUs, behind `scalify-narrow-dots`. Before: a softmax of a dot that is
+    scaled by constants and perhaps masked causally, dots that mix values by its
+    weights, and dots on its gradient, all on operands of BF16 or F16. After:
+    `plan.attend` of the forward and of the gradient; weights and scores are
+    gone. What `scalify.nn.attention` and its gradient decompose to has this
+    form. Scales of the operands' data are in the attention's scale, and those
+    of its results are multiplied behind it, where they are powers of two.
+
+    Where anything else reads its weights, or the hardware's library has no such
+    attention, it stays as it is, and a remark says the reason.
+
+    ```mlir
+    %s = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : ...
+    %p = (softmax of %s * 0.125, rounded to bf16)
+    %o = stablehlo.dot_general %p, %v, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [1] : ...
+    // becomes
+    %o, %statistics = plan.attend %q, %k, %v sizes [2, 4, 4, 64, 64, 32] windows [...] scale 0.125 : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numForwards", "forwards", "forward attentions formed">,
+    Statistic<"numGradients", "gradients", "gradients of attention formed">];
+}
+
 def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
   let summary = "turns dots into strided GEMMs";
   let description = [{

@@ -72,6 +72,9 @@ struct CompileOptions {
   /// Streams of a GPU that commands of the step may run on side by side: see
   /// the pass scalify-assign-streams.
   int64_t streams = 1;
+  /// Attentions of a GPU's step are cuDNN's where they can be: see the pass
+  /// scalify-form-attention. Without, the step runs where cuDNN is not.
+  bool libraryAttention = true;
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

@@ -52,6 +52,8 @@ struct StageOptions {
   bool explain = false;
   /// What the plan and its kernels are for: "cpu" or "gpu".
   std::string machine = "cpu";
+  /// Attentions on a GPU are calls of its library.
+  bool libraryAttention = true;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

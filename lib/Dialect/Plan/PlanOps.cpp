@@ -368,6 +368,73 @@ LogicalResult GemmOp::verify() {
   return isFP8(getA()) ? verifyFP8Result(*this) : success();
 }
 
+bool scalify::plan::isKeySide(unsigned matrix, bool isGradient) {
+  // Forward: q k v, result. Gradient: q k v result grad, dq dk dv.
+  return matrix == 1 || matrix == 2 || (isGradient && matrix > kGradientReads);
+}
+
+/// Buffers of the attention without its statistics, which are `statistics`.
+static SmallVector<Value> getMatrices(AttentionOp op, Value &statistics) {
+  SmallVector<Value> matrices(op.getReads());
+  if (op.getGradient())
+    statistics = matrices.pop_back_val();
+  llvm::append_range(matrices, op.getWrites());
+  if (!op.getGradient())
+    statistics = matrices.pop_back_val();
+  return matrices;
+}
+
+static LogicalResult verifyWindow(AttentionOp op, unsigned which, Value buffer,
+                                  Type element) {
+  ArrayRef<int64_t> sizes = op.getSizes();
+  bool isKey = isKeySide(which, op.getGradient());
+  ArrayRef<int64_t> window = op.getWindows().slice(4 * which, 4);
+  auto type = cast<MemRefType>(buffer.getType());
+  if (type.getElementType() != element)
+    return op.emitOpError("has matrix ")
+           << which << " of another format than the first";
+  int64_t last = window[0] + (sizes[Batch] - 1) * window[1] +
+                 (sizes[isKey ? KeyHeads : Heads] - 1) * window[2] +
+                 (sizes[isKey ? Keys : Queries] - 1) * window[3] +
+                 sizes[Channels] - 1;
+  if (llvm::any_of(window, [](int64_t step) { return step < 0; }) ||
+      last >= type.getNumElements())
+    return op.emitOpError("touches element ")
+           << last << " of matrix " << which << ", which has "
+           << type.getNumElements();
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  unsigned reads = getGradient() ? kGradientReads + 1 : kForwardReads;
+  unsigned writes = getGradient() ? 3 : 2;
+  if (getReads().size() != reads || getWrites().size() != writes)
+    return emitOpError("must read ")
+           << reads << " buffers and write " << writes;
+  ArrayRef<int64_t> sizes = getSizes();
+  if (sizes.size() != NumAttentionSizes ||
+      llvm::any_of(sizes, [](int64_t size) { return size < 1; }) ||
+      sizes[Heads] % sizes[KeyHeads])
+    return emitOpError("needs six positive sizes, heads a multiple of key "
+                       "heads");
+  Value statistics;
+  SmallVector<Value> matrices = getMatrices(*this, statistics);
+  if (getWindows().size() != 4 * matrices.size())
+    return emitOpError("needs an offset and three strides for each matrix");
+  Type element = cast<MemRefType>(matrices[0].getType()).getElementType();
+  if (!element.isBF16() && !element.isF16())
+    return emitOpError("multiplies ") << element << ", not bf16 or f16";
+  for (auto [which, buffer] : llvm::enumerate(matrices))
+    if (failed(verifyWindow(*this, which, buffer, element)))
+      return failure();
+  auto type = cast<MemRefType>(statistics.getType());
+  if (!type.getElementType().isF32() ||
+      type.getNumElements() != sizes[Batch] * sizes[Heads] * sizes[Queries])
+    return emitOpError("needs statistics of one F32 number a row, not ")
+           << type;
+  return success();
+}
+
 LogicalResult CopyOp::verify() {
   if (bufferBytes(getSource()) != bufferBytes(getDestination()))
     return emitOpError("copies ")

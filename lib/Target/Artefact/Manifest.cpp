@@ -79,6 +79,7 @@ private:
   int64_t counter(DictionaryAttr cast, StringRef op);
   json::Object kernel(plan::KernelOp op);
   json::Object gemm(plan::GemmOp op);
+  json::Object attention(plan::AttentionOp op);
   void writeArgs(json::Object &manifest);
   int64_t index(Value buffer) const { return indices.lookup(buffer); }
 
@@ -223,6 +224,25 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
   return command;
 }
 
+json::Object ManifestWriter::attention(plan::AttentionOp op) {
+  auto listed = [&](ValueRange buffers) {
+    json::Array list;
+    for (Value buffer : buffers)
+      list.push_back(index(buffer));
+    return list;
+  };
+  return json::Object{{"op", "attention"},
+                      {"name", op.getName().str()},
+                      {"loc", describeLocation(op.getLoc())},
+                      {"reads", listed(op.getReads())},
+                      {"writes", listed(op.getWrites())},
+                      {"sizes", shapeOf(op.getSizes())},
+                      {"windows", shapeOf(op.getWindows())},
+                      {"scale", op.getScale().convertToDouble()},
+                      {"causal", op.getCausal()},
+                      {"gradient", op.getGradient()}};
+}
+
 static json::Object typeInfo(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return json::Object{{"shape", shapeOf(tensor.getShape())},
@@ -291,6 +311,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
+        .Case([&](plan::AttentionOp o) { commands.push_back(attention(o)); })
         .Case([&](plan::CopyOp o) {
           commands.push_back(
               json::Object{{"op", "copy"},

@@ -1,4 +1,5 @@
 #include "device/cuda/CudaDevice.h"
+#include "device/cuda/AttentionContract.h"
 #include "device/cuda/CudaGemm.h"
 #include "device/cuda/Graphs.h"
 #include "device/cuda/Module.h"
@@ -35,6 +36,7 @@ public:
   void kernel(const Command &command, void *const *buffers,
               uint64_t *counters) override;
   void gemm(const Command &command, void *const *buffers) override;
+  void attention(const Command &command, void *const *buffers) override;
   void copy(const Command &command, const void *src, void *dst) override;
   void fill(const Command &command, void *dst) override;
   void record(const Command &command) override;
@@ -53,6 +55,7 @@ public:
 
 private:
   void loadCommands(const Program &program);
+  std::unique_ptr<AttentionPlan> planAttention(const Command &command);
   void prepareTimes(const StepCall &call);
   void zeroCounters(const Function &function);
   void addCounters(const Function &function, uint64_t *counts) const;
@@ -95,6 +98,9 @@ private:
   /// By stream: what runs side by side has work space of its own.
   std::map<int32_t, LtContext> blas;
   std::vector<std::unique_ptr<CudaGemm>> gemms; // by command; null for others
+  std::unique_ptr<AttentionLibrary> attentionLibrary;
+  std::vector<std::unique_ptr<AttentionPlan>> attentions; // by command, too
+  DeviceBlock attentionWorkspace;
   std::vector<size_t> counterAt; // by command, words from counterMemory
   std::map<const Function *, Staging> staging;
   std::map<const Function *, Graphs> graphs;
@@ -131,7 +137,7 @@ void CudaDevice::load(Program &program, const Image &image) {
 }
 
 void CudaDevice::loadCommands(const Program &program) {
-  size_t mostBytes = 0, mostBuffers = 0;
+  size_t mostBytes = 0, mostBuffers = 0, mostWorkspace = 0;
   for (const Function &function : program.functions) {
     size_t words = 0;
     for (const Command &command : function.commands) {
@@ -139,11 +145,16 @@ void CudaDevice::loadCommands(const Program &program) {
       words += command.counters.size() * counterWords;
       mostBuffers = std::max(mostBuffers, command.buffers.size());
       gemms.emplace_back();
+      attentions.emplace_back();
       session.command = &command;
       if (command.op == Command::Op::Gemm) {
         auto &context = blas.try_emplace(command.stream, session, stream.get())
                             .first->second;
         gemms.back() = std::make_unique<CudaGemm>(context, command);
+      } else if (command.op == Command::Op::Attention) {
+        attentions.back() = planAttention(command);
+        mostWorkspace =
+            std::max(mostWorkspace, attentions.back()->workspaceBytes());
       }
       session.command = nullptr;
     }
@@ -151,11 +162,25 @@ void CudaDevice::loadCommands(const Program &program) {
     staging[&function];
     graphs[&function];
   }
+  if (attentionLibrary)
+    attentionWorkspace = session.allocate(mostWorkspace, "attention workspace");
   counterMemory = session.allocate(mostBytes, "counters");
   counterCopy = session.allocateHost(mostBytes);
   parameters.resize(mostBuffers + 1);
   for (DevicePtr &parameter : parameters)
     parameterPlaces.push_back(&parameter);
+}
+
+std::unique_ptr<AttentionPlan>
+CudaDevice::planAttention(const Command &command) {
+  if (!attentionLibrary)
+    attentionLibrary = session.driver->openAttention();
+  std::string why;
+  auto made = attentionLibrary->plan(command.attention, why);
+  if (!made)
+    session.refuse("cuDNN's plan",
+                   why + "; the attention is " + describe(command.attention));
+  return made;
 }
 
 size_t CudaDevice::counterBytes(const Function &function) const {
@@ -328,6 +353,15 @@ void CudaDevice::gemm(const Command &command, void *const *buffers) {
   issue(command, [&](const Driver &) {
     gemms[command.index]->issue(blas.at(command.stream), command, buffers,
                                 streamOf(command));
+  });
+}
+
+void CudaDevice::attention(const Command &command, void *const *buffers) {
+  issue(command, [&](const Driver &) {
+    std::string why = attentions[command.index]->issue(
+        buffers, pointer(attentionWorkspace.get()), stream.get());
+    if (!why.empty())
+      session.refuse("cudnnExecute", why);
   });
 }
 

@@ -6,6 +6,7 @@
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_DRIVER_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_DRIVER_H
 
+#include "device/cuda/Attention.h"
 #include "device/cuda/Types.h"
 
 #include <functional>
@@ -110,6 +111,8 @@ struct Driver {
   virtual void expect(FunctionHandle function, size_t parameters) const {}
   /// Why cuBLASLt refused the last thing that it refused, where it tells.
   virtual std::string refusal() const { return ""; }
+  /// cuDNN, for the current context.
+  virtual std::unique_ptr<AttentionLibrary> openAttention() = 0;
   /// One line a call.
   virtual std::string trace() const { return ""; }
 };

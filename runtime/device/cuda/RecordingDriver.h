@@ -2,9 +2,9 @@
 //
 // Memory is real (pages of the system, taken when touched), so what is copied
 // to the device comes back; kernels and products leave it as it is. What the
-// driver and cuBLASLt would refuse by their manuals is refused: a launch with
-// the wrong number of parameters or an address that is nobody's, a call that a
-// capture does not allow, a product outside the contract (LtContract.h).
+// driver and the libraries would refuse by their manuals is refused: a launch
+// with the wrong number of parameters or an address that is nobody's, a call
+// that a capture does not allow, a product outside the contract (LtContract.h).
 #ifndef SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H
 #define SCALIFY_RUNTIME_DEVICE_CUDA_RECORDINGDRIVER_H
 
@@ -24,6 +24,7 @@ public:
   void label(DevicePtr address, size_t bytes, const std::string &name) override;
   void expect(FunctionHandle function, size_t parameters) const override;
   std::string refusal() const override { return lastRefusal; }
+  std::unique_ptr<AttentionLibrary> openAttention() override;
   std::string trace() const override { return lines; }
 
   // For tests.
@@ -41,6 +42,8 @@ public:
   void *find(const std::string &name) const;
 
 private:
+  class Attention;
+  class Cudnn;
   enum class Kind : uint8_t {
     Module,
     Function,

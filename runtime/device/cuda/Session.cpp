@@ -80,6 +80,10 @@ void Session::check(BlasStatus status, const char *call,
               detail.empty() ? text : text + "; " + detail);
 }
 
+void Session::refuse(const char *call, const std::string &reason) const {
+  unsupported(std::string(call) + " failed" + where() + ": " + reason);
+}
+
 DeviceBlock Session::allocate(size_t bytes, const std::string &name) const {
   DevicePtr address = 0;
   // Nothing has an address too.

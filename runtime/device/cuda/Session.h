@@ -54,6 +54,9 @@ public:
   void check(BlasStatus status, const char *call,
              const std::string &detail = "") const;
 
+  /// Throws the error of a call that says itself why it failed.
+  [[noreturn]] void refuse(const char *call, const std::string &reason) const;
+
   DeviceBlock allocate(size_t bytes, const std::string &name) const;
   HostBlock allocateHost(size_t bytes) const;
   Owned<StreamHandle> makeStream() const;

@@ -93,14 +93,14 @@ typedef struct scalify_rt_counter {
 /* Time spent in one command since profiling was switched on. */
 typedef struct scalify_rt_profile_entry {
   const char *function;
-  const char *op; /* "kernel", "gemm", "copy", "fill" */
+  const char *op; /* "kernel", "gemm", "attention", "copy", "fill" */
   const char *name;
   const char *loc;
   uint64_t calls;
   uint64_t nanoseconds; /* wall time, all calls together */
   uint64_t bytes;       /* memory traffic of one call, as the compiler counts */
-  uint64_t flops;       /* of one call; gemm only */
-  const char *type;     /* gemm only, else "": what is multiplied, "f8E4M3FN",
+  uint64_t flops;       /* of one call; gemm and attention only */
+  const char *type;     /* of those, else "": what is multiplied, "f8E4M3FN",
                            "bf16", "tf32", ... */
 } scalify_rt_profile_entry;
 

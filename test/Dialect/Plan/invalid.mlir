@@ -221,3 +221,53 @@ plan.program @narrow_rows {
   // expected-error @+1 {{has FP8 operands, and a result whose rows are no multiples of 16 bytes}}
   plan.gemm "dot" %0, %1, %2 m 16 n 20 k 32 strides [32, 1] x [1, 32] to [20, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : memref<16x32xf8E4M3FN>, memref<20x32xf8E4M3FN>, memref<16x20xbf16>
 }
+
+// -----
+
+plan.program @attention_format {
+  %q = plan.argument 0 : memref<1x16x2x8xf32>
+  %o = plan.result 0 : memref<1x16x2x8xf32>
+  %s = plan.temp : memref<1x2x16xf32>
+  // expected-error @+1 {{multiplies 'f32', not bf16 or f16}}
+  plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xf32>, memref<1x16x2x8xf32>, memref<1x16x2x8xf32>) writes(%o, %s : memref<1x16x2x8xf32>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
+}
+
+// -----
+
+plan.program @attention_reads {
+  %q = plan.argument 0 : memref<1x16x2x8xbf16>
+  %o = plan.result 0 : memref<1x16x2x8xbf16>
+  %s = plan.temp : memref<1x2x16xf32>
+  // expected-error @+1 {{must read 3 buffers and write 2}}
+  plan.attention "attention" reads(%q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
+}
+
+// -----
+
+plan.program @attention_heads {
+  %q = plan.argument 0 : memref<1x16x2x8xbf16>
+  %o = plan.result 0 : memref<1x16x2x8xbf16>
+  %s = plan.temp : memref<1x2x16xf32>
+  // expected-error @+1 {{needs six positive sizes, heads a multiple of key heads}}
+  plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 3, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
+}
+
+// -----
+
+plan.program @attention_bounds {
+  %q = plan.argument 0 : memref<1x16x2x8xbf16>
+  %o = plan.result 0 : memref<1x16x2x8xbf16>
+  %s = plan.temp : memref<1x2x16xf32>
+  // expected-error @+1 {{touches element 270 of matrix 2, which has 256}}
+  plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 17, 0, 256, 8, 16] scale 1.0
+}
+
+// -----
+
+plan.program @attention_statistics {
+  %q = plan.argument 0 : memref<1x16x2x8xbf16>
+  %o = plan.result 0 : memref<1x16x2x8xbf16>
+  %s = plan.temp : memref<16xf32>
+  // expected-error @+1 {{needs statistics of one F32 number a row, not 'memref<16xf32>'}}
+  plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
+}

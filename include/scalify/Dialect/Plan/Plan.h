@@ -63,6 +63,26 @@ mlir::Value getWhole(mlir::Value buffer);
 /// parts count for their whole.
 llvm::DenseMap<mlir::Value, LiveRange> computeLiveRanges(ProgramOp program);
 
+/// What the entries of an attention's `sizes` are.
+enum AttentionSize : uint8_t {
+  Batch,
+  Heads,
+  KeyHeads,
+  Queries,
+  Keys,
+  Channels,
+  NumAttentionSizes
+};
+
+/// Operands of an attention before its statistics, which are the last operand
+/// of a gradient and the last result of a forward: q, k, v, and of a gradient
+/// the result and its gradient.
+inline constexpr unsigned kForwardReads = 3, kGradientReads = 5;
+
+/// Whether a matrix of an attention, counted over reads and writes without
+/// statistics, has the rows and heads of k; else those of q.
+bool isKeySide(unsigned matrix, bool isGradient);
+
 /// True if `kernel` may write `out` into the memory of `in`.
 bool isInPlacePair(KernelOp kernel, mlir::Value out, mlir::Value in);
 

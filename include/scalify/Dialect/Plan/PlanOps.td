@@ -243,6 +243,57 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
   }];
 }
 
+def AttentionOp : Plan_Op<"attention", [AttrSizedOperandSegments]> {
+  let summary = "softmax(q k^T * scale) v, or its gradients, in 16 bits";
+  let description = [{
+    What cuDNN's fused attention computes; the weights are never in memory. The
+    forward reads q, k, v, and writes the result and its statistics: the
+    log-sum-exp of each row of scores, F32 [batch, heads, queries]. With
+    `gradient` it reads q, k, v, the result, the result's gradient and the
+    statistics, and writes the gradients of q, k and v.
+
+    `sizes` are batch, heads, key heads, queries, keys, channels: of `heads`
+    query heads each run of heads / key heads shares a key head. `windows` has
+    for each matrix, statistics aside, the offset and the strides of batch, head
+    and row in elements; channels lie side by side. With `causal` row i sees
+    keys 0 to i.
+
+    ```mlir
+    plan.attention "attention" reads(%q, %k, %v : ...) writes(%o, %s : ...)
+        sizes [1, 4, 2, 64, 64, 32] windows [0, 8192, 32, 128, ...] scale 0.125 causal
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Plan_Buffer>:$reads,
+    Variadic<Plan_Buffer>:$writes, DenseI64ArrayAttr:$sizes,
+    DenseI64ArrayAttr:$windows, F64Attr:$scale, UnitAttr:$causal,
+    UnitAttr:$gradient);
+  let assemblyFormat = [{
+    $name `reads` `(` $reads `:` type($reads) `)`
+    `writes` `(` $writes `:` type($writes) `)`
+    `sizes` $sizes `windows` $windows `scale` $scale (`causal` $causal^)?
+    (`gradient` $gradient^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def AttendOp : Plan_Op<"attend", [Pure]> {
+  let summary = "an attention on tensors, before buffers exist";
+  let description = [{
+    What `scalify-form-attention` makes of dots around a softmax. Operands are
+    the tensors in memory, whatever their shape; results are [batch, row, head,
+    channel], statistics [batch, head, row].
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$operands,
+    DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$windows, F64Attr:$scale,
+    UnitAttr:$causal, UnitAttr:$gradient);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $operands `sizes` $sizes `windows` $windows `scale` $scale
+    (`causal` $causal^)? (`gradient` $gradient^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 def CopyOp : Plan_Op<"copy"> {
   let summary = "copies all bytes of one buffer to another of equal size";
   let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination);

@@ -1,0 +1,372 @@
+//===- FormAttention.cpp - Attentions of a library ------------------------===//
+//
+// A fused attention rounds its results to 16 bits and multiplies by nothing
+// behind them. So one is formed only where the program rounds there too, and
+// where the scales that remain are powers of two, which change no bit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionPattern.h"
+#include "OpCosts.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/Passes.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_FORMATTENTION
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// cuDNN on Hopper: channels of a head in a gradient at most, and in elements
+/// the 16 bytes that everything is a multiple of.
+static constexpr int64_t kMostChannels = 128;
+static constexpr int64_t kAlignment = 8;
+
+static bool isPowerOfTwo(double number) {
+  int exponent;
+  return std::frexp(number, &exponent) == 0.5;
+}
+
+static int64_t extentOf(const AttentionOperand &operand, Axis axis) {
+  return operand[axis].size;
+}
+
+namespace {
+/// How a dot's result becomes one of 16 bits.
+struct Landing {
+  SmallVector<Operation *> chain; // behind the dot, up to the rounding
+  double factor = 1;              // of the chain
+};
+
+class Former {
+public:
+  explicit Former(AttentionPattern &pattern) : pattern(pattern) {}
+
+  /// Why no library computes it, or "".
+  std::string check();
+  void form();
+
+private:
+  std::string checkOperands();
+  std::string checkFormats();
+  std::string land(AttentionDot &dot);
+  void addWindow(const AttentionOperand &operand, bool isKeySide);
+  void addResultWindow(bool isKeySide);
+  plan::AttendOp attend(ArrayRef<Value> operands, TypeRange results,
+                        bool isGradient, Operation *phase);
+  void replace(AttentionDot &dot, Value result);
+  Value view(Value result, const Axes &axes, OpBuilder &b);
+  RankedTensorType resultType(bool isKeySide);
+
+  AttentionPattern &pattern;
+  SmallVector<int64_t> sizes, windows;
+  llvm::DenseMap<Operation *, Landing> landings;
+};
+
+class FormAttentionPass
+    : public scalify::impl::FormAttentionBase<FormAttentionPass> {
+public:
+  using FormAttentionBase::FormAttentionBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What the library takes
+//===----------------------------------------------------------------------===//
+
+static SmallVector<AttentionDot *> getResults(AttentionPattern &pattern) {
+  SmallVector<AttentionDot *> dots;
+  if (pattern.mix)
+    dots.push_back(&*pattern.mix);
+  if (pattern.gradient)
+    dots.append({&pattern.gradient->q, &pattern.gradient->k,
+                 &pattern.gradient->values});
+  return dots;
+}
+
+std::string Former::checkFormats() {
+  SmallVector<stablehlo::DotGeneralOp> dots{pattern.scores};
+  if (pattern.gradient)
+    dots.push_back(pattern.gradient->weights);
+  for (AttentionDot *dot : getResults(pattern))
+    dots.push_back(dot->op);
+  for (stablehlo::DotGeneralOp dot : dots)
+    for (Value operand : dot->getOperands()) {
+      Type element = typeOf(operand).getElementType();
+      if (element == pattern.element && (element.isBF16() || element.isF16()))
+        continue;
+      std::string text;
+      llvm::raw_string_ostream(text)
+          << "an operand is " << element << ", and the library multiplies "
+          << "bf16 or f16";
+      return text;
+    }
+  return "";
+}
+
+/// The head's dimension: key heads and the groups that share them.
+static std::optional<Dim> getHeads(const AttentionOperand &operand) {
+  return collapse({operand[Axis::KeyHead], operand[Axis::Group]});
+}
+
+static std::string checkLayout(const AttentionOperand &operand) {
+  std::optional<Dim> heads = getHeads(operand);
+  if (!heads)
+    return "heads of its queries lie unevenly in memory";
+  if (operand[Axis::Channel].stride != 1)
+    return "channels of a head do not lie side by side";
+  auto isAligned = [](Dim dim) {
+    return dim.size == 1 || dim.stride % kAlignment == 0;
+  };
+  if (operand.offset % kAlignment || !isAligned(*heads) ||
+      !llvm::all_of(ArrayRef(operand.dims).drop_back(),
+                    [&](Dim dim) { return isAligned(dim); }))
+    return "an operand does not lie in steps of 16 bytes";
+  return "";
+}
+
+std::string Former::checkOperands() {
+  int64_t channels = extentOf(pattern.q, Axis::Channel);
+  if (channels % kAlignment || channels > kMostChannels)
+    return ("heads of " + Twine(channels) +
+            " channels; the library has those "
+            "of multiples of " +
+            Twine(kAlignment) + " up to " + Twine(kMostChannels))
+        .str();
+  SmallVector<AttentionOperand> operands{pattern.q, pattern.k};
+  if (pattern.gradient)
+    operands.append({pattern.gradient->grad, pattern.gradient->v});
+  if (pattern.mix)
+    operands.push_back(pattern.mix->operand);
+  for (const AttentionOperand &operand : operands) {
+    if (extentOf(operand, Axis::Channel) != channels)
+      return "keys and values have heads of different sizes";
+    if (std::string why = checkLayout(operand); !why.empty())
+      return why;
+  }
+  return "";
+}
+
+/// Follows a result of F32 to where it is rounded to 16 bits.
+std::string Former::land(AttentionDot &dot) {
+  Landing landing;
+  Value value = dot.op.getResult();
+  while (typeOf(value).getElementType() != pattern.element) {
+    Operation *user = value.hasOneUse() ? *value.user_begin()
+                                        : static_cast<Operation *>(nullptr);
+    if (!user || !typeOf(value).getElementType().isF32())
+      return "a result is not rounded to the operands' format";
+    if (auto mul = dyn_cast<stablehlo::MulOp>(user)) {
+      std::optional<double> factor = getSplatNumber(mul.getRhs());
+      if (!factor || !isPowerOfTwo(*factor))
+        return "a result is multiplied before it is rounded";
+      landing.factor *= *factor;
+    } else if (isa<QuantizeOp>(user) &&
+               typeOf(user->getResult(0)).getElementType() == pattern.element) {
+      landing.factor = 0; // stays, and counts
+    } else if (!isa<stablehlo::ConvertOp, stablehlo::TransposeOp,
+                    stablehlo::ReshapeOp>(user)) {
+      return "a result is not rounded to the operands' format";
+    }
+    landing.chain.push_back(user);
+    value = user->getResult(0);
+  }
+  double factor = dot.factor * (landing.factor == 0 ? 1 : landing.factor);
+  if (!isPowerOfTwo(dot.factor))
+    return "its gradient has another scale than its scores";
+  if (pattern.element.isF16() && factor != 1)
+    return "f16 results would be rounded before their scale is applied";
+  landings[dot.op] = landing;
+  return "";
+}
+
+std::string Former::check() {
+  std::string why = checkFormats();
+  if (why.empty())
+    why = checkOperands();
+  for (AttentionDot *dot : getResults(pattern))
+    if (why.empty())
+      why = land(*dot);
+  return why;
+}
+
+//===----------------------------------------------------------------------===//
+// The op
+//===----------------------------------------------------------------------===//
+
+void Former::addWindow(const AttentionOperand &operand, bool isKeySide) {
+  Axis row = isKeySide ? Axis::Key : Axis::Query;
+  int64_t channels = extentOf(operand, Axis::Channel);
+  auto step = [&](Dim dim) { return dim.size == 1 ? channels : dim.stride; };
+  windows.append({operand.offset, step(operand[Axis::Batch]),
+                  step(*getHeads(operand)), step(operand[row])});
+}
+
+void Former::addResultWindow(bool isKeySide) {
+  int64_t heads = sizes[isKeySide ? plan::KeyHeads : plan::Heads];
+  int64_t rows = sizes[isKeySide ? plan::Keys : plan::Queries];
+  int64_t channels = sizes[plan::Channels];
+  windows.append({0, rows * heads * channels, channels, heads * channels});
+}
+
+RankedTensorType Former::resultType(bool isKeySide) {
+  return RankedTensorType::get(
+      {sizes[plan::Batch], sizes[isKeySide ? plan::Keys : plan::Queries],
+       sizes[isKeySide ? plan::KeyHeads : plan::Heads], sizes[plan::Channels]},
+      pattern.element);
+}
+
+/// Behind the last of the operands: all that reads results comes later.
+static void setInsertionPointBehind(OpBuilder &b, ArrayRef<Value> operands,
+                                    Block *block) {
+  Operation *last = nullptr;
+  for (Value operand : operands)
+    if (Operation *def = operand.getDefiningOp();
+        def && (!last || last->isBeforeInBlock(def)))
+      last = def;
+  if (last)
+    b.setInsertionPointAfter(last);
+  else
+    b.setInsertionPointToStart(block);
+}
+
+plan::AttendOp Former::attend(ArrayRef<Value> operands, TypeRange results,
+                              bool isGradient, Operation *like) {
+  OpBuilder b(like->getContext());
+  setInsertionPointBehind(b, operands, like->getBlock());
+  auto op = plan::AttendOp::create(b, like->getLoc(), results, operands, sizes,
+                                   windows, llvm::APFloat(pattern.scale),
+                                   pattern.isCausal, isGradient);
+  if (Attribute phase = like->getAttr(kPhaseAttr))
+    op->setAttr(kPhaseAttr, phase);
+  return op;
+}
+
+/// [batch, row, head, channel] with the dimensions that a dot's result has.
+Value Former::view(Value result, const Axes &axes, OpBuilder &b) {
+  bool isKeySide = llvm::is_contained(axes, Axis::Key);
+  const AttentionOperand &like = isKeySide ? pattern.k : pattern.q;
+  SmallVector<int64_t> shape, order(axes.size());
+  for (Axis axis : {Axis::Batch, isKeySide ? Axis::Key : Axis::Query,
+                    Axis::KeyHead, Axis::Group, Axis::Channel}) {
+    const auto *place = llvm::find(axes, axis);
+    if (place == axes.end())
+      continue;
+    order[place - axes.begin()] = static_cast<int64_t>(shape.size());
+    shape.push_back(extentOf(like, axis));
+  }
+  Location loc = result.getLoc();
+  result =
+      stablehlo::ReshapeOp::create(b, loc, typeOf(result).clone(shape), result);
+  if (llvm::is_sorted(order))
+    return result;
+  SmallVector<int64_t> turned;
+  for (int64_t d : order)
+    turned.push_back(shape[d]);
+  return stablehlo::TransposeOp::create(b, loc, typeOf(result).clone(turned),
+                                        result, order);
+}
+
+static Value times(Value value, double factor, OpBuilder &b) {
+  if (factor == 1)
+    return value;
+  RankedTensorType type = typeOf(value);
+  Value number = stablehlo::ConstantOp::create(
+      b, value.getLoc(),
+      DenseElementsAttr::get(
+          type, b.getFloatAttr(type.getElementType(), factor).getValue()));
+  return stablehlo::MulOp::create(b, value.getLoc(), type, value, number);
+}
+
+/// Gives what reads the dot the attention's result: where scales cancel as it
+/// is, else through the program's own scales and rounding.
+void Former::replace(AttentionDot &dot, Value result) {
+  OpBuilder b(dot.op);
+  const Landing &landing = landings[dot.op];
+  Value value = view(result, dot.axes, b);
+  if (landing.chain.empty() || dot.factor * landing.factor != 1) {
+    RankedTensorType type = typeOf(dot.op.getResult());
+    if (type.getElementType() != pattern.element)
+      value = stablehlo::ConvertOp::create(b, dot.op.getLoc(), type, value);
+    dot.op.getResult().replaceAllUsesWith(times(value, dot.factor, b));
+    return;
+  }
+  b.setInsertionPoint(landing.chain.back());
+  for (Operation *op : landing.chain) {
+    if (!isa<stablehlo::TransposeOp, stablehlo::ReshapeOp>(op))
+      continue;
+    Operation *copy = b.clone(*op);
+    copy->setOperand(0, value);
+    copy->getResult(0).setType(typeOf(op->getResult(0)).clone(pattern.element));
+    value = copy->getResult(0);
+  }
+  landing.chain.back()->getResult(0).replaceAllUsesWith(value);
+}
+
+void Former::form() {
+  const AttentionOperand &q = pattern.q, &k = pattern.k;
+  const AttentionOperand &v =
+      pattern.mix ? pattern.mix->operand : pattern.gradient->v;
+  int64_t keyHeads = extentOf(k, Axis::KeyHead);
+  sizes = {extentOf(q, Axis::Batch),
+           keyHeads * extentOf(q, Axis::Group),
+           keyHeads,
+           extentOf(q, Axis::Query),
+           extentOf(k, Axis::Key),
+           extentOf(q, Axis::Channel)};
+  addWindow(q, false);
+  addWindow(k, true);
+  addWindow(v, true);
+  addResultWindow(false);
+  auto statistics = RankedTensorType::get(
+      {sizes[plan::Batch], sizes[plan::Heads], sizes[plan::Queries]},
+      Float32Type::get(pattern.scores.getContext()));
+  plan::AttendOp forward =
+      attend({q.base, k.base, v.base}, {resultType(false), statistics}, false,
+             pattern.scores);
+  if (pattern.mix)
+    replace(*pattern.mix, forward.getResult(0));
+  if (!pattern.gradient)
+    return;
+  AttentionGradient &gradient = *pattern.gradient;
+  addWindow(gradient.grad, false);
+  addResultWindow(false);
+  addResultWindow(true);
+  addResultWindow(true);
+  plan::AttendOp backward =
+      attend({q.base, k.base, v.base, forward.getResult(0), gradient.grad.base,
+              forward.getResult(1)},
+             {resultType(false), resultType(true), resultType(true)}, true,
+             gradient.weights);
+  replace(gradient.q, backward.getResult(0));
+  replace(gradient.k, backward.getResult(1));
+  replace(gradient.values, backward.getResult(2));
+}
+
+void FormAttentionPass::runOnOperation() {
+  Block &block = getOperation().getBody().front();
+  SmallVector<stablehlo::DivOp> quotients(block.getOps<stablehlo::DivOp>());
+  for (stablehlo::DivOp quotient : quotients) {
+    std::string why;
+    auto pattern = matchAttention(quotient, why);
+    std::optional<Former> former;
+    if (pattern)
+      why = former.emplace(*pattern).check();
+    if (!why.empty())
+      quotient.emitRemark("attention stays GEMMs and kernels: ") << why;
+    if (!why.empty() || !pattern)
+      continue;
+    former->form();
+    ++numForwards;
+    numGradients += pattern->gradient ? 1 : 0;
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
