@@ -98,8 +98,8 @@ static std::string reportText(const std::string &text,
   return run(report, text, json, diagnostics).report;
 }
 
-static std::string optText(const std::string &text,
-                           const std::string &pipeline, bool debugInfo) {
+static std::string optText(const std::string &text, const std::string &pipeline,
+                           bool debugInfo) {
   Diagnostics diagnostics;
   mlir::FailureOr<std::string> result;
   {
