@@ -163,7 +163,7 @@ static void usesOfOperands(Operation *op, Use use, int64_t full,
         return meet(operand, {Relation::Row, 1});
       // Constant along more than a row: computed once a row.
       if (width % columns == 0)
-        return meet(operand, {Relation::Free, double(width / columns)});
+        return meet(operand, {Relation::Free, double(width) / columns});
     }
     return free(operand, double(to) / from);
   }

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 using namespace scalify::rt;
 using namespace scalify::rt::test;
 
@@ -12,8 +14,8 @@ namespace {
 constexpr int64_t room = 1 << 16; // bytes of each buffer
 
 /// Two batches, four heads over two key heads, 16 rows of 32 channels.
-const std::vector<int64_t> qWindow = {0, 2048, 32, 128};
-const std::vector<int64_t> kWindow = {0, 1024, 32, 64};
+constexpr std::array<int64_t, 4> qWindow = {0, 2048, 32, 128};
+constexpr std::array<int64_t, 4> kWindow = {0, 1024, 32, 64};
 
 /// A step of one attention alone, each buffer at a multiple of `room`.
 Json manifestOf(bool isGradient, const char *type = "bf16") {

@@ -254,9 +254,9 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
   auto list = [&](StringRef name) {
     return program->getAttrOfType<ArrayAttr>(name).getValue();
   };
-  auto text = [](DictionaryAttr attrs, StringRef name, std::string otherwise) {
+  auto text = [](DictionaryAttr attrs, StringRef name, StringRef otherwise) {
     auto value = attrs.getAs<StringAttr>(name);
-    return value ? value.str() : otherwise;
+    return (value ? value.getValue() : otherwise).str();
   };
   llvm::DenseMap<int64_t, int64_t> aliasOf;
   for (auto [i, attr] : llvm::enumerate(list("plan.args"))) {
