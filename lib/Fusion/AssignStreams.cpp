@@ -132,7 +132,7 @@ static void findSlack(MutableArrayRef<Command> commands) {
     for (size_t feed : command.feeds)
       due = std::min(due, commands[feed].latest);
     command.latest = due - command.cost.time;
-    // Libraries that keep work space of their own stay on one stream.
+    // Attentions share one work space, and so the first stream.
     command.mayMove = isa<plan::KernelOp, plan::GemmOp>(command.op) &&
                       command.latest - command.earliest >= command.cost.time;
   }

@@ -53,6 +53,7 @@ public:
 
 private:
   std::string checkOperands();
+  std::string checkExtents();
   std::string checkFormats();
   std::string land(AttentionDot &dot);
   void addWindow(const AttentionOperand &operand, bool isKeySide);
@@ -153,6 +154,56 @@ std::string Former::checkOperands() {
   return "";
 }
 
+/// Operands of one attention have its axes: all of q's on the side of queries,
+/// and on the side of keys those of k, without groups. So have the results.
+std::string Former::checkExtents() {
+  using Sides = std::pair<ArrayRef<Axis>, const AttentionOperand *>;
+  const Axis ofQueries[] = {Axis::Batch, Axis::KeyHead, Axis::Group,
+                            Axis::Query};
+  const Axis ofKeys[] = {Axis::Batch, Axis::KeyHead, Axis::Key};
+  auto isLike = [&](const AttentionOperand &operand, const Sides &side) {
+    for (size_t i = 0; i < operand.dims.size() - 1; ++i) {
+      Axis axis = static_cast<Axis>(i);
+      int64_t wanted = llvm::is_contained(side.first, axis)
+                           ? extentOf(*side.second, axis)
+                           : 1;
+      if (extentOf(operand, axis) != wanted)
+        return false;
+    }
+    return true;
+  };
+  Sides queries{ofQueries, &pattern.q}, keys{ofKeys, &pattern.k};
+  bool areAlike =
+      isLike(pattern.q, queries) && isLike(pattern.k, keys) &&
+      extentOf(pattern.k, Axis::Batch) == extentOf(pattern.q, Axis::Batch) &&
+      extentOf(pattern.k, Axis::KeyHead) == extentOf(pattern.q, Axis::KeyHead);
+  if (pattern.mix)
+    areAlike &= isLike(pattern.mix->operand, keys);
+  if (pattern.gradient)
+    areAlike &= isLike(pattern.gradient->grad, queries) &&
+                isLike(pattern.gradient->v, keys);
+  if (!areAlike)
+    return "queries, keys and values have other batches or heads";
+  for (AttentionDot *dot : getResults(pattern)) {
+    bool isKeySide = llvm::is_contained(dot->axes, Axis::Key);
+    const Sides &side = isKeySide ? keys : queries;
+    for (Axis axis : side.first)
+      if (extentOf(*side.second, axis) > 1 &&
+          !llvm::is_contained(dot->axes, axis))
+        return "a result sums over batches or heads";
+  }
+  if (pattern.isCausal &&
+      extentOf(pattern.q, Axis::Query) != extentOf(pattern.k, Axis::Key))
+    return "it is causal, and has not as many queries as keys";
+  // The call stands behind its operands, and of the dots whose place it takes
+  // this one does not read the values.
+  if (pattern.gradient)
+    if (Operation *values = pattern.gradient->v.base.getDefiningOp();
+        values && pattern.gradient->values.op->isBeforeInBlock(values))
+      return "the gradient of its values is computed before them";
+  return "";
+}
+
 /// Follows a result of F32 to where it is rounded to 16 bits.
 std::string Former::land(AttentionDot &dot) {
   Landing landing;
@@ -190,6 +241,8 @@ std::string Former::check() {
   std::string why = checkFormats();
   if (why.empty())
     why = checkOperands();
+  if (why.empty())
+    why = checkExtents();
   for (AttentionDot *dot : getResults(pattern))
     if (why.empty())
       why = land(*dot);

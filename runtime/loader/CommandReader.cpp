@@ -290,6 +290,8 @@ Command scalify::rt::readCommand(const JsonNode &node,
     readGemm(node, interface, program, command);
   } else if (op == "attention" && program.isGpu()) {
     command.op = Command::Op::Attention;
+    if (command.stream != 0)
+      unsupported("attentions share one work space, and run on stream 0");
     readAttention(node, interface, command);
   } else if (op == "copy") {
     command.op = Command::Op::Copy;

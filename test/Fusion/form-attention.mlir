@@ -316,3 +316,108 @@ func.func @router(%arg0: tensor<16x8xbf16>, %arg1: tensor<8x4xbf16>) -> (tensor<
   %12 = stablehlo.dot_general %10, %11, contracting_dims = [1] x [0] : (tensor<16x4xbf16>, tensor<4x8xbf16>) -> tensor<16x8xbf16>
   return %12 : tensor<16x8xbf16>
 }
+
+// -----
+
+// Keys that heads share, and values that they do not: the library would read other values.
+// CHECK-LABEL: func.func @values_by_head
+// CHECK-NOT: plan.attend
+// CHECK: return
+func.func @values_by_head(%arg0: tensor<2x4x16x8xbf16>, %arg1: tensor<2x16x8xbf16>, %arg2: tensor<2x4x16x8xbf16>) -> (tensor<2x4x16x8xbf16>) {
+  %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %cst_0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = stablehlo.dot_general %arg0, %arg1, batching_dims = [0] x [0], contracting_dims = [3] x [2] : (tensor<2x4x16x8xbf16>, tensor<2x16x8xbf16>) -> tensor<2x4x16x16xf32>
+  %1 = stablehlo.reduce(%0 init: %cst_0) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
+  %3 = stablehlo.subtract %0, %2 : tensor<2x4x16x16xf32>
+  %4 = stablehlo.exponential %3 : tensor<2x4x16x16xf32>
+  %5 = stablehlo.reduce(%4 init: %cst) applies stablehlo.add across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
+  // expected-remark @+1 {{attention stays GEMMs and kernels: queries, keys and values have other batches or heads}}
+  %7 = stablehlo.divide %4, %6 : tensor<2x4x16x16xf32>
+  %8 = stablehlo.convert %7 : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xbf16>
+  %9 = stablehlo.dot_general %8, %arg2, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : (tensor<2x4x16x16xbf16>, tensor<2x4x16x8xbf16>) -> tensor<2x4x16x8xf32>
+  %10 = stablehlo.convert %9 : (tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xbf16>
+  return %10 : tensor<2x4x16x8xbf16>
+}
+
+// -----
+
+// Heads are summed with the keys.
+// CHECK-LABEL: func.func @sums_heads
+// CHECK-NOT: plan.attend
+// CHECK: return
+func.func @sums_heads(%arg0: tensor<2x16x4x8xbf16>, %arg1: tensor<2x16x4x8xbf16>, %arg2: tensor<2x16x4x8xbf16>) -> (tensor<2x16x8xbf16>) {
+  %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %cst_0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = stablehlo.dot_general %arg0, %arg1, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>) -> tensor<2x4x16x16xf32>
+  %1 = stablehlo.reduce(%0 init: %cst_0) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
+  %3 = stablehlo.subtract %0, %2 : tensor<2x4x16x16xf32>
+  %4 = stablehlo.exponential %3 : tensor<2x4x16x16xf32>
+  %5 = stablehlo.reduce(%4 init: %cst) applies stablehlo.add across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
+  // expected-remark @+1 {{attention stays GEMMs and kernels: a result sums over batches or heads}}
+  %7 = stablehlo.divide %4, %6 : tensor<2x4x16x16xf32>
+  %8 = stablehlo.convert %7 : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xbf16>
+  %9 = stablehlo.dot_general %8, %arg2, batching_dims = [0] x [0], contracting_dims = [1, 3] x [2, 1] : (tensor<2x4x16x16xbf16>, tensor<2x16x4x8xbf16>) -> tensor<2x16x8xf32>
+  %10 = stablehlo.convert %9 : (tensor<2x16x8xf32>) -> tensor<2x16x8xbf16>
+  return %10 : tensor<2x16x8xbf16>
+}
+
+// -----
+
+// Values that all examples share.
+// CHECK-LABEL: func.func @values_of_all
+// CHECK-NOT: plan.attend
+// CHECK: return
+func.func @values_of_all(%arg0: tensor<2x16x4x8xbf16>, %arg1: tensor<2x16x4x8xbf16>, %arg2: tensor<16x4x8xbf16>) -> (tensor<2x4x16x8xbf16>) {
+  %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %cst_0 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = stablehlo.dot_general %arg0, %arg1, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>) -> tensor<2x4x16x16xf32>
+  %1 = stablehlo.reduce(%0 init: %cst_0) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
+  %3 = stablehlo.subtract %0, %2 : tensor<2x4x16x16xf32>
+  %4 = stablehlo.exponential %3 : tensor<2x4x16x16xf32>
+  %5 = stablehlo.reduce(%4 init: %cst) applies stablehlo.add across dimensions = [3] : (tensor<2x4x16x16xf32>, tensor<f32>) -> tensor<2x4x16xf32>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [0, 1, 2] : (tensor<2x4x16xf32>) -> tensor<2x4x16x16xf32>
+  // expected-remark @+1 {{attention stays GEMMs and kernels: queries, keys and values have other batches or heads}}
+  %7 = stablehlo.divide %4, %6 : tensor<2x4x16x16xf32>
+  %8 = stablehlo.convert %7 : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xbf16>
+  %9 = stablehlo.dot_general %arg2, %8, batching_dims = [1] x [1], contracting_dims = [0] x [3] : (tensor<16x4x8xbf16>, tensor<2x4x16x16xbf16>) -> tensor<4x8x2x16xf32>
+  %10 = stablehlo.transpose %9, dims = [2, 0, 3, 1] : (tensor<4x8x2x16xf32>) -> tensor<2x4x16x8xf32>
+  %11 = stablehlo.convert %10 : (tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xbf16>
+  return %11 : tensor<2x4x16x8xbf16>
+}
+
+// -----
+
+// Fewer queries than keys.
+// CHECK-LABEL: func.func @causal_of_fewer
+// CHECK-NOT: plan.attend
+// CHECK: return
+func.func @causal_of_fewer(%arg0: tensor<2x8x4x8xbf16>, %arg1: tensor<2x16x4x8xbf16>, %arg2: tensor<2x16x4x8xbf16>) -> (tensor<2x4x8x8xbf16>) {
+  %cst = stablehlo.constant dense<0xFF800000> : tensor<2x4x8x16xf32>
+  %cst_0 = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %cst_1 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %0 = stablehlo.dot_general %arg0, %arg1, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x8x4x8xbf16>, tensor<2x16x4x8xbf16>) -> tensor<2x4x8x16xf32>
+  %1 = stablehlo.iota dim = 0 : tensor<8xi32>
+  %2 = stablehlo.iota dim = 0 : tensor<16xi32>
+  %3 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<8xi32>) -> tensor<8x16xi32>
+  %4 = stablehlo.broadcast_in_dim %2, dims = [1] : (tensor<16xi32>) -> tensor<8x16xi32>
+  %5 = stablehlo.compare GE, %3, %4, SIGNED : (tensor<8x16xi32>, tensor<8x16xi32>) -> tensor<8x16xi1>
+  %6 = stablehlo.broadcast_in_dim %5, dims = [2, 3] : (tensor<8x16xi1>) -> tensor<2x4x8x16xi1>
+  %7 = stablehlo.select %6, %0, %cst : tensor<2x4x8x16xi1>, tensor<2x4x8x16xf32>
+  %8 = stablehlo.reduce(%7 init: %cst_1) applies stablehlo.maximum across dimensions = [3] : (tensor<2x4x8x16xf32>, tensor<f32>) -> tensor<2x4x8xf32>
+  %9 = stablehlo.broadcast_in_dim %8, dims = [0, 1, 2] : (tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
+  %10 = stablehlo.subtract %7, %9 : tensor<2x4x8x16xf32>
+  %11 = stablehlo.exponential %10 : tensor<2x4x8x16xf32>
+  %12 = stablehlo.reduce(%11 init: %cst_0) applies stablehlo.add across dimensions = [3] : (tensor<2x4x8x16xf32>, tensor<f32>) -> tensor<2x4x8xf32>
+  %13 = stablehlo.broadcast_in_dim %12, dims = [0, 1, 2] : (tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32>
+  // expected-remark @+1 {{attention stays GEMMs and kernels: it is causal, and has not as many queries as keys}}
+  %14 = stablehlo.divide %11, %13 : tensor<2x4x8x16xf32>
+  %15 = stablehlo.convert %14 : (tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xbf16>
+  %16 = stablehlo.dot_general %15, %arg2, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [1] : (tensor<2x4x8x16xbf16>, tensor<2x16x4x8xbf16>) -> tensor<2x4x8x8xf32>
+  %17 = stablehlo.convert %16 : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xbf16>
+  return %17 : tensor<2x4x8x8xbf16>
+}

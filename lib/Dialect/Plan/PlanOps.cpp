@@ -109,6 +109,8 @@ static SmallVector<Value> getWrites(Operation &command) {
     return llvm::to_vector(kernel.getWrites());
   if (auto gemm = dyn_cast<GemmOp>(command))
     return {gemm.getC()};
+  if (auto attention = dyn_cast<AttentionOp>(command))
+    return llvm::to_vector(attention.getWrites());
   if (auto copy = dyn_cast<CopyOp>(command))
     return {copy.getDestination()};
   if (auto fill = dyn_cast<FillOp>(command))
@@ -417,6 +419,8 @@ LogicalResult AttentionOp::verify() {
       sizes[Heads] % sizes[KeyHeads])
     return emitOpError("needs six positive sizes, heads a multiple of key "
                        "heads");
+  if (getCausal() && sizes[Queries] != sizes[Keys])
+    return emitOpError("is causal, and needs as many queries as keys");
   Value statistics;
   SmallVector<Value> matrices = getMatrices(*this, statistics);
   if (getWindows().size() != 4 * matrices.size())

@@ -36,6 +36,9 @@ static bool isReadOnly(OpOperand &operand) {
                (index < 2 ||
                 llvm::is_contained(gemm.getScales(), operand.get()));
       })
+      .Case([&](AttentionOp attention) {
+        return index < attention.getReads().size();
+      })
       .Case([&](CopyOp) { return index == 0; })
       .Default([](Operation *) { return false; });
 }
@@ -141,6 +144,10 @@ static LogicalResult verifyEvents(Block &block) {
     if (int64_t stream = streamOf(&op); stream < 0 || stream >= kMostStreams)
       return op.emitOpError("is on stream ")
              << stream << ", and there are " << kMostStreams;
+    // It keeps the one work space that attentions share.
+    if (isa<AttentionOp>(op) && streamOf(&op) != 0)
+      return op.emitOpError("is on stream ")
+             << streamOf(&op) << ", and attentions run on the first";
     if (auto record = dyn_cast<RecordOp>(op))
       if (!recorded.insert(record.getEvent()).second)
         return op.emitOpError("records event ")

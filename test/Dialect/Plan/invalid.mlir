@@ -271,3 +271,28 @@ plan.program @attention_statistics {
   // expected-error @+1 {{needs statistics of one F32 number a row, not 'memref<16xf32>'}}
   plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
 }
+
+// -----
+
+plan.program @attention_causal {
+  %q = plan.argument 0 : memref<1x8x2x8xbf16>
+  %k = plan.argument 1 : memref<1x16x2x8xbf16>
+  %o = plan.result 0 : memref<1x8x2x8xbf16>
+  %s = plan.temp : memref<1x2x8xf32>
+  // expected-error @+1 {{is causal, and needs as many queries as keys}}
+  plan.attention "attention" reads(%q, %k, %k : memref<1x8x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x8x2x8xbf16>, memref<1x2x8xf32>) sizes [1, 2, 2, 8, 16, 8] windows [0, 128, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 128, 8, 16] scale 1.0 causal
+}
+
+// -----
+
+// The argument is gone once an attention has written where it lay.
+plan.program @attention_over_an_argument {
+  %q = plan.argument 0 : memref<1x16x2x8xbf16>
+  %d = plan.argument 1 : memref<1x16x2x8xbf16>
+  %o = plan.result 0 aliases 1 : memref<1x16x2x8xbf16>
+  %c = plan.result 1 : memref<1x16x2x8xbf16>
+  %s = plan.temp : memref<1x2x16xf32>
+  plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0
+  // expected-error @+1 {{reads argument 1, whose memory a result has taken by then}}
+  plan.copy %d to %c : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>
+}
