@@ -46,6 +46,17 @@ DeviceMesh::getSplit(ArrayRef<sdy::AxisRefAttr> axes) const {
   return split;
 }
 
+SmallVector<std::pair<int64_t, int64_t>>
+DeviceMesh::getDigits(ArrayRef<sdy::AxisRefAttr> axes) const {
+  SmallVector<std::pair<int64_t, int64_t>> digits;
+  for (auto [stride, size] : getSplit(axes))
+    for (int64_t factor = 2; size > 1; ++factor)
+      for (; size % factor == 0; size /= factor)
+        digits.push_back({stride * (size / factor), factor});
+  llvm::sort(digits);
+  return digits;
+}
+
 int64_t DeviceMesh::getPlace(int64_t device,
                              ArrayRef<sdy::AxisRefAttr> axes) const {
   int64_t place = 0;

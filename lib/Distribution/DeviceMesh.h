@@ -24,6 +24,11 @@ public:
   llvm::SmallVector<std::pair<int64_t, int64_t>>
   getSplit(llvm::ArrayRef<sdy::AxisRefAttr> axes) const;
 
+  /// The same by prime factors and in a fixed order: which devices hold other
+  /// parts, whatever the order of the parts.
+  llvm::SmallVector<std::pair<int64_t, int64_t>>
+  getDigits(llvm::ArrayRef<sdy::AxisRefAttr> axes) const;
+
   /// The place of a device along axes, of which the first is the major one.
   int64_t getPlace(int64_t device, llvm::ArrayRef<sdy::AxisRefAttr> axes) const;
 

@@ -9,8 +9,6 @@
 using namespace mlir;
 using namespace scalify;
 
-static constexpr StringRef kShardingAttr = "sdy.sharding";
-
 /// The sharding of an op's result; null where it has none.
 static sdy::TensorShardingAttr getSharding(Operation *op, unsigned result) {
   if (auto out = op->getAttrOfType<sdy::TensorShardingAttr>("out_sharding"))
@@ -32,7 +30,7 @@ LogicalResult Layouts::addMesh(sdy::MeshAttr found, Operation *op) {
     meshAttr = found;
     mesh = std::make_shared<DeviceMesh>(found);
   }
-  if (meshAttr != found && found.getTotalSize() > 1)
+  if (meshAttr != found)
     return op->emitOpError("is on another mesh than values before it, which "
                            "is not supported; use one mesh for the step");
   return success();
@@ -44,6 +42,8 @@ LogicalResult Layouts::add(Value value, sdy::TensorShardingAttr sharding,
   if (!whole)
     return success();
   SmallVector<int64_t> shape(whole.getShape());
+  if (sharding && sharding.getMesh(op).getTotalSize() == 1)
+    sharding = {};
   if (sharding) {
     if (failed(addMesh(sharding.getMesh(op), op)))
       return failure();
@@ -154,8 +154,21 @@ void Layouts::setLocalTypes() {
 void Layouts::replace(Value value, Value by) {
   // The old one leaves the map: another value may come to lie in its memory.
   Layout layout = layouts.at(value);
+  Digits digits = getPartial(value);
   layouts.erase(value);
-  partialSums.erase(value);
+  partial.erase(value);
   layouts[by] = layout;
+  setPartial(by, std::move(digits));
   value.replaceAllUsesExcept(by, by.getDefiningOp());
+}
+
+void Layouts::setPartial(Value value, Axes axes) {
+  setPartial(value, mesh->getDigits(axes));
+}
+
+void Layouts::setPartial(Value value, Digits digits) {
+  if (digits.empty())
+    partial.erase(value);
+  else
+    partial[value] = std::move(digits);
 }

@@ -8,13 +8,15 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 
 #include <memory>
 
 namespace scalify {
 
 using Axes = llvm::ArrayRef<sdy::AxisRefAttr>;
+using Digits = llvm::SmallVector<std::pair<int64_t, int64_t>>;
+
+inline constexpr llvm::StringLiteral kShardingAttr = "sdy.sharding";
 
 /// How each value of a partitioned function lies on the devices. Values stay
 /// asked for by what they were when this was made, also after their types
@@ -39,11 +41,12 @@ public:
   /// Gives all values the types of their parts.
   void setLocalTypes();
 
-  /// Notes that devices have parts of the sums that a value stands for.
-  void setPartialSum(mlir::Value value) { partialSums.insert(value); }
-  bool isPartialSum(mlir::Value value) const {
-    return partialSums.contains(value);
-  }
+  /// Notes that each device along axes has a part of what a value stands for,
+  /// until a collective joins them.
+  void setPartial(mlir::Value value, Axes axes);
+  /// The digits of these axes; none for a value that is complete.
+  Digits getPartial(mlir::Value value) const { return partial.lookup(value); }
+  void setPartial(mlir::Value value, Digits digits);
 
   /// Lets a value be read in place of another one that it lies as.
   void replace(mlir::Value value, mlir::Value by);
@@ -64,8 +67,11 @@ private:
   sdy::MeshAttr meshAttr;
   std::shared_ptr<DeviceMesh> mesh;
   llvm::DenseMap<mlir::Value, Layout> layouts;
-  llvm::DenseSet<mlir::Value> partialSums;
+  llvm::DenseMap<mlir::Value, Digits> partial;
 };
+
+/// Whether an op is one of sdy's collectives.
+bool isCollective(mlir::Operation *op);
 
 /// Writes an sdy collective for one device, and erases it.
 llvm::LogicalResult localizeCollective(mlir::Operation *op, Layouts &layouts,

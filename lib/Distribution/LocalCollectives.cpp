@@ -22,10 +22,9 @@ namespace {
 class CollectiveBuilder {
 public:
   CollectiveBuilder(Operation *op, const Layouts &layouts, int64_t &numChannels)
-      : builder(op), loc(op->getLoc()), layouts(layouts),
-        mesh(layouts.getMesh()), numChannels(numChannels) {}
+      : builder(op), loc(op->getLoc()), mesh(layouts.getMesh()),
+        numChannels(numChannels) {}
 
-  /// Null, with an error, where nothing says how partial results join.
   Value allReduce(Value value, Axes axes);
   Value reduceScatter(Value value, int64_t dim, Axes axes);
   Value allGather(Value value, int64_t dim, Axes axes);
@@ -48,11 +47,10 @@ private:
   static int64_t sizeOf(Value value, int64_t dim) {
     return cast<RankedTensorType>(value.getType()).getDimSize(dim);
   }
-  LogicalResult addReducer(Region &region, Value partial);
+  void addReducer(Region &region, Value partial);
 
   OpBuilder builder;
   Location loc;
-  const Layouts &layouts;
   const DeviceMesh &mesh;
   int64_t &numChannels;
 };
@@ -72,35 +70,27 @@ static Region *getReducer(Operation *maker) {
   return nullptr;
 }
 
-/// Makes `region` that of the op by which the partial results came about:
-/// sdy collectives do not say it.
-LogicalResult CollectiveBuilder::addReducer(Region &region, Value partial) {
-  Operation *maker = partial.getDefiningOp();
-  if (Region *reducer = getReducer(maker)) {
+/// Makes `region` that of the op by which the partial results came about,
+/// which sdy collectives do not say: a sum where that op has none.
+void CollectiveBuilder::addReducer(Region &region, Value partial) {
+  if (Region *reducer = getReducer(partial.getDefiningOp())) {
     IRMapping mapping;
     reducer->cloneInto(&region, mapping);
-    return success();
+    return;
   }
-  if (!layouts.isPartialSum(partial) &&
-      !isa_and_present<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(
-          maker))
-    return emitError(loc, "cannot tell how partial results join: they come "
-                          "from no reduction, product or scatter");
   OpBuilder::InsertionGuard guard(builder);
   auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(partial));
   Block *body = builder.createBlock(&region, {}, {scalar, scalar}, {loc, loc});
   Value sum = stablehlo::AddOp::create(builder, loc, body->getArgument(0),
                                        body->getArgument(1));
   stablehlo::ReturnOp::create(builder, loc, sum);
-  return success();
 }
 
 Value CollectiveBuilder::allReduce(Value value, Axes axes) {
   auto op = stablehlo::AllReduceOp::create(builder, loc, value.getType(), value,
                                            mesh.getGroups(axes), nextChannel(),
                                            /*use_global_device_ids=*/true);
-  if (failed(addReducer(op.getComputation(), value)))
-    return {};
+  addReducer(op.getComputation(), value);
   return op->getResult(0);
 }
 
@@ -109,8 +99,7 @@ Value CollectiveBuilder::reduceScatter(Value value, int64_t dim, Axes axes) {
   auto op = stablehlo::ReduceScatterOp::create(
       builder, loc, type, value, dim, mesh.getGroups(axes), nextChannel(),
       /*use_global_device_ids=*/true);
-  if (failed(addReducer(op.getComputation(), value)))
-    return {};
+  addReducer(op.getComputation(), value);
   return op.getResult();
 }
 
@@ -211,9 +200,44 @@ Value scalify::cutPart(OpBuilder &builder, Location loc, Value whole,
       builder.getDenseI64ArrayAttr(local.getShape()));
 }
 
+bool scalify::isCollective(Operation *op) {
+  return isa<sdy::AllReduceOp, sdy::ReduceScatterOp, sdy::AllGatherOp,
+             sdy::AllSliceOp, sdy::AllToAllOp, sdy::CollectivePermuteOp>(op);
+}
+
+/// The axes over which a collective joins partial results; empty for others.
+static SmallVector<sdy::AxisRefAttr> getJoined(Operation *op) {
+  SmallVector<sdy::AxisRefAttr> joined;
+  if (auto reduce = dyn_cast<sdy::AllReduceOp>(op))
+    llvm::append_range(joined, reduce.getReductionAxes().getAxes());
+  if (auto scatter = dyn_cast<sdy::ReduceScatterOp>(op))
+    for (sdy::AxisRefListAttr axes : scatter.getReduceScatterAxes().getDims())
+      llvm::append_range(joined, axes.getAxes());
+  return joined;
+}
+
+/// What is left to join behind a collective. It may join only what is in parts.
+static FailureOr<Digits> joinPartial(Operation *op, const Layouts &layouts) {
+  Digits left = layouts.getPartial(op->getOperand(0));
+  SmallVector<sdy::AxisRefAttr> joined = getJoined(op);
+  if (!left.empty() && joined.empty())
+    return op->emitOpError("moves partial results before they are joined");
+  for (auto digit : layouts.getMesh().getDigits(joined)) {
+    auto *found = llvm::find(left, digit);
+    if (found == left.end())
+      return op->emitOpError("joins over axes along which its operand is no "
+                             "partial result");
+    left.erase(found);
+  }
+  return left;
+}
+
 LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
                                           int64_t &numChannels) {
   const DeviceMesh &mesh = layouts.getMesh();
+  FailureOr<Digits> left = joinPartial(op, layouts);
+  if (failed(left))
+    return failure();
   CollectiveBuilder builder(op, layouts, numChannels);
   Value value = op->getOperand(0), result = op->getResult(0);
   using sdy::AxisRefListAttr;
@@ -222,7 +246,7 @@ LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
   } else if (auto scatter = dyn_cast<sdy::ReduceScatterOp>(op)) {
     for (auto [dim, axes] :
          llvm::enumerate(scatter.getReduceScatterAxes().getDims()))
-      if (value && !axes.getAxes().empty())
+      if (!axes.getAxes().empty())
         value = builder.reduceScatter(value, dim, axes.getAxes());
   } else if (auto gather = dyn_cast<sdy::AllGatherOp>(op)) {
     for (auto [dim, axes] :
@@ -239,17 +263,16 @@ LogicalResult scalify::localizeCollective(Operation *op, Layouts &layouts,
     for (sdy::AllToAllParamAttr move : exchange.getParams().getParams())
       value = builder.allToAll(value, move.getTargetDim(), move.getSourceDim(),
                                move.getAxes());
-  } else {
+  } else if (value.getType() == layouts.getLocal(result)) {
     value = builder.permute(
         value, getSources(mesh, op->getOperand(0), result, layouts));
   }
-  if (!value)
-    return failure();
   if (value.getType() != layouts.getLocal(result))
     return op->emitOpError() << "gives " << value.getType()
                              << " on a device, where its sharding says "
                              << layouts.getLocal(result);
   layouts.replace(result, value);
+  layouts.setPartial(value, std::move(*left));
   op->erase();
   return success();
 }

@@ -11,6 +11,7 @@
 #include "LocalRule.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -26,6 +27,20 @@ LogicalResult LocalRule::needWhole(Value value, int64_t dim) {
          << " whole, but each device has " << localSize(value, dim) << " of "
          << wholeSize(value, dim)
          << "; constrain the value with jax.lax.with_sharding_constraint";
+}
+
+LogicalResult LocalRule::makePartial(Value result, Axes axes) {
+  const DeviceMesh &mesh = layouts.getMesh();
+  Digits digits = mesh.getDigits(axes);
+  for (int64_t dim = 0; dim < rankOf(result); ++dim)
+    for (auto digit : mesh.getDigits(layouts.getAxes(result, dim)))
+      if (llvm::is_contained(digits, digit))
+        return op->emitOpError()
+               << "has dimension " << dim << " of " << layouts.getWhole(result)
+               << " split by axes over which it would be summed; constrain the "
+                  "value with jax.lax.with_sharding_constraint";
+  layouts.setPartial(result, digits);
+  return success();
 }
 
 LogicalResult LocalRule::needAllWhole(ValueRange values) {
@@ -51,7 +66,8 @@ LogicalResult LocalRule::needAlike(Value one, int64_t dim, Value other,
                            << " split alike, but a device has "
                            << localSize(one, dim) << " elements of the one and "
                            << localSize(other, otherDim)
-                           << " of the other, or others";
+                           << " of the other, or others; constrain one of them "
+                              "with jax.lax.with_sharding_constraint";
 }
 
 LogicalResult LocalRule::needAlike(Value one, Value other) {
@@ -241,10 +257,13 @@ LogicalResult LocalRule::on(DotGeneralOp dot) {
         failed(needAlike(lhs, l, result, next++)))
       return failure();
   }
+  SmallVector<sdy::AxisRefAttr> summed;
   for (auto [l, r] : llvm::zip(dims.getLhsContractingDimensions(),
-                               dims.getRhsContractingDimensions()))
+                               dims.getRhsContractingDimensions())) {
     if (failed(needAlike(lhs, l, rhs, r)))
       return failure();
+    llvm::append_range(summed, layouts.getAxes(lhs, l));
+  }
   auto checkFree = [&](Value side, ArrayRef<int64_t> batch,
                        ArrayRef<int64_t> contracting) -> LogicalResult {
     for (int64_t dim = 0; dim < rankOf(side); ++dim)
@@ -257,37 +276,22 @@ LogicalResult LocalRule::on(DotGeneralOp dot) {
   if (failed(checkFree(lhs, dims.getLhsBatchingDimensions(),
                        dims.getLhsContractingDimensions())))
     return failure();
-  return checkFree(rhs, dims.getRhsBatchingDimensions(),
-                   dims.getRhsContractingDimensions());
-}
-
-/// Whether each device may start from a reduction's initial value: joining it
-/// once more changes nothing.
-static bool hasNeutralStart(ReduceOp reduce) {
-  Block &body = reduce.getBody().front();
-  if (reduce.getInputs().size() != 1 ||
-      !llvm::hasSingleElement(body.without_terminator()))
-    return false;
-  if (isa<MaxOp, MinOp, AndOp, OrOp>(body.front()))
-    return true;
-  DenseElementsAttr start;
-  if (!isa<AddOp>(body.front()) ||
-      !matchPattern(reduce.getInitValues()[0], m_Constant(&start)))
-    return false;
-  if (isa<FloatType>(start.getElementType()))
-    return start.getSplatValue<APFloat>().isZero();
-  return isa<IntegerType>(start.getElementType()) &&
-         start.getSplatValue<APInt>().isZero();
+  if (failed(checkFree(rhs, dims.getRhsBatchingDimensions(),
+                       dims.getRhsContractingDimensions())))
+    return failure();
+  return makePartial(result, summed);
 }
 
 LogicalResult LocalRule::on(ReduceOp reduce) {
+  SmallVector<sdy::AxisRefAttr> joined;
   for (Value input : reduce.getInputs()) {
     int64_t kept = 0;
     for (int64_t dim = 0; dim < rankOf(input); ++dim) {
       bool isReduced = llvm::is_contained(reduce.getDimensions(), dim);
-      if (isReduced && !hasNeutralStart(reduce) &&
-          failed(needWhole(input, dim)))
+      if (isReduced && !hasNeutralInit(reduce) && failed(needWhole(input, dim)))
         return failure();
+      if (isReduced)
+        llvm::append_range(joined, layouts.getAxes(input, dim));
       if (!isReduced)
         for (Value result : reduce->getResults())
           if (failed(needAlike(input, dim, result, kept)))
@@ -295,7 +299,7 @@ LogicalResult LocalRule::on(ReduceOp reduce) {
       kept += !isReduced;
     }
   }
-  return success();
+  return joined.empty() ? success() : makePartial(reduce.getResult(0), joined);
 }
 
 LogicalResult LocalRule::on(ConvolutionOp conv) {
@@ -323,7 +327,7 @@ LogicalResult LocalRule::on(ConvolutionOp conv) {
     if (failed(needWhole(input, in)) || failed(needWhole(kernel, window)) ||
         failed(needWhole(result, out)))
       return failure();
-  return success();
+  return makePartial(result, layouts.getAxes(input, inputFeature));
 }
 
 LogicalResult LocalRule::on(ReduceWindowOp reduce) {
@@ -366,6 +370,55 @@ LogicalResult LocalRule::onPairs() {
   return success();
 }
 
+/// Branches and loops: what a region gives lies as the op's results do. Other
+/// regions are on scalars.
+LogicalResult LocalRule::on(ReturnOp end) {
+  Operation *parent = end->getParentOp();
+  auto loop = dyn_cast<WhileOp>(parent);
+  bool isBody = loop && end->getParentRegion() == &loop.getBody();
+  if (!isBody && !isa<IfOp, CaseOp>(parent))
+    return success();
+  for (auto [given, result] : llvm::zip(end.getResults(), parent->getResults()))
+    if (isa<RankedTensorType>(given.getType()) &&
+        failed(needAlike(given, result)))
+      return failure();
+  return success();
+}
+
+/// Operands lie as the op says, and what its body gives as the op says without
+/// the manual axes.
+LogicalResult LocalRule::on(sdy::ManualComputationOp manual) {
+  const DeviceMesh &mesh = layouts.getMesh();
+  auto isManual = [&](sdy::AxisRefAttr axis) {
+    return llvm::any_of(manual.getManualAxes().getAxes(), [&](StringAttr name) {
+      return name.getValue() == axis.getName();
+    });
+  };
+  auto check = [&](Value value, sdy::TensorShardingAttr said, bool isInside) {
+    for (auto [dim, sharding] : llvm::enumerate(said.getDimShardings())) {
+      SmallVector<sdy::AxisRefAttr> axes;
+      llvm::copy_if(sharding.getAxes(), std::back_inserter(axes),
+                    [&](auto axis) { return !isInside || !isManual(axis); });
+      if (mesh.getSplit(axes) != mesh.getSplit(layouts.getAxes(value, dim)))
+        return LogicalResult(op->emitOpError()
+                             << "has dimension " << dim << " of "
+                             << layouts.getWhole(value)
+                             << " in other parts than its sharding says");
+    }
+    return success();
+  };
+  for (auto [value, said] :
+       llvm::zip(manual.getTensors(), manual.getInShardings().getShardings()))
+    if (failed(check(value, said, /*isInside=*/false)))
+      return failure();
+  Operation *end = manual.getBody().front().getTerminator();
+  for (auto [value, said] :
+       llvm::zip(end->getOperands(), manual.getOutShardings().getShardings()))
+    if (failed(check(value, said, /*isInside=*/true)))
+      return failure();
+  return success();
+}
+
 LogicalResult LocalRule::onOther() {
   if (failed(needAllWhole(op->getOperands())))
     return failure();
@@ -375,18 +428,20 @@ LogicalResult LocalRule::onOther() {
 LogicalResult LocalRule::run() {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<IotaOp, BroadcastInDimOp, ReshapeOp, TransposeOp, DotGeneralOp,
-            ConvolutionOp, ConvolutionOp, ReduceOp, ReduceWindowOp, SliceOp,
-            PadOp, ConcatenateOp, ReverseOp, SortOp, DynamicSliceOp,
-            DynamicUpdateSliceOp, GatherOp, ScatterOp>(
+            ConvolutionOp, ReduceOp, ReduceWindowOp, SliceOp, PadOp,
+            ConcatenateOp, ReverseOp, SortOp, DynamicSliceOp,
+            DynamicUpdateSliceOp, GatherOp, ScatterOp, ReturnOp>(
           [&](auto one) { return on(one); })
       .Case<ConstantOp, sdy::ConstantOp>([&](auto constant) {
         return onConstant(constant->getResult(0), constant.getValue());
       })
       .Case<WhileOp, OptimizationBarrierOp>(
           [&](Operation *) { return onPairs(); })
-      // What ends a region is checked by types: those of parts have to agree.
-      .Case<IfOp, CaseOp, ReturnOp, sdy::ReturnOp, sdy::ManualComputationOp,
-            func::ReturnOp>([](Operation *) { return success(); })
+      .Case<sdy::ManualComputationOp>([&](auto one) { return on(one); })
+      // Results of branches lie as what ends these, which is checked there; so
+      // do those of a manual computation and of the function.
+      .Case<IfOp, CaseOp, sdy::ReturnOp, func::ReturnOp>(
+          [](Operation *) { return success(); })
       .Default([&](Operation *) {
         return isElementwiseOp(op) ? onElementwise() : onOther();
       });

@@ -36,6 +36,7 @@ LogicalResult LocalRule::on(DynamicUpdateSliceOp update) {
     bool isAll = wholeSize(part, dim) == wholeSize(operand, dim);
     if (failed(isAll ? needAlike(operand, dim, part, dim)
                      : needWhole(operand, dim)) ||
+        (!isAll && failed(needWhole(part, dim))) ||
         failed(needAlike(operand, dim, update.getResult(), dim)))
       return failure();
   }
@@ -46,9 +47,12 @@ LogicalResult LocalRule::on(DynamicUpdateSliceOp update) {
 // Indices into parts
 //===----------------------------------------------------------------------===//
 
-bool LocalRule::isAnySplit(Value value, ArrayRef<int64_t> dims) const {
-  return llvm::any_of(dims,
-                      [&](int64_t dim) { return layouts.isSplit(value, dim); });
+SmallVector<sdy::AxisRefAttr> LocalRule::getAxes(Value value,
+                                                 ArrayRef<int64_t> dims) const {
+  SmallVector<sdy::AxisRefAttr> axes;
+  for (int64_t dim : dims)
+    llvm::append_range(axes, layouts.getAxes(value, dim));
+  return axes;
 }
 
 Value LocalRule::broadcastComponents(const Indices &indices, Value numbers) {
@@ -66,8 +70,7 @@ Value LocalRule::perComponent(const Indices &indices,
   unsigned width = element.getIntOrFloatBitWidth();
   SmallVector<APInt> values;
   for (int64_t number : numbers)
-    values.push_back(APInt(width, number, /*isSigned=*/true,
-                           /*implicitTrunc=*/true));
+    values.emplace_back(width, number);
   SmallVector<int64_t> shape;
   if (indices.isVector())
     shape.push_back(static_cast<int64_t>(numbers.size()));
@@ -75,6 +78,15 @@ Value LocalRule::perComponent(const Indices &indices,
       builder, op->getLoc(),
       DenseElementsAttr::get(RankedTensorType::get(shape, element), values));
   return broadcastComponents(indices, constant);
+}
+
+/// Indices that can hold the places of all parts.
+Value LocalRule::widen(Value indices) {
+  if (getElementTypeOrSelf(indices).getIntOrFloatBitWidth() >= 32)
+    return indices;
+  auto type = cast<RankedTensorType>(indices.getType());
+  return ConvertOp::create(builder, op->getLoc(),
+                           type.clone(builder.getI32Type()), indices);
 }
 
 Value LocalRule::shift(const Indices &indices) {
@@ -96,17 +108,9 @@ Value LocalRule::shift(const Indices &indices) {
 }
 
 Value LocalRule::findInside(const Indices &indices, Value shifted) {
-  // A component along a whole dimension is clamped by the gather itself.
-  SmallVector<int64_t> last;
+  SmallVector<int64_t> first(indices.dims.size()), last;
   for (int64_t dim : indices.dims)
-    last.push_back(layouts.isSplit(indices.into, dim)
-                       ? localSize(indices.into, dim) - 1
-                       : std::numeric_limits<int32_t>::max());
-  SmallVector<int64_t> first;
-  for (int64_t dim : indices.dims)
-    first.push_back(layouts.isSplit(indices.into, dim)
-                        ? 0
-                        : std::numeric_limits<int32_t>::min());
+    last.push_back(localSize(indices.into, dim) - 1);
   Location loc = op->getLoc();
   Value inside = AndOp::create(
       builder, loc,
@@ -136,9 +140,7 @@ void LocalRule::gatherFromPart(GatherOp gather, const Indices &indices) {
   // What is out of the whole value's bounds goes to its nearest element.
   SmallVector<int64_t> last;
   for (int64_t dim : indices.dims)
-    last.push_back(layouts.isSplit(indices.into, dim)
-                       ? wholeSize(indices.into, dim) - 1
-                       : std::numeric_limits<int32_t>::max());
+    last.push_back(wholeSize(indices.into, dim) - 1);
   SmallVector<int64_t> zeros(indices.dims.size());
   Location loc = op->getLoc();
   Indices clamped = indices;
@@ -157,9 +159,7 @@ void LocalRule::gatherFromPart(GatherOp gather, const Indices &indices) {
       builder, loc,
       DenseElementsAttr::get(type, builder.getZeroAttr(type.getElementType())));
   Value part = SelectOp::create(builder, loc, type, inside, result, zero);
-  // The zeros' constant is no user; the select is, and stays one.
   layouts.replace(result, part);
-  layouts.setPartialSum(part);
 }
 
 LogicalResult LocalRule::on(GatherOp gather) {
@@ -192,9 +192,18 @@ LogicalResult LocalRule::on(GatherOp gather) {
     if (failed(needAlike(indices, from, result, to)))
       return failure();
   gather.setSliceSizes(sizes);
-  if (isAnySplit(operand, dims.getCollapsedSliceDims()))
-    gatherFromPart(gather, {indices, dims.getIndexVectorDim(), operand,
-                            dims.getStartIndexMap()});
+  SmallVector<sdy::AxisRefAttr> axes =
+      getAxes(operand, dims.getCollapsedSliceDims());
+  if (axes.empty())
+    return success();
+  for (int64_t dim : dims.getStartIndexMap())
+    if (!llvm::is_contained(dims.getCollapsedSliceDims(), dim) &&
+        failed(needWhole(operand, dim)))
+      return failure();
+  if (failed(makePartial(result, axes)))
+    return failure();
+  gatherFromPart(gather, {widen(indices), dims.getIndexVectorDim(), operand,
+                          dims.getStartIndexMap()});
   return success();
 }
 
@@ -202,7 +211,8 @@ LogicalResult LocalRule::on(GatherOp gather) {
 /// and the others from zeros, so that it is in the sum once.
 LogicalResult LocalRule::keepFirst(ScatterOp scatter, Axes axes) {
   Block &body = scatter.getUpdateComputation().front();
-  if (scatter.getInputs().size() != 1 || !isa<AddOp>(body.front()))
+  if (scatter.getInputs().size() != 1 || !isa<AddOp>(body.front()) ||
+      !llvm::hasSingleElement(body.without_terminator()))
     return op->emitOpError("combines updates of several devices by what is "
                            "not a sum, which is not supported; constrain its "
                            "indices with jax.lax.with_sharding_constraint");
@@ -239,8 +249,10 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
   llvm::append_range(dropped, dims.getInputBatchingDims());
   for (auto [input, update, result] : llvm::zip(
            scatter.getInputs(), scatter.getUpdates(), scatter.getResults())) {
-    for (int64_t dim : dims.getScatterDimsToOperandDims())
-      if (!llvm::is_contained(dims.getInsertedWindowDims(), dim) &&
+    // Only places of one element may be anywhere along a split dimension.
+    for (int64_t dim = 0; dim < rankOf(input); ++dim)
+      if (llvm::is_contained(dims.getInsertedWindowDims(), dim) !=
+              llvm::is_contained(dims.getScatterDimsToOperandDims(), dim) &&
           failed(needWhole(input, dim)))
         return failure();
     if (failed(needAlike(input, result)))
@@ -249,7 +261,9 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
          llvm::zip(others(rankOf(input), dropped), dims.getUpdateWindowDims()))
       if (failed(wholeSize(update, from) == wholeSize(input, window)
                      ? needAlike(update, from, input, window)
-                     : needWhole(input, window)))
+                     : needWhole(input, window)) ||
+          (wholeSize(update, from) != wholeSize(input, window) &&
+           failed(needWhole(update, from))))
         return failure();
     partial.clear();
     for (auto [with, from] :
@@ -266,9 +280,13 @@ LogicalResult LocalRule::on(ScatterOp scatter) {
     if (failed(needAlike(scatter.getInputs()[0], dim, indices, with)))
       return failure();
   Value input = scatter.getInputs()[0];
-  if (isAnySplit(input, dims.getInsertedWindowDims()))
+  if (!getAxes(input, dims.getInsertedWindowDims()).empty())
     scatter.getScatterIndicesMutable().assign(
-        shift({indices, dims.getIndexVectorDim(), input,
+        shift({widen(indices), dims.getIndexVectorDim(), input,
                dims.getScatterDimsToOperandDims()}));
-  return partial.empty() ? success() : keepFirst(scatter, partial);
+  if (partial.empty())
+    return success();
+  if (failed(makePartial(scatter.getResults()[0], partial)))
+    return failure();
+  return keepFirst(scatter, partial);
 }

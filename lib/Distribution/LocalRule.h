@@ -50,12 +50,16 @@ private:
   llvm::LogicalResult on(stablehlo::DynamicUpdateSliceOp op);
   llvm::LogicalResult on(stablehlo::GatherOp op);
   llvm::LogicalResult on(stablehlo::ScatterOp op);
+  llvm::LogicalResult on(stablehlo::ReturnOp op);
+  llvm::LogicalResult on(sdy::ManualComputationOp op);
   llvm::LogicalResult onElementwise();
   llvm::LogicalResult onPairs();
   llvm::LogicalResult onOther();
 
-  /// Whether one of some dimensions is split.
-  bool isAnySplit(mlir::Value value, llvm::ArrayRef<int64_t> dims) const;
+  /// The axes that split some dimensions.
+  llvm::SmallVector<sdy::AxisRefAttr>
+  getAxes(mlir::Value value, llvm::ArrayRef<int64_t> dims) const;
+  mlir::Value widen(mlir::Value indices);
   /// A tensor of indices' type with one number for each component.
   mlir::Value perComponent(const Indices &indices,
                            llvm::ArrayRef<int64_t> numbers);
@@ -78,6 +82,9 @@ private:
     return layouts.getLocal(value).getDimSize(dim);
   }
 
+  /// Notes that devices along axes have parts of a result. Fails where these
+  /// axes split it too: a device would lack what the others have for its part.
+  llvm::LogicalResult makePartial(mlir::Value result, Axes axes);
   /// Fails where a dimension is split.
   llvm::LogicalResult needWhole(mlir::Value value, int64_t dim);
   llvm::LogicalResult needAllWhole(mlir::ValueRange values);

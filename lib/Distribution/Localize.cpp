@@ -12,7 +12,6 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static constexpr StringRef kShardingAttr = "sdy.sharding";
 static constexpr StringRef kWholeTypeAttr = "scalify.whole_type";
 
 /// Puts the body of a manual computation in its place: all around it is on
@@ -57,12 +56,43 @@ static LogicalResult checkResults(func::FuncOp function,
         index, kShardingAttr);
     for (int64_t dim = 0; dim < layouts.getWhole(value).getRank(); ++dim) {
       Axes said = sharding ? sharding.getDimShardings()[dim].getAxes() : Axes();
-      if (said != layouts.getAxes(value, dim))
+      if (layouts.getMesh().getSplit(said) !=
+          layouts.getMesh().getSplit(layouts.getAxes(value, dim)))
         return end->emitOpError() << "returns result " << index
                                   << " in other parts than its sharding says";
     }
   }
   return success();
+}
+
+/// The largest channel that the program's own collectives have.
+static int64_t countChannels(ArrayRef<Operation *> ops) {
+  int64_t largest = 0;
+  for (Operation *op : ops)
+    if (auto channel =
+            op->getAttrOfType<stablehlo::ChannelHandleAttr>("channel_handle"))
+      largest = std::max(largest, channel.getHandle());
+  return largest;
+}
+
+/// Only a collective may read what devices have in parts of a sum.
+static LogicalResult needComplete(Operation *op, const Layouts &layouts) {
+  for (Value operand : op->getOperands())
+    if (!layouts.getPartial(operand).empty())
+      return op->emitOpError()
+             << "reads " << layouts.getWhole(operand)
+             << ", of which each device has a partial result that nothing has "
+                "joined";
+  return success();
+}
+
+static LogicalResult localize(Operation *op, Layouts &layouts,
+                              int64_t &numChannels) {
+  if (isCollective(op))
+    return localizeCollective(op, layouts, numChannels);
+  if (failed(needComplete(op, layouts)))
+    return failure();
+  return localizeOp(op, layouts);
 }
 
 static LogicalResult localize(func::FuncOp function) {
@@ -77,14 +107,10 @@ static LogicalResult localize(func::FuncOp function) {
     if (auto found = dyn_cast<sdy::ManualComputationOp>(op))
       manual.push_back(found);
   });
-  int64_t numChannels = 0;
+  int64_t numChannels = countChannels(ops);
   for (Operation *op : ops) {
     op->removeDiscardableAttr(kShardingAttr);
-    bool isCollective =
-        isa<sdy::AllReduceOp, sdy::ReduceScatterOp, sdy::AllGatherOp,
-            sdy::AllSliceOp, sdy::AllToAllOp, sdy::CollectivePermuteOp>(op);
-    if (failed(isCollective ? localizeCollective(op, *layouts, numChannels)
-                            : localizeOp(op, *layouts)))
+    if (failed(localize(op, *layouts, numChannels)))
       return failure();
   }
   for (sdy::ManualComputationOp op : llvm::reverse(manual))

@@ -3,6 +3,7 @@
 #include "ScaleEntries.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -207,30 +208,9 @@ static stablehlo::ReduceOp reduceOver(OpBuilder &b, stablehlo::ReduceOp like,
   return clone;
 }
 
-// Adding the initial value in both stages is harmless only if it is neutral.
-static bool hasNeutralInit(stablehlo::ReduceOp op) {
-  if (op.getInputs().size() != 1)
-    return false;
-  Block &body = op.getBody().front();
-  if (!llvm::hasNItems(body.without_terminator(), 1))
-    return false;
-  auto init = op.getInitValues()[0].getDefiningOp<stablehlo::ConstantOp>();
-  auto splat = init ? dyn_cast<SplatElementsAttr>(init.getValue()) : nullptr;
-  if (!splat)
-    return false;
-  Operation *inner = &body.front();
-  if (isa<stablehlo::MaxOp, stablehlo::MinOp, stablehlo::AndOp,
-          stablehlo::OrOp>(inner))
-    return true; // idempotent
-  if (!isa<stablehlo::AddOp>(inner))
-    return false;
-  if (auto number = dyn_cast<FloatAttr>(splat.getSplatValue<Attribute>()))
-    return number.getValue().isZero();
-  return splat.getSplatValue<APInt>().isZero();
-}
-
 void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
-  if (!hasNeutralInit(op))
+  // It is added in both stages.
+  if (!stablehlo::hasNeutralInit(op))
     return;
   OpBuilder b(op);
   Value input = op.getInputs()[0];

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import pathlib
 import re
 import signal
@@ -23,7 +24,7 @@ from scalify.errors import CompileError
 __all__ = ["Partitioned", "main", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
-BEFORE = "builtin.module(scalify-inline-calls,scalify-expand-chlo)"
+BEFORE = "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo)"
 AFTER = "builtin.module(scalify-localize)"
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
 AXIS = re.compile(r'"([^"]+)"=(\d+)')
@@ -45,10 +46,7 @@ class Partitioned:
     @property
     def devices(self) -> int:
         """How many devices run the program."""
-        count = 1
-        for size in self.mesh.values():
-            count *= size
-        return count
+        return math.prod(self.mesh.values())
 
 
 def failed(message: str) -> CompileError:
@@ -86,7 +84,7 @@ def run_shardy(text: str, seconds: float) -> str:
 def mesh_of(text: str) -> dict[str, int]:
     """Returns the largest mesh of a text; empty where there is none."""
     meshes = [{n: int(size) for n, size in AXIS.findall(found)} for found in MESH.findall(text)]
-    return max(meshes, key=lambda mesh: Partitioned("", mesh).devices, default={})
+    return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
 def partition(text: str, *, seconds: float = 600) -> Partitioned:
@@ -107,7 +105,11 @@ def partition(text: str, *, seconds: float = 600) -> Partitioned:
             "in_shardings, or constrain a value"
         )
     split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
-    local = _compiler.opt(split, AFTER, debug_info=True)
+    try:
+        local = _compiler.opt(split, AFTER, debug_info=True)
+    except CompileError as error:
+        # The line that it quotes is one of Shardy's text, which nobody has seen.
+        raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
     return Partitioned(local, mesh_of(local))
 
 

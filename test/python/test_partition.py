@@ -62,6 +62,20 @@ def test_a_mesh_of_512_devices_that_are_not_there() -> None:
     assert "tensor<16x8xf32>" in done.text
 
 
+def test_a_random_key_brings_a_mesh_of_its_own() -> None:
+    def fn(key: jax.Array, x: jax.Array) -> jax.Array:
+        return x + jax.random.normal(key, x.shape)
+
+    mesh = AbstractMesh((8,), ("data",))
+    jitted = jax.jit(fn, in_shardings=(None, NamedSharding(mesh, P("data"))))
+    traced = jitted.trace(jax.random.key(0), jax.ShapeDtypeStruct((16, 4), np.float32))
+    text = traced.lower(lowering_platforms=("cpu",)).as_text(debug_info=True)
+    assert "@empty_mesh" in text
+    done = partition(text)
+    assert done.mesh == {"data": 8}
+    assert "tensor<2x4xf32>" in done.text
+
+
 def test_no_mesh_is_an_error() -> None:
     text = jax.jit(lambda x: x + 1).lower(np.float32(1)).as_text()
     with pytest.raises(CompileError, match=r"no mesh.*in_shardings"):

@@ -125,6 +125,23 @@ int64_t MeshAttr::getTotalSize() const {
   return size;
 }
 
+LogicalResult
+MeshAttr::verifyAxes(ArrayRef<AxisRefAttr> axes,
+                     function_ref<InFlightDiagnostic()> emitError) const {
+  for (AxisRefAttr axis : axes) {
+    std::optional<int64_t> size = getAxisSize(axis.getName());
+    if (!size)
+      return emitError() << "names the unknown axis '" << axis.getName()
+                         << "' of mesh " << *this;
+    if (axis.isSubAxis() &&
+        (axis.getPreSize() < 1 || axis.getSubSize() < 1 ||
+         *size % (axis.getPreSize() * axis.getSubSize()) != 0))
+      return emitError() << "names a part of axis '" << axis.getName()
+                         << "' that does not divide it";
+  }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Axes and dimensions
 //===----------------------------------------------------------------------===//
@@ -277,10 +294,9 @@ LogicalResult TensorShardingAttr::verifyFor(
                        << " for a value of type " << type;
   llvm::StringSet<> whole;
   auto check = [&](ArrayRef<AxisRefAttr> axes) -> LogicalResult {
+    if (failed(mesh.verifyAxes(axes, emitError)))
+      return failure();
     for (AxisRefAttr axis : axes) {
-      if (!mesh.getAxisSize(axis.getName()))
-        return emitError() << "names the unknown axis '" << axis.getName()
-                           << "' of mesh " << getMeshOrRef();
       if (!axis.isSubAxis() && !whole.insert(axis.getName()).second)
         return emitError() << "names axis '" << axis.getName() << "' twice";
     }

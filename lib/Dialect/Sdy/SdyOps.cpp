@@ -22,33 +22,61 @@ LogicalResult ReshardOp::verifySymbolUses(SymbolTableCollection &) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-template <typename OpT> static LogicalResult verifyOutSharding(OpT op) {
-  return op.getOutSharding().verifyFor(op, op.getType(),
-                                       [&] { return op.emitOpError(); });
+/// Checks the sharding of a collective's result and that the mesh has the axes
+/// over which the collective goes.
+template <typename OpT>
+static LogicalResult verifyCollective(OpT op, ArrayRef<AxisRefAttr> axes) {
+  auto emitError = [&] { return op.emitOpError(); };
+  TensorShardingAttr out = op.getOutSharding();
+  if (failed(out.verifyFor(op, op.getType(), emitError)))
+    return failure();
+  return out.getMesh(op).verifyAxes(axes, emitError);
+}
+
+/// The same where axes are given for each dimension.
+template <typename OpT>
+static LogicalResult verifyCollective(OpT op, ListOfAxisRefListsAttr lists) {
+  int64_t rank = cast<RankedTensorType>(op.getType()).getRank();
+  if (static_cast<int64_t>(lists.getDims().size()) != rank)
+    return op.emitOpError("has axes of ")
+           << lists.getDims().size() << " dimensions for a value of type "
+           << op.getType();
+  SmallVector<AxisRefAttr> axes;
+  for (AxisRefListAttr list : lists.getDims())
+    llvm::append_range(axes, list.getAxes());
+  return verifyCollective(op, axes);
 }
 
 LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyOutSharding(*this);
+  return verifyCollective(*this, getReductionAxes().getAxes());
 }
 
 LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyOutSharding(*this);
+  return verifyCollective(*this, getReduceScatterAxes());
 }
 
 LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyOutSharding(*this);
+  return verifyCollective(*this, getGatheringAxes());
 }
 
 LogicalResult AllSliceOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyOutSharding(*this);
+  return verifyCollective(*this, getSlicingAxes());
 }
 
 LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyOutSharding(*this);
+  int64_t rank = cast<RankedTensorType>(getType()).getRank();
+  SmallVector<AxisRefAttr> axes;
+  for (AllToAllParamAttr move : getParams().getParams()) {
+    for (int64_t dim : {move.getSourceDim(), move.getTargetDim()})
+      if (dim < 0 || dim >= rank)
+        return emitOpError("has no dimension ") << dim;
+    llvm::append_range(axes, move.getAxes());
+  }
+  return verifyCollective(*this, axes);
 }
 
 LogicalResult CollectivePermuteOp::verifySymbolUses(SymbolTableCollection &) {
-  return verifyOutSharding(*this);
+  return verifyCollective(*this, ArrayRef<AxisRefAttr>());
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,7 +4,10 @@
 #include "Verification.h"
 #include "Window.h"
 
+#include "scalify/Dialect/StableHLO/Reductions.h"
+
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace scalify::stablehlo;
@@ -33,6 +36,20 @@ void ReduceOp::build(OpBuilder &builder, OperationState &state,
         getElementTypeOrSelf(init)));
   build(builder, state, types, inputs, initValues,
         builder.getDenseI64ArrayAttr(dimensions));
+}
+
+bool scalify::stablehlo::hasNeutralInit(ReduceOp reduce) {
+  Block &body = reduce.getBody().front();
+  if (reduce.getInputs().size() != 1 ||
+      !llvm::hasSingleElement(body.without_terminator()))
+    return false;
+  if (isa<MaxOp, MinOp, AndOp, OrOp>(body.front()))
+    return true; // joined twice is joined once
+  DenseElementsAttr init;
+  if (!isa<AddOp>(body.front()) ||
+      !matchPattern(reduce.getInitValues()[0], m_Constant(&init)))
+    return false;
+  return matchPattern(init, m_AnyZeroFloat()) || matchPattern(init, m_Zero());
 }
 
 LogicalResult ReduceOp::verify() {

@@ -40,7 +40,7 @@ func.func @no_sharding(%a: tensor<8xf32> {sdy.sharding = 1 : i32}) {
 
 sdy.mesh @mesh = <["x"=2]>
 func.func @unknown_axis(%a: tensor<8xf32>) {
-  // expected-error @+1 {{names the unknown axis 'y' of mesh @mesh}}
+  // expected-error @+1 {{names the unknown axis 'y' of mesh #sdy.mesh<["x"=2]>}}
   %0 = sdy.sharding_constraint %a <@mesh, [{"y"}]> : tensor<8xf32>
   return
 }
@@ -78,5 +78,41 @@ sdy.mesh @mesh = <["x"=2]>
 func.func @collective(%a: tensor<8xf32>) {
   // expected-error @+1 {{has a sharding of rank 2 for a value of type 'tensor<8xf32>'}}
   %0 = "sdy.collective_permute"(%a) <{out_sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}> : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @collective_axis(%a: tensor<8xf32>) {
+  // expected-error @+1 {{names the unknown axis 'y' of mesh}}
+  %0 = "sdy.all_reduce"(%a) <{out_sharding = #sdy.sharding<@mesh, [{}]>, reduction_axes = #sdy<axis_ref_list{"y"}>}> : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=4]>
+func.func @part_of_an_axis(%a: tensor<8xf32>) {
+  // expected-error @+1 {{names a part of axis 'x' that does not divide it}}
+  %0 = sdy.sharding_constraint %a <@mesh, [{"x":(1)3}]> : tensor<8xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @axes_of_each_dimension(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{has axes of 1 dimensions for a value of type}}
+  %0 = "sdy.all_gather"(%a) <{gathering_axes = #sdy<list_of_axis_ref_lists[{"x"}]>, out_sharding = #sdy.sharding<@mesh, [{}, {}]>}> : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+func.func @no_dimension(%a: tensor<8x4xf32>) {
+  // expected-error @+1 {{has no dimension 2}}
+  %0 = "sdy.all_to_all"(%a) <{out_sharding = #sdy.sharding<@mesh, [{}, {"x"}]>, params = #sdy<all_to_all_param_list[{"x"}: 0->2]>}> : (tensor<8x4xf32>) -> tensor<8x4xf32>
   return
 }

@@ -27,6 +27,10 @@ def Sdy_MeshAttr : Sdy_Attr<"Mesh", "mesh"> {
     std::optional<int64_t> getAxisSize(::llvm::StringRef name) const;
     /// The number of devices: the product of all axes, or one device by id.
     int64_t getTotalSize() const;
+    /// Checks that the mesh has axes, and that parts of one divide it.
+    ::llvm::LogicalResult verifyAxes(
+        ::llvm::ArrayRef<::scalify::sdy::AxisRefAttr> axes,
+        ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError) const;
   }];
 }
 

@@ -9,6 +9,10 @@
 
 namespace scalify::stablehlo {
 
+/// Whether a reduction of one tensor may start from its initial value several
+/// times: joining it once more changes nothing.
+bool hasNeutralInit(ReduceOp reduce);
+
 /// Reduces `value` over `dims` by `Op`, such as MaxOp, from the rank-0 `init`.
 template <typename Op>
 mlir::Value buildReduce(mlir::OpBuilder &builder, mlir::Location loc,
