@@ -76,7 +76,7 @@ class Executable:
             loaded = _runtime.Executable(artefact, threads, "null")
             self._absent = (
                 f"this machine cannot run an artefact for '{target}': {error}. `save` it and load "
-                "it where a GPU is; device='null' records what a step would do"
+                "it on one that can; device='null' records what a step would do"
             )
             return loaded
 
@@ -427,6 +427,8 @@ def compile(
     threads: int = 0,
     report: str = "brief",
     device: str | None = None,
+    streams: int = 1,
+    library_attention: bool = True,
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
 
@@ -446,6 +448,8 @@ def compile(
         threads: as for `Executable`.
         report: "full" keeps every value, its facts and where they came from in the artefact.
         device: as for `Executable`.
+        streams: as for `scalify.jit`.
+        library_attention: as for `scalify.jit`.
 
     Raises:
         scalify.CompileError: the program or the options cannot be.
@@ -459,6 +463,8 @@ def compile(
         "strict": strict,
         "mcpu": mcpu,
         "report": report,
+        "streams": streams,
+        "libraryAttention": library_attention,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
     if (assumed := range_option(scales, ranges)) is not None:

@@ -358,6 +358,7 @@ def jit(
     report: str = "brief",
     device: str | None = None,
     streams: int = 1,
+    library_attention: bool = True,
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -396,6 +397,8 @@ def jit(
         report: "full" keeps every value, its facts and where they came from in the artefact.
         device: where steps run, as for `scalify.Executable`.
         streams: of a GPU, how many streams commands that do not fill it may run on side by side.
+        library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
+            without cuDNN: they are kernels and products then.
     """
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
     policy = HealthPolicy(health) if isinstance(health, str) else health
@@ -409,6 +412,7 @@ def jit(
         "mcpu": mcpu,
         "report": report,
         "streams": streams,
+        "libraryAttention": library_attention,
     }
     options |= extra
     if rescales and adaptive_scales is False:

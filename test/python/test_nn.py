@@ -215,3 +215,12 @@ def test_f32_stays_kernels_with_a_remark() -> None:
     assert not calls(exe)
     reasons = [text for text in remarks if "attention stays GEMMs and kernels" in text]
     assert len(reasons) == 2 and all("an operand is f32" in text for text in reasons)
+
+
+def test_without_the_library() -> None:
+    step = jax.jit(lambda q: nn.attention(q, q, q, causal=True))
+    text = step.lower(jax.ShapeDtypeStruct((2, 32, 4, 32), jnp.bfloat16)).as_text()
+    for library in (True, False):
+        exe = scalify.compile(text, "none", "sm_90a", device="null", library_attention=library)
+        ops = {command["op"] for command in exe.manifest["functions"]["step"]}
+        assert ("attention" in ops) == library

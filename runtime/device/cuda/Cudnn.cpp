@@ -198,8 +198,9 @@ std::unique_ptr<cuda::AttentionLibrary> cuda::loadCudnn() {
       std::string("the artefact has attentions of cuDNN, and this runtime was "
                   "built without: build it where cuDNN's headers are (PyPI: "
                   "nvidia-cudnn-cu13, nvidia-cudnn-frontend; "
-                  "docs/runtime.md), or compile the step by scalify-compile "
-                  "--library-attention=false") +
+                  "docs/runtime.md), or compile the step without "
+                  "(scalify-compile --library-attention=false, "
+                  "library_attention=False in Python)") +
       wayOut);
 }
 
