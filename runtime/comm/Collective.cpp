@@ -1,0 +1,65 @@
+#include "comm/Communicator.h"
+#include "comm/Pieces.h"
+
+#include <algorithm>
+
+using namespace scalify::rt;
+
+const char *scalify::rt::name(Collective::Kind kind) {
+  switch (kind) {
+  case Collective::Kind::AllReduce:
+    return "all_reduce";
+  case Collective::Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Collective::Kind::AllGather:
+    return "all_gather";
+  case Collective::Kind::AllToAll:
+    return "all_to_all";
+  case Collective::Kind::Permute:
+    return "permute";
+  }
+  return "";
+}
+
+const char *scalify::rt::name(Join join) {
+  switch (join) {
+  case Join::Sum:
+    return "sum";
+  case Join::Product:
+    return "product";
+  case Join::Max:
+    return "max";
+  case Join::Min:
+    return "min";
+  case Join::And:
+    return "and";
+  case Join::Or:
+    return "or";
+  }
+  return "";
+}
+
+int64_t scalify::rt::bytesSent(const Collective &collective, int32_t rank) {
+  int64_t width = byteWidth(collective.type);
+  int64_t elements = collective.elements;
+  if (collective.kind == Collective::Kind::Permute)
+    return collective.to < 0 || collective.to == rank ? 0 : elements * width;
+  const std::vector<int32_t> &members = collective.members;
+  int64_t count = int64_t(members.size());
+  int64_t others = count - 1;
+  int64_t place =
+      std::find(members.begin(), members.end(), rank) - members.begin();
+  if (others < 1 || place == count)
+    return 0;
+  switch (collective.kind) {
+  case Collective::Kind::AllReduce: {
+    // Others' pieces, to be joined there; then one's own, joined, to all.
+    int64_t own = pieceOf(elements, count, place).elements;
+    return (elements - own + own * others) * width;
+  }
+  case Collective::Kind::AllGather:
+    return elements * others * width;
+  default:
+    return elements / count * others * width;
+  }
+}

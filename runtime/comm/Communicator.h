@@ -1,0 +1,66 @@
+// What ranks exchange in the middle of a step. Sums go in the order of the
+// group's members, so that they have the same bits on every rank, in every run
+// and on every transport.
+#ifndef SCALIFY_RUNTIME_COMM_COMMUNICATOR_H
+#define SCALIFY_RUNTIME_COMM_COMMUNICATOR_H
+
+#include "support/Types.h"
+
+#include <string>
+#include <vector>
+
+namespace scalify::rt {
+
+/// How elements that several ranks have become one.
+enum class Join : uint8_t { Sum, Product, Max, Min, And, Or };
+
+/// One collective as this rank takes part in it. Memory is dense: a gather puts
+/// the members' parts one behind the other, and what is scattered or exchanged
+/// has as many parts, of equal size, in their order.
+struct Collective {
+  enum class Kind : uint8_t {
+    AllReduce,
+    ReduceScatter,
+    AllGather,
+    AllToAll,
+    Permute
+  };
+  Kind kind = Kind::AllReduce;
+  Join join = Join::Sum;
+  DType type = DType::F32;
+  int64_t elements = 0; // of this rank's source
+  /// The ranks of this rank's group, in the order of parts.
+  std::vector<int32_t> members;
+  /// Permute: whom this rank sends to and hears from; -1 for nobody, and then
+  /// it gets zeros.
+  int32_t to = -1, from = -1;
+  std::string name, loc;
+};
+
+class Communicator {
+public:
+  virtual ~Communicator() = default;
+  virtual int32_t rank() const = 0;
+  virtual int32_t size() const = 0;
+
+  /// Counts from 0, for errors; told before the commands of a step.
+  virtual void beginStep(uint64_t step) = 0;
+  /// Returns when `destination` has this rank's result. Source and destination
+  /// may be the same memory where both are as large. Throws Error that names
+  /// the rank, collective and step where a rank failed.
+  virtual void run(const Collective &collective, const void *source,
+                   void *destination) = 0;
+  /// Bytes that this rank has sent to others since it was opened, without
+  /// headers.
+  virtual uint64_t bytesSent() const = 0;
+};
+
+const char *name(Collective::Kind kind);
+const char *name(Join join);
+
+/// Bytes that a rank sends for a collective.
+int64_t bytesSent(const Collective &collective, int32_t rank);
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_COMM_COMMUNICATOR_H

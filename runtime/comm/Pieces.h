@@ -1,0 +1,24 @@
+// How an all_reduce divides its elements among the members.
+#ifndef SCALIFY_RUNTIME_COMM_PIECES_H
+#define SCALIFY_RUNTIME_COMM_PIECES_H
+
+#include <algorithm>
+#include <cstdint>
+
+namespace scalify::rt {
+
+struct Piece {
+  int64_t begin;
+  int64_t elements;
+};
+
+/// The piece that the member at `place` joins: the first `elements % members`
+/// members have one element more.
+inline Piece pieceOf(int64_t elements, int64_t members, int64_t place) {
+  int64_t base = elements / members, longer = elements % members;
+  return {place * base + std::min(place, longer), base + (place < longer)};
+}
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_COMM_PIECES_H
