@@ -53,6 +53,13 @@ public:
   /// Bytes that this rank has sent to others since it was opened, without
   /// headers.
   virtual uint64_t bytesSent() const = 0;
+
+  /// This rank gives up: what the others do with it from now on throws an Error
+  /// that says so with that text. Errors of run() do this themselves.
+  virtual void abort(const std::string &reason) {}
+  /// Called at least every 0.1 s while run() waits; where it returns other than
+  /// 0, run() throws SCALIFY_RT_INTERRUPTED.
+  virtual void setPoll(int (*poll)(void *context), void *context) {}
 };
 
 const char *name(Collective::Kind kind);

@@ -40,7 +40,9 @@ typedef enum scalify_rt_status {
   SCALIFY_RT_BAD_ARGUMENT = 4, /* the caller passed something that cannot be */
   SCALIFY_RT_BUSY = 5,         /* the executable is running on another thread */
   SCALIFY_RT_INTERRUPTED = 6,  /* the poll callback asked to stop */
-  SCALIFY_RT_INTERNAL = 7      /* out of memory, or a fault in the runtime */
+  SCALIFY_RT_INTERNAL = 7,     /* out of memory, or a fault in the runtime */
+  SCALIFY_RT_COMM = 8          /* a rank died, is late, or sent what it should
+                                  not have: the text says which */
 } scalify_rt_status;
 
 typedef struct scalify_rt_executable scalify_rt_executable;

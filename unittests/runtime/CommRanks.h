@@ -1,0 +1,57 @@
+// Ranks for tests, as threads of this process or as processes of their own.
+#ifndef SCALIFY_UNITTESTS_RUNTIME_COMMRANKS_H
+#define SCALIFY_UNITTESTS_RUNTIME_COMMRANKS_H
+
+#include "comm/Communicator.h"
+#include "scalify/transport.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace scalify::test {
+
+/// What one rank does; returns what it found wrong, or "".
+using Body = std::function<std::string(rt::Communicator &)>;
+
+/// A job's name that no other test has.
+std::string freshJob();
+
+scalify_transport openLocal(const std::string &job, int32_t rank, int32_t size,
+                            double seconds);
+
+/// A communicator over `local`; ranks may be late by `seconds`.
+std::unique_ptr<rt::Communicator> joinLocal(const std::string &job,
+                                            int32_t rank, int32_t size,
+                                            double seconds = 20);
+
+/// The ranks' texts, or the text of what they threw.
+std::vector<std::string> runThreads(int32_t size, const Body &body,
+                                    double seconds = 20);
+std::vector<std::string> runProcesses(int32_t size, const Body &body,
+                                      double seconds = 20);
+
+/// Ranks as processes that the test may kill. Text that a rank returned, or
+/// "killed by signal 9", or, where it does not end in 30 s, "hangs".
+class Processes {
+public:
+  Processes(int32_t size, const Body &body, double seconds = 20);
+  ~Processes();
+  Processes(const Processes &) = delete;
+  Processes &operator=(const Processes &) = delete;
+  pid_t process(int32_t rank) const { return ranks[size_t(rank)].process; }
+  std::vector<std::string> wait();
+
+private:
+  struct Rank {
+    pid_t process;
+    int output;
+  };
+  std::vector<Rank> ranks;
+};
+
+} // namespace scalify::test
+
+#endif // SCALIFY_UNITTESTS_RUNTIME_COMMRANKS_H
