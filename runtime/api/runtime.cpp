@@ -1,12 +1,12 @@
-// The C interface: exceptions become status codes here and nowhere else.
+// The C interface of executables.
 #include "scalify/runtime.h"
+#include "api/Guarded.h"
 #include "loader/Executable.h"
 #include "loader/Manifest.h"
 #include "support/Error.h"
 
 #include <cmath>
 #include <cstring>
-#include <new>
 
 using namespace scalify::rt;
 
@@ -20,33 +20,6 @@ struct scalify_rt_executable {
 };
 
 namespace {
-thread_local std::string lastError;
-
-scalify_rt_status failed(scalify_rt_status status, const char *text) {
-  try {
-    lastError = text;
-  } catch (...) {
-    lastError.clear();
-  }
-  return status;
-}
-
-/// Runs `body` and turns what it throws into a status.
-template <typename Fn> scalify_rt_status guarded(Fn body) {
-  try {
-    body();
-    return SCALIFY_RT_OK;
-  } catch (const Error &error) {
-    return failed(error.status, error.what());
-  } catch (const std::bad_alloc &) {
-    return failed(SCALIFY_RT_INTERNAL, "out of memory");
-  } catch (const std::exception &error) {
-    return failed(SCALIFY_RT_INTERNAL, error.what());
-  } catch (...) {
-    return failed(SCALIFY_RT_INTERNAL, "unknown failure");
-  }
-}
-
 void requireHandle(const void *handle) {
   if (!handle)
     badArgument("the executable handle is null");
@@ -133,7 +106,7 @@ const char *scalify_rt_version(void) { return SCALIFY_RUNTIME_VERSION; }
 
 int32_t scalify_rt_manifest_version(void) { return manifestVersion; }
 
-const char *scalify_rt_last_error(void) { return lastError.c_str(); }
+const char *scalify_rt_last_error(void) { return lastError().c_str(); }
 
 scalify_rt_status scalify_rt_load_file(const char *path,
                                        const scalify_rt_options *options,

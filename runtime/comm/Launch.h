@@ -1,0 +1,28 @@
+// What the environment says of the launch: which rank this is, of how many.
+#ifndef SCALIFY_RUNTIME_COMM_LAUNCH_H
+#define SCALIFY_RUNTIME_COMM_LAUNCH_H
+
+#include <cstdint>
+#include <string>
+
+namespace scalify::rt {
+
+struct Launch {
+  int32_t rank = 0, size = 1;
+  /// The transport that suits it.
+  std::string transport = "local";
+};
+
+/// Throws Error where the environment contradicts itself.
+Launch readLaunch();
+
+/// The name that all ranks of the launch know it by; throws Error that says
+/// what to set where there is none.
+std::string readJob();
+
+/// Seconds that a rank may be late.
+double readTimeout();
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_COMM_LAUNCH_H

@@ -1,0 +1,97 @@
+#include "comm/OpenCommunicator.h"
+#include "comm/Launch.h"
+#include "comm/RecordCommunicator.h"
+#include "comm/TransportCommunicator.h"
+#include "comm/local/LocalTransport.h"
+#include "support/Error.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+using namespace scalify::rt;
+
+namespace {
+/// The folder of the library or program that this code is in.
+std::string ownFolder() {
+  Dl_info info = {};
+  if (!::dladdr(reinterpret_cast<void *>(&ownFolder), &info) || !info.dli_fname)
+    return ".";
+  std::string path = info.dli_fname;
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+/// Opens libscalify_comm_NAME.so: in SCALIFY_TRANSPORTS, beside this library,
+/// where it was built, or where the system looks.
+void *openLibrary(const std::string &transport) {
+  std::string file = "libscalify_comm_" + transport + ".so";
+  std::vector<std::string> places;
+  if (const char *folder = std::getenv("SCALIFY_TRANSPORTS"))
+    places.push_back(std::string(folder) + "/" + file);
+  places.push_back(ownFolder() + "/" + file);
+#ifdef SCALIFY_TRANSPORTS_BUILT
+  places.push_back(SCALIFY_TRANSPORTS_BUILT "/" + file);
+#endif
+  places.push_back(file);
+  std::string faults;
+  for (const std::string &place : places) {
+    // An MPI finds parts of itself by its symbols, hence global.
+    if (void *library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL))
+      return library;
+    faults += std::string("\n  ") + ::dlerror();
+  }
+  unsupported("transport '" + transport + "' cannot be opened:" + faults);
+}
+
+scalify_transport openShared(const std::string &name,
+                             const scalify_transport_options &options) {
+  void *library = openLibrary(name);
+  auto open = reinterpret_cast<scalify_transport_open_function>(
+      ::dlsym(library, SCALIFY_TRANSPORT_OPEN));
+  if (!open)
+    unsupported("transport '" + name + "' lacks " SCALIFY_TRANSPORT_OPEN);
+  scalify_transport transport = {};
+  scalify_transport_fault fault = {-1, ""};
+  scalify_transport_status status = open(&options, &transport, &fault);
+  if (status != SCALIFY_TRANSPORT_OK)
+    throw Error(status == SCALIFY_TRANSPORT_INTERRUPTED ? SCALIFY_RT_INTERRUPTED
+                                                        : SCALIFY_RT_COMM,
+                "transport '" + name + "': " + fault.text);
+  return transport;
+}
+} // namespace
+
+OpenedCommunicator
+scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
+  Launch launch = readLaunch();
+  if (options.size) {
+    launch.rank = options.rank;
+    launch.size = options.size;
+  }
+  if (launch.size < 1 || launch.rank < 0 || launch.rank >= launch.size)
+    badArgument("rank " + std::to_string(launch.rank) + " of " +
+                std::to_string(launch.size) + " ranks");
+  std::string name = options.transport ? options.transport : launch.transport;
+  if (name == "record")
+    return {std::make_unique<RecordCommunicator>(launch.rank, launch.size),
+            name};
+
+  double seconds = options.timeout_seconds;
+  if (!(seconds >= 0))
+    badArgument("a timeout must not be negative");
+  std::string job;
+  if (options.job)
+    job = options.job;
+  else if (name == "local" && launch.size > 1)
+    job = readJob();
+  scalify_transport_options opening = {};
+  opening.version = SCALIFY_TRANSPORT_VERSION;
+  opening.rank = launch.rank;
+  opening.size = launch.size;
+  opening.job = job.c_str();
+  opening.wait = {seconds > 0 ? seconds : readTimeout(), options.poll,
+                  options.context};
+  scalify_transport transport =
+      name == "local" ? local::open(opening) : openShared(name, opening);
+  return {makeCommunicator(transport, opening.wait), name};
+}

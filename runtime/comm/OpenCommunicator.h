@@ -1,0 +1,25 @@
+// A communicator by its transport's name, and the C interface's handle of one.
+#ifndef SCALIFY_RUNTIME_COMM_OPENCOMMUNICATOR_H
+#define SCALIFY_RUNTIME_COMM_OPENCOMMUNICATOR_H
+
+#include "comm/Communicator.h"
+#include "scalify/comm.h"
+
+#include <memory>
+
+namespace scalify::rt {
+
+struct OpenedCommunicator {
+  std::unique_ptr<Communicator> communicator;
+  std::string transport;
+};
+
+/// Joins the other ranks; throws Error.
+OpenedCommunicator openCommunicator(const scalify_rt_comm_options &options);
+
+/// What the handle holds, for as long as it lives.
+Communicator &communicatorOf(scalify_rt_comm *comm);
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_COMM_OPENCOMMUNICATOR_H

@@ -1,0 +1,235 @@
+// The C interface, what the environment says of a launch, and the record.
+#include "CommRanks.h"
+#include "comm/Launch.h"
+#include "comm/OpenCommunicator.h"
+#include "scalify/comm.h"
+#include "support/Error.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <thread>
+
+using namespace scalify::rt;
+using namespace scalify::test;
+using testing::HasSubstr;
+
+namespace {
+/// The environment as a launcher makes it, until it goes.
+class Environment {
+public:
+  explicit Environment(const std::map<std::string, std::string> &values) {
+    for (const char *name : names) {
+      const char *value = std::getenv(name);
+      if (value)
+        before[name] = value;
+      ::unsetenv(name);
+    }
+    for (const auto &[name, value] : values)
+      ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const char *name : names)
+      ::unsetenv(name);
+    for (const auto &[name, value] : before)
+      ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  Environment(const Environment &) = delete;
+  Environment &operator=(const Environment &) = delete;
+
+private:
+  static constexpr const char *names[] = {"SCALIFY_RANK",
+                                          "SCALIFY_SIZE",
+                                          "SCALIFY_JOB",
+                                          "SCALIFY_TRANSPORT",
+                                          "SCALIFY_COMM_TIMEOUT",
+                                          "RANK",
+                                          "WORLD_SIZE",
+                                          "LOCAL_WORLD_SIZE",
+                                          "MASTER_ADDR",
+                                          "MASTER_PORT",
+                                          "TORCHELASTIC_RUN_ID",
+                                          "TORCHELASTIC_RESTART_COUNT",
+                                          "OMPI_COMM_WORLD_RANK",
+                                          "OMPI_COMM_WORLD_SIZE",
+                                          "PMIX_NAMESPACE",
+                                          "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                          "PMI_RANK",
+                                          "OMPI_MCA_ess_base_jobid",
+                                          "PMI_SIZE",
+                                          "SLURM_PROCID",
+                                          "SLURM_NTASKS",
+                                          "SLURM_NNODES",
+                                          "SLURM_JOB_ID",
+                                          "SLURM_STEP_ID"};
+  std::map<std::string, std::string> before;
+};
+
+std::string launchOf(const std::map<std::string, std::string> &values) {
+  Environment environment(values);
+  try {
+    Launch launch = readLaunch();
+    return std::to_string(launch.rank) + "/" + std::to_string(launch.size) +
+           " " + launch.transport;
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
+std::string jobOf(const std::map<std::string, std::string> &values) {
+  Environment environment(values);
+  try {
+    return readJob();
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
+TEST(CommLaunch, TheEnvironmentSaysWhichRankThisIs) {
+  EXPECT_EQ(launchOf({}), "0/1 local");
+  EXPECT_EQ(launchOf({{"SCALIFY_RANK", "2"}, {"SCALIFY_SIZE", "4"}}),
+            "2/4 local");
+  EXPECT_EQ(launchOf({{"RANK", "3"},
+                      {"WORLD_SIZE", "4"},
+                      {"LOCAL_WORLD_SIZE", "4"},
+                      {"SLURM_PROCID", "0"},
+                      {"SLURM_NTASKS", "1"}}),
+            "3/4 local");
+  EXPECT_EQ(
+      launchOf({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}}),
+      "3/8 mpi");
+  EXPECT_EQ(launchOf({{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "2"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+            "1/2 local");
+  EXPECT_EQ(launchOf({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "1/2 mpi");
+  EXPECT_EQ(launchOf({{"SLURM_PROCID", "1"},
+                      {"SLURM_NTASKS", "2"},
+                      {"SLURM_NNODES", "2"}}),
+            "1/2 mpi");
+  EXPECT_EQ(launchOf({{"SLURM_PROCID", "1"},
+                      {"SLURM_NTASKS", "2"},
+                      {"SLURM_NNODES", "2"},
+                      {"SCALIFY_TRANSPORT", "local"}}),
+            "1/2 local");
+}
+
+TEST(CommLaunch, EnvironmentsThatContradictThemselvesAreRefused) {
+  EXPECT_THAT(launchOf({{"SCALIFY_RANK", "2"}}), HasSubstr("without the"));
+  EXPECT_THAT(launchOf({{"SCALIFY_RANK", "2"}, {"SCALIFY_SIZE", "2"}}),
+              HasSubstr("SCALIFY_RANK is 2 and SCALIFY_SIZE is 2"));
+  EXPECT_THAT(launchOf({{"SCALIFY_RANK", "x"}, {"SCALIFY_SIZE", "2"}}),
+              HasSubstr("'x', not a number"));
+  Environment environment({{"SCALIFY_COMM_TIMEOUT", "-3"}});
+  EXPECT_THROW(readTimeout(), Error);
+}
+
+TEST(CommLaunch, JobsHaveTheLaunchersName) {
+  EXPECT_EQ(jobOf({{"SCALIFY_JOB", "a"}, {"SLURM_JOB_ID", "7"}}), "a");
+  EXPECT_EQ(jobOf({{"MASTER_ADDR", "h"},
+                   {"MASTER_PORT", "29500"},
+                   {"TORCHELASTIC_RUN_ID", "r"}}),
+            "torch:h:29500:r:");
+  EXPECT_EQ(jobOf({{"PMIX_NAMESPACE", "123"}}), "mpi:123");
+  EXPECT_EQ(jobOf({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}),
+            "slurm:7.0");
+  EXPECT_THAT(jobOf({}), HasSubstr("set SCALIFY_JOB"));
+}
+
+TEST(CommLaunch, TheCInterfaceGathers) {
+  std::string job = freshJob();
+  std::atomic<int> done{0};
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      scalify_rt_comm_options options = {};
+      options.transport = "local";
+      options.rank = rank;
+      options.size = 3;
+      options.job = job.c_str();
+      scalify_rt_comm *comm = nullptr;
+      ASSERT_EQ(scalify_rt_comm_open(&options, &comm), SCALIFY_RT_OK)
+          << scalify_rt_last_error();
+      EXPECT_EQ(scalify_rt_comm_rank(comm), rank);
+      EXPECT_EQ(scalify_rt_comm_size(comm), 3);
+      EXPECT_STREQ(scalify_rt_comm_transport(comm), "local");
+      EXPECT_EQ(scalify_rt_comm_barrier(comm), SCALIFY_RT_OK);
+      EXPECT_EQ(scalify_rt_comm_bytes_sent(comm), 0u);
+      std::string own = "rank" + std::to_string(rank), all(15, ' ');
+      EXPECT_EQ(scalify_rt_comm_gather_bytes(comm, own.data(), 5, all.data()),
+                SCALIFY_RT_OK);
+      EXPECT_EQ(all, "rank0rank1rank2");
+      EXPECT_EQ(scalify_rt_comm_bytes_sent(comm), 10u);
+      // Who gives up before others are done ends what they are at.
+      for (++done; done < 3;)
+        std::this_thread::yield();
+      if (rank == 1) {
+        EXPECT_EQ(scalify_rt_comm_abort(comm, "enough"), SCALIFY_RT_OK);
+      } else {
+        EXPECT_EQ(scalify_rt_comm_barrier(comm), SCALIFY_RT_COMM);
+        EXPECT_STREQ(scalify_rt_last_error(),
+                     "step 0, all_gather 'barrier': rank 1 stopped: enough");
+      }
+      scalify_rt_comm_free(comm);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+TEST(CommLaunch, AloneThereIsOneRank) {
+  Environment environment({});
+  scalify_rt_comm *comm = nullptr;
+  ASSERT_EQ(scalify_rt_comm_open(nullptr, &comm), SCALIFY_RT_OK)
+      << scalify_rt_last_error();
+  EXPECT_EQ(scalify_rt_comm_size(comm), 1);
+  char out = 0;
+  EXPECT_EQ(scalify_rt_comm_gather_bytes(comm, "x", 1, &out), SCALIFY_RT_OK);
+  EXPECT_EQ(out, 'x');
+  scalify_rt_comm_free(comm);
+}
+
+TEST(CommLaunch, UnknownTransportsAreRefused) {
+  scalify_rt_comm_options options = {};
+  options.transport = "pigeon";
+  scalify_rt_comm *comm = nullptr;
+  EXPECT_EQ(scalify_rt_comm_open(&options, &comm), SCALIFY_RT_UNSUPPORTED);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_THAT(scalify_rt_last_error(), HasSubstr("libscalify_comm_pigeon.so"));
+}
+
+TEST(CommLaunch, TheRecordHasALineForEachCollective) {
+  scalify_rt_comm_options options = {};
+  options.transport = "record";
+  options.rank = 1;
+  options.size = 512;
+  scalify_rt_comm *comm = nullptr;
+  ASSERT_EQ(scalify_rt_comm_open(&options, &comm), SCALIFY_RT_OK);
+  Communicator &communicator = communicatorOf(comm);
+  Collective c;
+  c.elements = 10;
+  c.members = {0, 1, 2, 3};
+  c.name = "grads";
+  std::vector<float> source(10, 3.0f), result(40, 7.0f);
+  communicator.run(c, source.data(), result.data());
+  EXPECT_EQ(result[9], 3.0f);
+  communicator.beginStep(5);
+  c.kind = Collective::Kind::AllGather;
+  c.type = DType::BF16;
+  c.name = "weights";
+  communicator.run(c, source.data(), result.data());
+  EXPECT_EQ(result[0], 0.0f);
+  EXPECT_EQ(result[5], 3.0f);
+  c.kind = Collective::Kind::Permute;
+  c.to = 2;
+  communicator.run(c, source.data(), result.data());
+  EXPECT_STREQ(
+      scalify_rt_comm_trace(comm),
+      "step=0 all_reduce sum f32 elements=10 members=0,1,2,3 sent=64 'grads'\n"
+      "step=5 all_gather bf16 elements=10 members=0,1,2,3 sent=60 'weights'\n"
+      "step=5 permute bf16 elements=10 to=2 from=-1 sent=20 'weights'\n");
+  EXPECT_EQ(scalify_rt_comm_bytes_sent(comm), 144u);
+  scalify_rt_comm_free(comm);
+}
+} // namespace
