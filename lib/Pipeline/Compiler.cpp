@@ -210,6 +210,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.collectStatistics = options.collectStatistics;
   stageOptions.packState = options.packState && !toStableHLO;
   stageOptions.streams = options.streams;
+  stageOptions.simulateRanks = options.simulateRanks;
   stageOptions.keepsState = !toStableHLO;
   stageOptions.roundingKey = options.roundingKey;
   // XLA, with the same text, would merge the equal ops again.

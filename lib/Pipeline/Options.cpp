@@ -236,6 +236,13 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     options.streams = *given;
     return llvm::Error::success();
   }
+  if (key == "simulateRanks") {
+    options.simulateRanks = value.getAsInteger();
+    if (!options.simulateRanks || *options.simulateRanks < 0)
+      return makeError("option 'simulateRanks' must be a number of ranks, or 0 "
+                       "for those of the mesh");
+    return llvm::Error::success();
+  }
   bool isStage = key == "compileFrom" || key == "compileTo";
   std::string *member = findString(options, key);
   if (!isStage && !member)

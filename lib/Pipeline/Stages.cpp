@@ -8,6 +8,7 @@
 #include "scalify/Pipeline/Stages.h"
 
 #include "scalify/Codegen/Passes.h"
+#include "scalify/Distribution/Passes.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Passes.h"
 #include "scalify/Precision/Passes.h"
@@ -20,11 +21,12 @@
 using namespace mlir;
 using namespace scalify;
 
-static constexpr Stage kToCPU[] = {Stage::Import,    Stage::Scaling,
-                                   Stage::Precision, Stage::Fusion,
-                                   Stage::Codegen,   Stage::Target};
+static constexpr Stage kToCPU[] = {
+    Stage::Import, Stage::Scaling, Stage::Precision, Stage::Distribution,
+    Stage::Fusion, Stage::Codegen, Stage::Target};
 static constexpr Stage kToStableHLO[] = {Stage::Import, Stage::Scaling,
-                                         Stage::Precision, Stage::Target};
+                                         Stage::Precision, Stage::Distribution,
+                                         Stage::Target};
 
 ArrayRef<Stage> scalify::getStages(bool toStableHLO) {
   if (toStableHLO)
@@ -63,6 +65,13 @@ static void buildPrecision(const StageOptions &options,
   buildPrecisionPipeline(manager, precision);
 }
 
+static void buildDistribution(const StageOptions &options,
+                              OpPassManager &manager) {
+  DistributionOptions distribution;
+  distribution.simulateRanks = options.simulateRanks;
+  buildDistributionPipeline(manager, distribution);
+}
+
 static void buildStableHLO(const StageOptions &options,
                            OpPassManager &manager) {
   manager.addPass(createExpandBlocks());
@@ -98,6 +107,8 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
     return buildScaling(options, manager);
   case Stage::Precision:
     return buildPrecision(options, manager);
+  case Stage::Distribution:
+    return buildDistribution(options, manager);
   case Stage::Target:
     if (toStableHLO)
       buildStableHLO(options, manager);
@@ -112,7 +123,8 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
 }
 
 static constexpr StringLiteral kStageNames[] = {
-    "input", "import", "scaling", "precision", "fusion", "codegen", "target"};
+    "input",        "import", "scaling", "precision",
+    "distribution", "fusion", "codegen", "target"};
 
 StringRef scalify::stringifyStage(Stage stage) {
   return kStageNames[static_cast<unsigned>(stage)];

@@ -429,6 +429,7 @@ def compile(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
+    simulate_ranks: bool | int = False,
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
 
@@ -450,6 +451,9 @@ def compile(
         device: as for `Executable`.
         streams: as for `scalify.jit`.
         library_attention: as for `scalify.jit`.
+        simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
+            executable computes what all of them do, of whole arrays and with sums in the order of
+            ranks. A number is how many devices the mesh must have.
 
     Raises:
         scalify.CompileError: the program or the options cannot be.
@@ -467,6 +471,8 @@ def compile(
         "libraryAttention": library_attention,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
+    if simulate_ranks is not False:
+        options["simulateRanks"] = 0 if simulate_ranks is True else simulate_ranks
     if (assumed := range_option(scales, ranges)) is not None:
         options["ranges"] = assumed
     if isinstance(scales, Scales):

@@ -118,6 +118,11 @@ static cl::opt<int64_t>
     streams("streams", cl::init(1),
             cl::desc("streams of a GPU for what does not fill it by itself"),
             cl::cat(category));
+static cl::opt<int64_t> simulateRanks(
+    "simulate-ranks",
+    cl::desc("one process runs a partitioned program for all devices of its "
+             "mesh, which must be as many where a number is given"),
+    cl::ValueOptional, cl::init(0), cl::value_desc("ranks"), cl::cat(category));
 static cl::opt<bool> libraryAttention(
     "library-attention",
     cl::desc("attentions of a GPU are cuDNN's where they can be; =false for "
@@ -191,6 +196,8 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.adaptScales = adaptScales;
   options.packState = packState;
   options.streams = streams;
+  if (simulateRanks.getNumOccurrences())
+    options.simulateRanks = simulateRanks;
   options.libraryAttention = libraryAttention;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";

@@ -14,6 +14,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
+#include <optional>
+
 namespace scalify {
 
 #define GEN_PASS_DECL
@@ -21,6 +23,16 @@ namespace scalify {
 
 #define GEN_PASS_REGISTRATION
 #include "scalify/Distribution/Passes.h.inc"
+
+struct DistributionOptions {
+  /// The program of a device is run for so many ranks in one process, or for
+  /// as many as its mesh has (0).
+  std::optional<int64_t> simulateRanks;
+};
+
+/// simulate ranks, where they are asked for.
+void buildDistributionPipeline(mlir::OpPassManager &pm,
+                               const DistributionOptions &options);
 
 } // namespace scalify
 

@@ -41,4 +41,45 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
+  let summary = "computes in one process what all ranks of a mesh compute";
+  let description = [{
+    Before: `@main` on one device's parts, with stablehlo collectives, as
+    `--scalify-localize` leaves it; ops of other dialects, as Precision adds
+    them, and arguments without a sharding, which are whole on every rank.
+
+    After: `@main` on whole values, which names no mesh, no device and no
+    collective. Each rank reads its parts of the arguments, and every op stands
+    once for each rank, or once for all ranks that read the same values.
+    A collective is what it does to the ranks' values: a sum goes from the first
+    member of a group to the last, in F32 where the numbers are narrower, and
+    is rounded once. Results are put together from their parts; of what several
+    ranks have the first one gives it.
+
+    ```mlir
+    %0 = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] ...
+    %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 1]]> ...
+    ```
+    becomes
+    ```mlir
+    %x0 = stablehlo.slice %x [0:4, 0:3] ...
+    %dy0 = stablehlo.slice %dy [0:4, 0:5] ...
+    %x1 = stablehlo.slice %x [4:8, 0:3] ...
+    %dy1 = stablehlo.slice %dy [4:8, 0:5] ...
+    %r0 = stablehlo.dot_general %x0, %dy0, contracting_dims = [0] x [0] ...
+    %r1 = stablehlo.dot_general %x1, %dy1, contracting_dims = [0] x [0] ...
+    %1 = stablehlo.add %r0, %r1 ...
+    ```
+
+    Ranks go through loops and branches side by side. A condition that is not
+    seen to be the same on all of them is an error, and so is a result that
+    differs between ranks without a sharding.
+  }];
+  let options = [
+    Option<"ranks", "ranks", "int64_t", "0",
+           "how many ranks the mesh must have (0: any number)">
+  ];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
 #endif // SCALIFY_DISTRIBUTION_PASSES

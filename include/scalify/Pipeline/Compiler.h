@@ -72,6 +72,10 @@ struct CompileOptions {
   /// Streams of a GPU that commands of the step may run on side by side: see
   /// the pass scalify-assign-streams.
   int64_t streams = 1;
+  /// The program is that of one device of a mesh, and one process runs it for
+  /// all devices: as many as this says, or 0 for those that the mesh has. See
+  /// the pass scalify-simulate-ranks.
+  std::optional<int64_t> simulateRanks;
   /// Attentions of a GPU's step are cuDNN's where they can be: see the pass
   /// scalify-form-attention. Without, the step runs where cuDNN is not.
   bool libraryAttention = true;

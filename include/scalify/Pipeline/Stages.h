@@ -12,7 +12,16 @@
 namespace scalify {
 
 /// In order. `Input` is the text as parsed.
-enum class Stage { Input, Import, Scaling, Precision, Fusion, Codegen, Target };
+enum class Stage {
+  Input,
+  Import,
+  Scaling,
+  Precision,
+  Distribution,
+  Fusion,
+  Codegen,
+  Target
+};
 
 /// "input", "import", ...
 llvm::StringRef stringifyStage(Stage stage);
@@ -52,6 +61,9 @@ struct StageOptions {
   bool explain = false;
   /// What the plan and its kernels are for: "cpu" or "gpu".
   std::string machine = "cpu";
+  /// Ranks of a partitioned program that one process shall run; 0 for those of
+  /// its mesh, none for the program of one device.
+  std::optional<int64_t> simulateRanks;
   /// Attentions on a GPU are calls of its library.
   bool libraryAttention = true;
 };

@@ -1,0 +1,11 @@
+//===- Pipeline.cpp - The order of the Distribution stage -----------------===//
+
+#include "scalify/Distribution/Passes.h"
+
+#include "mlir/Pass/PassManager.h"
+
+void scalify::buildDistributionPipeline(mlir::OpPassManager &pm,
+                                        const DistributionOptions &options) {
+  if (options.simulateRanks)
+    pm.addPass(createSimulateRanksPass({*options.simulateRanks}));
+}

@@ -1,0 +1,336 @@
+//===- RankJoins.cpp - Collectives in one process -------------------------===//
+//
+// A sum over ranks has one order, that of the group, so that a run on several
+// ranks can be held to it bit for bit. Numbers narrower than F32 are summed in
+// F32 and rounded once, as by a rank that has received all parts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RankJoins.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+
+class RankJoiner {
+public:
+  RankJoiner(OpBuilder &builder, Operation *op)
+      : builder(builder), op(op), loc(op->getLoc()) {}
+
+  /// What the ranks get of one operand.
+  FailureOr<RankValues> joinOne(const RankValues &ranks);
+
+private:
+  using Members = SmallVector<Value>;
+  /// From what the members of a group give to what they get, in their order.
+  using JoinFn = llvm::function_ref<FailureOr<Members>(ArrayRef<Value>)>;
+  FailureOr<RankValues> join(DenseIntElementsAttr groups,
+                             const RankValues &ranks, bool coversAll,
+                             JoinFn joinGroup);
+  FailureOr<Value> sum(Block &reducer, ArrayRef<Value> members);
+  FailureOr<Value> apply(Block &reducer, Value x, Value y, Type narrow);
+  Value convert(Value value, Type element);
+  Value concatenate(ArrayRef<Value> parts, int64_t dim);
+  Members cut(Value value, int64_t dim, int64_t parts);
+  Value zeros(Type type);
+  FailureOr<RankValues> reduce(stablehlo::AllReduceOp reduce,
+                               const RankValues &ranks);
+  FailureOr<RankValues> reduceScatter(stablehlo::ReduceScatterOp scatter,
+                                      const RankValues &ranks);
+  FailureOr<RankValues> gather(stablehlo::AllGatherOp gather,
+                               const RankValues &ranks);
+  FailureOr<RankValues> exchange(stablehlo::AllToAllOp exchange,
+                                 const RankValues &ranks);
+  FailureOr<RankValues> permute(stablehlo::CollectivePermuteOp permute,
+                                const RankValues &ranks);
+  FailureOr<RankValues> broadcast(stablehlo::CollectiveBroadcastOp broadcast,
+                                  const RankValues &ranks);
+
+  template <typename Op, typename... Args> Op create(Args &&...args) {
+    Op made = Op::create(builder, loc, std::forward<Args>(args)...);
+    if (Attribute phase = op->getAttr(kPhaseAttr))
+      made->setAttr(kPhaseAttr, phase);
+    return made;
+  }
+
+  OpBuilder &builder;
+  Operation *op;
+  Location loc;
+};
+
+} // namespace
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+Value RankJoiner::convert(Value value, Type element) {
+  if (getElementTypeOrSelf(value) == element)
+    return value;
+  return create<stablehlo::ConvertOp>(typeOf(value).clone(element), value);
+}
+
+Value RankJoiner::concatenate(ArrayRef<Value> parts, int64_t dim) {
+  if (parts.size() == 1)
+    return parts.front();
+  SmallVector<int64_t> shape(typeOf(parts.front()).getShape());
+  shape[dim] *= static_cast<int64_t>(parts.size());
+  return create<stablehlo::ConcatenateOp>(typeOf(parts.front()).clone(shape),
+                                          parts, dim);
+}
+
+RankJoiner::Members RankJoiner::cut(Value value, int64_t dim, int64_t parts) {
+  SmallVector<int64_t> shape(typeOf(value).getShape()), ends(shape);
+  shape[dim] /= parts;
+  SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
+  Members pieces;
+  for (int64_t part = 0; part < parts; ++part) {
+    starts[dim] = part * shape[dim];
+    ends[dim] = starts[dim] + shape[dim];
+    pieces.push_back(create<stablehlo::SliceOp>(typeOf(value).clone(shape),
+                                                value, starts, ends, strides));
+  }
+  return pieces;
+}
+
+Value RankJoiner::zeros(Type type) {
+  return create<stablehlo::ConstantOp>(
+      cast<ElementsAttr>(builder.getZeroAttr(type)));
+}
+
+/// Applies a reducer, which is written for scalars, element by element.
+/// `narrow` is the type in whose place the numbers are F32, if there is one.
+FailureOr<Value> RankJoiner::apply(Block &reducer, Value x, Value y,
+                                   Type narrow) {
+  IRMapping map;
+  map.map(reducer.getArguments(), ValueRange{x, y});
+  for (Operation &inner : reducer.without_terminator()) {
+    if (!isElementwiseOp(&inner) || inner.getNumResults() != 1)
+      return op->emitOpError() << "joins by '" << inner.getName()
+                               << "', which has no meaning for all elements "
+                                  "at once";
+    Operation *copy = builder.clone(inner, map);
+    Type element = getElementTypeOrSelf(inner.getResult(0));
+    if (element == narrow)
+      element = builder.getF32Type();
+    copy->getResult(0).setType(typeOf(x).clone(element));
+    copy->setLoc(loc);
+    if (Attribute phase = op->getAttr(kPhaseAttr))
+      copy->setAttr(kPhaseAttr, phase);
+  }
+  return map.lookup(reducer.getTerminator()->getOperand(0));
+}
+
+FailureOr<Value> RankJoiner::sum(Block &reducer, ArrayRef<Value> members) {
+  Type element = getElementTypeOrSelf(members.front()), wide = element;
+  Type narrow;
+  if (auto number = dyn_cast<FloatType>(element); number.getWidth() < 32) {
+    narrow = element;
+    wide = builder.getF32Type();
+  }
+  Value total = convert(members.front(), wide);
+  for (Value member : members.drop_front()) {
+    FailureOr<Value> next =
+        apply(reducer, total, convert(member, wide), narrow);
+    if (failed(next))
+      return failure();
+    total = *next;
+  }
+  return convert(total, element);
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+FailureOr<RankValues> RankJoiner::join(DenseIntElementsAttr groups,
+                                       const RankValues &ranks, bool coversAll,
+                                       JoinFn joinGroup) {
+  auto ids = llvm::to_vector(groups.getValues<int64_t>());
+  int64_t size = groups.getType().getDimSize(1);
+  auto numRanks = static_cast<int64_t>(ranks.size());
+  RankValues results(numRanks);
+  // Groups whose members give the same get the same.
+  SmallVector<std::pair<Members, Members>> done;
+  for (ArrayRef<int64_t> left = ids; !left.empty();
+       left = left.drop_front(size)) {
+    ArrayRef<int64_t> group = left.take_front(size);
+    // -1 fills up a short group.
+    group = group.take_while([](int64_t id) { return id >= 0; });
+    if (llvm::any_of(group, [&](int64_t id) { return id >= numRanks; }))
+      return op->emitOpError()
+             << "names a device behind the " << numRanks << " of the mesh";
+    if (group.empty())
+      continue;
+    Members members;
+    for (int64_t id : group)
+      members.push_back(ranks[id]);
+    auto *known = llvm::find_if(
+        done, [&](const auto &entry) { return entry.first == members; });
+    if (known == done.end()) {
+      FailureOr<Members> joined = joinGroup(members);
+      if (failed(joined))
+        return failure();
+      done.push_back({members, std::move(*joined)});
+      known = &done.back();
+    }
+    for (auto [id, value] : llvm::zip_equal(group, known->second))
+      results[id] = value;
+  }
+  if (coversAll && llvm::is_contained(results, Value()))
+    return op->emitOpError("has devices of the mesh in none of its groups");
+  return results;
+}
+
+FailureOr<RankValues> RankJoiner::reduce(stablehlo::AllReduceOp reduce,
+                                         const RankValues &ranks) {
+  return join(reduce.getReplicaGroups(), ranks, /*coversAll=*/true,
+              [&](ArrayRef<Value> members) -> FailureOr<Members> {
+                FailureOr<Value> total =
+                    sum(reduce.getComputation().front(), members);
+                if (failed(total))
+                  return failure();
+                return Members(members.size(), *total);
+              });
+}
+
+FailureOr<RankValues>
+RankJoiner::reduceScatter(stablehlo::ReduceScatterOp scatter,
+                          const RankValues &ranks) {
+  return join(scatter.getReplicaGroups(), ranks, /*coversAll=*/true,
+              [&](ArrayRef<Value> members) -> FailureOr<Members> {
+                FailureOr<Value> total =
+                    sum(scatter.getComputation().front(), members);
+                if (failed(total))
+                  return failure();
+                return cut(*total, scatter.getScatterDimension(),
+                           static_cast<int64_t>(members.size()));
+              });
+}
+
+FailureOr<RankValues> RankJoiner::gather(stablehlo::AllGatherOp gather,
+                                         const RankValues &ranks) {
+  return join(gather.getReplicaGroups(), ranks, /*coversAll=*/true,
+              [&](ArrayRef<Value> members) -> FailureOr<Members> {
+                return Members(members.size(),
+                               concatenate(members, gather.getAllGatherDim()));
+              });
+}
+
+FailureOr<RankValues> RankJoiner::exchange(stablehlo::AllToAllOp exchange,
+                                           const RankValues &ranks) {
+  return join(exchange.getReplicaGroups(), ranks, /*coversAll=*/true,
+              [&](ArrayRef<Value> members) -> FailureOr<Members> {
+                SmallVector<Members> pieces;
+                for (Value member : members)
+                  pieces.push_back(cut(member, exchange.getSplitDimension(),
+                                       static_cast<int64_t>(members.size())));
+                Members results;
+                for (size_t to = 0; to < members.size(); ++to) {
+                  Members received;
+                  for (const Members &sent : pieces)
+                    received.push_back(sent[to]);
+                  results.push_back(
+                      concatenate(received, exchange.getConcatDimension()));
+                }
+                return results;
+              });
+}
+
+FailureOr<RankValues>
+RankJoiner::broadcast(stablehlo::CollectiveBroadcastOp broadcast,
+                      const RankValues &ranks) {
+  FailureOr<RankValues> results =
+      join(broadcast.getReplicaGroups(), ranks, /*coversAll=*/false,
+           [&](ArrayRef<Value> members) -> FailureOr<Members> {
+             return Members(members.size(), members.front());
+           });
+  if (failed(results))
+    return failure();
+  if (llvm::is_contained(*results, Value()))
+    llvm::replace(*results, Value(), zeros(ranks.front().getType()));
+  return results;
+}
+
+FailureOr<RankValues>
+RankJoiner::permute(stablehlo::CollectivePermuteOp permute,
+                    const RankValues &ranks) {
+  auto ids =
+      llvm::to_vector(permute.getSourceTargetPairs().getValues<int64_t>());
+  auto numRanks = static_cast<int64_t>(ranks.size());
+  RankValues results(numRanks);
+  for (size_t i = 0; i < ids.size(); i += 2) {
+    if (ids[i] >= numRanks || ids[i + 1] >= numRanks)
+      return op->emitOpError()
+             << "names a device behind the " << numRanks << " of the mesh";
+    results[ids[i + 1]] = ranks[ids[i]];
+  }
+  if (llvm::is_contained(results, Value()))
+    llvm::replace(results, Value(), zeros(ranks.front().getType()));
+  return results;
+}
+
+FailureOr<RankValues> RankJoiner::joinOne(const RankValues &ranks) {
+  using namespace stablehlo;
+  using Result = FailureOr<RankValues>;
+  return llvm::TypeSwitch<Operation *, Result>(op)
+      .Case([&](AllReduceOp op) { return reduce(op, ranks); })
+      .Case([&](ReduceScatterOp op) { return reduceScatter(op, ranks); })
+      .Case([&](AllGatherOp op) { return gather(op, ranks); })
+      .Case([&](AllToAllOp op) { return exchange(op, ranks); })
+      .Case([&](CollectivePermuteOp op) { return permute(op, ranks); })
+      .Case([&](CollectiveBroadcastOp op) { return broadcast(op, ranks); });
+}
+
+//===----------------------------------------------------------------------===//
+// Entry
+//===----------------------------------------------------------------------===//
+
+bool scalify::isStableHLOCollective(Operation *op) {
+  using namespace stablehlo;
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp,
+             CollectivePermuteOp, CollectiveBroadcastOp>(op);
+}
+
+/// Without a channel, or without global ids where an op may have them, the
+/// numbers are those of replicas, of which the program has one.
+static LogicalResult checkNamesDevices(Operation *op) {
+  auto channel =
+      op->getAttrOfType<stablehlo::ChannelHandleAttr>("channel_handle");
+  bool isByPartitions =
+      isa<stablehlo::AllToAllOp, stablehlo::CollectivePermuteOp,
+          stablehlo::CollectiveBroadcastOp>(op);
+  if (channel && channel.getHandle() > 0 &&
+      (isByPartitions || op->hasAttr("use_global_device_ids")))
+    return success();
+  return op->emitOpError("names replicas and no devices of a mesh: it has no "
+                         "channel, or no global device ids");
+}
+
+FailureOr<SmallVector<RankValues>>
+scalify::joinRanks(OpBuilder &builder, Operation *collective,
+                   ArrayRef<RankValues> operands) {
+  if (failed(checkNamesDevices(collective)))
+    return failure();
+  RankJoiner joiner(builder, collective);
+  SmallVector<RankValues> results;
+  for (const RankValues &ranks : operands) {
+    FailureOr<RankValues> joined = joiner.joinOne(ranks);
+    if (failed(joined))
+      return failure();
+    results.push_back(std::move(*joined));
+  }
+  return results;
+}
