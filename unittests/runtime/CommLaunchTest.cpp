@@ -20,7 +20,8 @@ namespace {
 /// The environment as a launcher makes it, until it goes.
 class Environment {
 public:
-  explicit Environment(const std::map<std::string, std::string> &values) {
+  using Values = std::map<std::string, std::string>;
+  explicit Environment(const Values &values) {
     for (const char *name : names) {
       const char *value = std::getenv(name);
       if (value)
@@ -122,7 +123,7 @@ TEST(CommLaunch, EnvironmentsThatContradictThemselvesAreRefused) {
               HasSubstr("SCALIFY_RANK is 2 and SCALIFY_SIZE is 2"));
   EXPECT_THAT(launchOf({{"SCALIFY_RANK", "x"}, {"SCALIFY_SIZE", "2"}}),
               HasSubstr("'x', not a number"));
-  Environment environment({{"SCALIFY_COMM_TIMEOUT", "-3"}});
+  Environment environment(Environment::Values{{"SCALIFY_COMM_TIMEOUT", "-3"}});
   EXPECT_THROW(readTimeout(), Error);
 }
 
@@ -179,7 +180,7 @@ TEST(CommLaunch, TheCInterfaceGathers) {
 }
 
 TEST(CommLaunch, AloneThereIsOneRank) {
-  Environment environment({});
+  Environment environment(Environment::Values{});
   scalify_rt_comm *comm = nullptr;
   ASSERT_EQ(scalify_rt_comm_open(nullptr, &comm), SCALIFY_RT_OK)
       << scalify_rt_last_error();

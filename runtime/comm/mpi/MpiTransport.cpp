@@ -1,0 +1,477 @@
+// Ranks by MPI: a shared object of its own, so that the runtime needs none.
+//
+// The data go on one communicator, notes about ranks on another: why one gave
+// up, that it has closed, and, where one waits for long, for whom.
+#include "scalify/transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+using Clock = std::chrono::steady_clock;
+using Status = scalify_transport_status;
+
+struct Fault {
+  Status status;
+  int32_t peer;
+  std::string text;
+};
+
+void call(int code, const char *what) {
+  if (code == MPI_SUCCESS)
+    return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw Fault{SCALIFY_TRANSPORT_FAILED, -1, std::string(what) + ": " + text};
+}
+
+/// What goes before the data.
+struct Frame {
+  uint64_t length;
+  uint8_t header[SCALIFY_TRANSPORT_HEADER];
+};
+
+/// MPI counts in int; and what is sent in parts is seen to move.
+constexpr uint64_t chunkBytes = uint64_t(1) << 20;
+
+struct Note {
+  enum Kind : int32_t { Stopped, Closed, WaitsFor } kind;
+  int32_t rank; // that the sender waits for, or -1
+  char text[2048 - 8];
+};
+
+std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
+
+/// MPI can be initialised once in a process, so it ends with the process.
+class Library {
+public:
+  static Library &get() {
+    static Library library;
+    return library;
+  }
+  bool needsMainThread() const { return level < MPI_THREAD_SERIALIZED; }
+  int open = 0; // transports that have not closed well
+
+private:
+  Library() {
+    int isInitialised = 0;
+    MPI_Initialized(&isInitialised);
+    if (isInitialised) {
+      MPI_Query_thread(&level);
+      return;
+    }
+    call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level),
+         "MPI_Init_thread");
+    // Not where a transport is open still: others may wait for this rank, and
+    // MPI_Finalize would wait for them. Without it mpirun ends the job, but the
+    // others shall have said before what they know.
+    std::atexit([] {
+      int isFinalised = 0;
+      MPI_Finalized(&isFinalised);
+      if (get().open)
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      else if (!isFinalised)
+        MPI_Finalize();
+    });
+  }
+  int level = MPI_THREAD_SINGLE;
+};
+
+class MpiTransport {
+public:
+  explicit MpiTransport(const scalify_transport_options &options);
+  void exchange(const scalify_transport_message *sends, int32_t numSends,
+                const scalify_transport_message *receives, int32_t numReceives,
+                const scalify_transport_wait &wait);
+  void abort(const char *reason);
+  /// False where it cannot: the transport stays, and MPI with it.
+  bool close();
+
+private:
+  enum class Purpose { Send, Frame, Data };
+  struct Pending {
+    Purpose purpose;
+    size_t index; // of the message
+  };
+
+  void add(MPI_Request request, Purpose purpose, size_t index) {
+    requests.push_back(request);
+    pending.push_back({purpose, index});
+  }
+  void postSend(const scalify_transport_message &message, size_t index);
+  void postData(size_t index);
+  bool progress();
+  void readNotes();
+  void send(Note::Kind kind, int32_t peer, const char *text);
+  void checkNotes(Clock::duration idle);
+  void checkTime(Clock::duration idle, const scalify_transport_wait &wait);
+  int32_t firstPending() const;
+  int32_t heldUpBy() const;
+  void requireThread() const;
+
+  int rank = 0, size = 1;
+  MPI_Comm data = MPI_COMM_NULL, notes = MPI_COMM_NULL;
+  double patience;
+
+  const scalify_transport_message *sends = nullptr, *receives = nullptr;
+  std::vector<MPI_Request> requests;
+  std::vector<Pending> pending;
+  std::vector<int> finished;
+  std::vector<Frame> outFrames, inFrames;
+  size_t left = 0; // requests that are not done
+
+  std::vector<std::pair<MPI_Request, std::unique_ptr<Note>>> sentNotes;
+  std::vector<int32_t> waitsFor;  // by rank; -1 for nobody
+  std::vector<bool> closed, gone; // gone: closed or stopped
+  bool areAllGone() const {
+    return std::find(gone.begin(), gone.end(), false) == gone.end();
+  }
+  int32_t stopped = -1;
+  std::string reason;
+  bool hasSaid = false; // that it waits
+  bool hasFailed = false;
+};
+
+MpiTransport::MpiTransport(const scalify_transport_options &options)
+    : patience(options.wait.seconds) {
+  Library &library = Library::get();
+  requireThread();
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank != options.rank || size != options.size)
+    throw Fault{SCALIFY_TRANSPORT_FAILED, -1,
+                "this is rank " + std::to_string(options.rank) + " of " +
+                    std::to_string(options.size) + ", but MPI's rank " +
+                    std::to_string(rank) + " of " + std::to_string(size) +
+                    ": is it started by this MPI's mpirun?"};
+  for (MPI_Comm *comm : {&data, &notes}) {
+    call(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+  }
+  waitsFor.assign(size_t(size), -1);
+  closed.assign(size_t(size), false);
+  gone.assign(size_t(size), false);
+  gone[size_t(rank)] = true;
+  ++library.open;
+}
+
+void MpiTransport::requireThread() const {
+  int isMain = 1;
+  if (Library::get().needsMainThread())
+    MPI_Is_thread_main(&isMain);
+  if (!isMain)
+    throw Fault{SCALIFY_TRANSPORT_FAILED, -1,
+                "this MPI may be called by the main thread only (it lacks "
+                "MPI_THREAD_SERIALIZED)"};
+}
+
+/// Calls `post(memory, count)` for each chunk of a message's data.
+template <typename Post>
+void forChunks(const scalify_transport_message &message, Post post) {
+  for (uint64_t at = 0; at < message.bytes; at += chunkBytes)
+    post(static_cast<uint8_t *>(message.data) + at,
+         int(std::min(chunkBytes, message.bytes - at)));
+}
+
+void MpiTransport::postSend(const scalify_transport_message &message,
+                            size_t index) {
+  Frame &frame = outFrames[index];
+  frame.length = message.bytes;
+  std::memcpy(frame.header, message.header, sizeof(frame.header));
+  MPI_Request request;
+  call(MPI_Isend(&frame, sizeof(frame), MPI_BYTE, message.peer, 0, data,
+                 &request),
+       "MPI_Isend");
+  add(request, Purpose::Send, index);
+  forChunks(message, [&](uint8_t *memory, int count) {
+    call(MPI_Isend(memory, count, MPI_BYTE, message.peer, 1, data, &request),
+         "MPI_Isend");
+    add(request, Purpose::Send, index);
+  });
+}
+
+/// The frame is there: receives what it announces.
+void MpiTransport::postData(size_t index) {
+  const scalify_transport_message &message = receives[index];
+  const Frame &frame = inFrames[index];
+  std::memcpy(message.header, frame.header, sizeof(frame.header));
+  if (frame.length != message.bytes)
+    throw Fault{SCALIFY_TRANSPORT_SIZE, message.peer,
+                rankText(message.peer) + " sent " +
+                    std::to_string(frame.length) + " bytes where " +
+                    rankText(rank) + " expects " +
+                    std::to_string(message.bytes)};
+  forChunks(message, [&](uint8_t *memory, int count) {
+    MPI_Request request;
+    call(MPI_Irecv(memory, count, MPI_BYTE, message.peer, 1, data, &request),
+         "MPI_Irecv");
+    add(request, Purpose::Data, index);
+    ++left;
+  });
+}
+
+bool MpiTransport::progress() {
+  finished.resize(requests.size());
+  int count = 0;
+  call(MPI_Testsome(int(requests.size()), requests.data(), &count,
+                    finished.data(), MPI_STATUSES_IGNORE),
+       "MPI_Testsome");
+  if (count == MPI_UNDEFINED || count == 0)
+    return false;
+  left -= size_t(count);
+  for (int i = 0; i < count; ++i) {
+    Pending done = pending[size_t(finished[size_t(i)])];
+    if (done.purpose == Purpose::Frame)
+      postData(done.index);
+  }
+  return true;
+}
+
+void MpiTransport::send(Note::Kind kind, int32_t peer, const char *text) {
+  for (int32_t to = 0; to < size; ++to) {
+    if (to == rank || closed[size_t(to)])
+      continue;
+    auto note = std::make_unique<Note>();
+    note->kind = kind;
+    note->rank = peer;
+    std::snprintf(note->text, sizeof(note->text), "%s", text);
+    MPI_Request request;
+    call(MPI_Isend(note.get(), sizeof(Note), MPI_BYTE, to, 0, notes, &request),
+         "MPI_Isend");
+    sentNotes.emplace_back(request, std::move(note));
+  }
+}
+
+void MpiTransport::readNotes() {
+  for (;;) {
+    int isThere = 0;
+    MPI_Status status;
+    call(MPI_Iprobe(MPI_ANY_SOURCE, 0, notes, &isThere, &status), "MPI_Iprobe");
+    if (!isThere)
+      break;
+    Note note = {};
+    int32_t from = status.MPI_SOURCE;
+    call(MPI_Recv(&note, sizeof(note), MPI_BYTE, from, 0, notes,
+                  MPI_STATUS_IGNORE),
+         "MPI_Recv");
+    if (note.kind == Note::WaitsFor)
+      waitsFor[size_t(from)] = note.rank;
+    else if (note.kind == Note::Closed)
+      closed[size_t(from)] = gone[size_t(from)] = true;
+    else {
+      gone[size_t(from)] = true;
+      if (stopped < 0) {
+        stopped = from;
+        reason = note.text;
+      }
+    }
+  }
+  sentNotes.erase(std::remove_if(sentNotes.begin(), sentNotes.end(),
+                                 [](auto &sent) {
+                                   int isDone = 0;
+                                   MPI_Test(&sent.first, &isDone,
+                                            MPI_STATUS_IGNORE);
+                                   return isDone != 0;
+                                 }),
+                  sentNotes.end());
+}
+
+int32_t MpiTransport::firstPending() const {
+  int32_t peer = rank;
+  for (size_t i = requests.size(); i-- > 0;)
+    if (requests[i] != MPI_REQUEST_NULL) {
+      bool isSend = pending[i].purpose == Purpose::Send;
+      if (isSend && peer != rank)
+        continue;
+      peer = (isSend ? sends : receives)[pending[i].index].peer;
+    }
+  return peer;
+}
+
+/// The end of the chain of those who wait for one another, where it has one.
+int32_t MpiTransport::heldUpBy() const {
+  int32_t first = firstPending(), last = first;
+  for (int32_t steps = 0; steps < size; ++steps) {
+    if (waitsFor[size_t(last)] < 0)
+      return last;
+    last = waitsFor[size_t(last)];
+  }
+  return first;
+}
+
+void MpiTransport::checkNotes(Clock::duration idle) {
+  readNotes();
+  if (stopped >= 0)
+    throw Fault{SCALIFY_TRANSPORT_STOPPED, stopped,
+                rankText(stopped) + " stopped: " + reason};
+  // A note may overtake data: those of a rank that closed get time to arrive.
+  int32_t peer = firstPending();
+  if (peer != rank && closed[size_t(peer)] && idle > std::chrono::seconds(1))
+    throw Fault{SCALIFY_TRANSPORT_DIED, peer,
+                rankText(peer) + " has closed its communicator"};
+}
+
+void MpiTransport::checkTime(Clock::duration idle,
+                             const scalify_transport_wait &wait) {
+  if (wait.poll && wait.poll(wait.context))
+    throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1, "interrupted"};
+  double seconds = std::chrono::duration<double>(idle).count();
+  if (seconds > wait.seconds / 2 && !std::exchange(hasSaid, true))
+    send(Note::WaitsFor, firstPending(), "");
+  if (seconds < wait.seconds)
+    return;
+  int32_t peer = heldUpBy();
+  throw Fault{SCALIFY_TRANSPORT_LATE, peer,
+              rankText(peer) + " is late: nothing came for " +
+                  std::to_string(seconds).substr(0, 5) + " s"};
+}
+
+void MpiTransport::exchange(const scalify_transport_message *sent,
+                            int32_t numSends,
+                            const scalify_transport_message *received,
+                            int32_t numReceives,
+                            const scalify_transport_wait &wait) {
+  requireThread();
+  sends = sent;
+  receives = received;
+  requests.clear();
+  pending.clear();
+  outFrames.resize(size_t(numSends));
+  inFrames.resize(size_t(numReceives));
+  for (size_t i = 0; i < size_t(numReceives); ++i) {
+    MPI_Request request;
+    call(MPI_Irecv(&inFrames[i], sizeof(Frame), MPI_BYTE, receives[i].peer, 0,
+                   data, &request),
+         "MPI_Irecv");
+    add(request, Purpose::Frame, i);
+  }
+  for (size_t i = 0; i < size_t(numSends); ++i)
+    postSend(sends[i], i);
+  left = requests.size();
+  Clock::time_point since = Clock::now(), checked = since;
+  for (int idle = 0; left;) {
+    if (progress()) {
+      idle = 0;
+      since = Clock::now();
+      continue;
+    }
+    Clock::time_point now = Clock::now();
+    if (now - checked > std::chrono::milliseconds(10)) {
+      checkNotes(now - since);
+      checkTime(now - since, wait);
+      checked = now;
+    }
+    // Ranks may be more than cores: who waits for long gives way.
+    if (++idle < 100)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  if (std::exchange(hasSaid, false))
+    send(Note::WaitsFor, -1, "");
+}
+
+void MpiTransport::abort(const char *text) {
+  hasFailed = true;
+  send(Note::Stopped, -1, text);
+  // Those that wait stop too and say so; a rank that never looks is not waited
+  // for.
+  Clock::time_point start = Clock::now();
+  while (!areAllGone() && Clock::now() - start < std::chrono::seconds(1)) {
+    readNotes();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+bool MpiTransport::close() {
+  if (hasFailed)
+    return false;
+  // Each rank's last note is that it closes: then none is under way.
+  send(Note::Closed, -1, "");
+  Clock::time_point start = Clock::now();
+  while (!sentNotes.empty() || !areAllGone()) {
+    readNotes();
+    std::chrono::duration<double> passed = Clock::now() - start;
+    if (stopped >= 0 || passed.count() > patience)
+      return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  MPI_Comm_free(&data);
+  MPI_Comm_free(&notes);
+  --Library::get().open;
+  return true;
+}
+
+Status report(const Fault &found, scalify_transport_fault *fault) {
+  fault->peer = found.peer;
+  std::snprintf(fault->text, sizeof(fault->text), "%s", found.text.c_str());
+  return found.status;
+}
+
+Status exchange(void *self, const scalify_transport_message *sends,
+                int32_t numSends, const scalify_transport_message *receives,
+                int32_t numReceives, const scalify_transport_wait *wait,
+                scalify_transport_fault *fault) {
+  try {
+    static_cast<MpiTransport *>(self)->exchange(sends, numSends, receives,
+                                                numReceives, *wait);
+    return SCALIFY_TRANSPORT_OK;
+  } catch (const Fault &found) {
+    return report(found, fault);
+  }
+}
+
+void abort(void *self, const char *reason) {
+  try {
+    static_cast<MpiTransport *>(self)->abort(reason);
+  } catch (const Fault &found) {
+    // This rank fails anyhow, and mpirun ends the others.
+    std::fprintf(stderr,
+                 "scalify: cannot tell others that this rank stops: "
+                 "%s\n",
+                 found.text.c_str());
+  }
+}
+
+void close(void *self) {
+  auto *transport = static_cast<MpiTransport *>(self);
+  try {
+    // Requests of a rank that failed may still use what is in it.
+    if (transport->close())
+      delete transport;
+  } catch (const Fault &found) {
+    std::fprintf(stderr, "scalify: cannot close MPI's communicators: %s\n",
+                 found.text.c_str());
+  }
+}
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) scalify_transport_status
+scalify_transport_open(const scalify_transport_options *options,
+                       scalify_transport *out, scalify_transport_fault *fault) {
+  try {
+    if (options->version != SCALIFY_TRANSPORT_VERSION)
+      throw Fault{SCALIFY_TRANSPORT_FAILED, -1,
+                  "it is of another version than the runtime"};
+    *out = {new MpiTransport(*options),
+            options->rank,
+            options->size,
+            exchange,
+            abort,
+            close};
+    return SCALIFY_TRANSPORT_OK;
+  } catch (const Fault &found) {
+    return report(found, fault);
+  }
+}
