@@ -13,6 +13,7 @@ using namespace mlir;
 using namespace scalify;
 
 static constexpr StringRef kWholeTypeAttr = "scalify.whole_type";
+static constexpr StringRef kPartsAttr = "scalify.parts";
 
 /// Puts the body of a manual computation in its place: all around it is on
 /// parts now, as it was.
@@ -29,19 +30,39 @@ static void inlineManual(sdy::ManualComputationOp op) {
   op->erase();
 }
 
-/// Notes the whole type of arguments and results, and gives the function the
-/// type that it has now.
-static void retype(func::FuncOp function) {
+/// For each dimension (stride, size) of what splits it, the major one first.
+static ArrayAttr getParts(sdy::TensorShardingAttr sharding,
+                          const DeviceMesh &mesh) {
+  SmallVector<Attribute> dims;
+  for (sdy::DimensionShardingAttr dim : sharding.getDimShardings()) {
+    SmallVector<int64_t> numbers;
+    for (auto [stride, size] : mesh.getSplit(dim.getAxes()))
+      numbers.append({stride, size});
+    dims.push_back(DenseI64ArrayAttr::get(sharding.getContext(), numbers));
+  }
+  return ArrayAttr::get(sharding.getContext(), dims);
+}
+
+/// Notes the whole type of arguments and results and where their parts lie, and
+/// gives the function the type that it has now.
+static void retype(func::FuncOp function, const Layouts &layouts) {
   FunctionType whole = function.getFunctionType();
   Operation *end = function.getBody().front().getTerminator();
   SmallVector<Type> results(end->getOperandTypes());
   for (unsigned i = 0; i < whole.getNumInputs(); ++i)
-    if (function.getArgAttr(i, kShardingAttr))
+    if (auto sharding = function.getArgAttrOfType<sdy::TensorShardingAttr>(
+            i, kShardingAttr)) {
       function.setArgAttr(i, kWholeTypeAttr, TypeAttr::get(whole.getInput(i)));
+      function.setArgAttr(i, kPartsAttr, getParts(sharding, layouts.getMesh()));
+    }
   for (unsigned i = 0; i < whole.getNumResults(); ++i)
-    if (function.getResultAttr(i, kShardingAttr))
+    if (auto sharding = function.getResultAttrOfType<sdy::TensorShardingAttr>(
+            i, kShardingAttr)) {
       function.setResultAttr(i, kWholeTypeAttr,
                              TypeAttr::get(whole.getResult(i)));
+      function.setResultAttr(i, kPartsAttr,
+                             getParts(sharding, layouts.getMesh()));
+    }
   function.setFunctionType(FunctionType::get(
       function.getContext(), function.getBody().front().getArgumentTypes(),
       results));
@@ -115,7 +136,7 @@ static LogicalResult localize(func::FuncOp function) {
   }
   for (sdy::ManualComputationOp op : llvm::reverse(manual))
     inlineManual(op);
-  retype(function);
+  retype(function, *layouts);
   return success();
 }
 

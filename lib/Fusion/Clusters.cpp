@@ -16,12 +16,12 @@ using namespace scalify;
 static constexpr int64_t kFarApart = 300;
 
 bool scalify::isLibraryCall(Operation *op) {
-  return isa<plan::MatmulOp, plan::AttendOp>(op);
+  return isa<plan::MatmulOp, plan::AttendOp, plan::CommunicateOp>(op);
 }
 
 bool scalify::isSource(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op || isLibraryCall(op))
+  if (!op || isLibraryCall(op) || isa<stablehlo::PartitionIdOp>(op))
     return true;
   auto constant = dyn_cast<stablehlo::ConstantOp>(op);
   return constant && (!isa<SplatElementsAttr>(constant.getValue()) ||

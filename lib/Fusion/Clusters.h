@@ -96,11 +96,11 @@ private:
 /// what it writes that has one.
 mlir::StringAttr getPhase(const Cluster &cluster);
 
-/// True for a GEMM or an attention: a command of its own.
+/// True for a GEMM, an attention or a collective: a command of its own.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for values that are memory of their own: arguments, results of library
-/// calls and constants that are no splat.
+/// calls, the rank and constants that are no splat.
 bool isSource(mlir::Value value);
 
 /// True for a concatenation whose pieces are computed in its memory.

@@ -44,6 +44,7 @@ private:
   LogicalResult writeKernel(Cluster &cluster);
   void writeGemm(plan::MatmulOp op);
   void writeAttention(plan::AttendOp op);
+  void writeCollective(plan::CommunicateOp op);
   void bindPieces(stablehlo::ConcatenateOp stack);
   Value scatterTarget(stablehlo::ScatterOp op);
   Value bufferOf(Value value);
@@ -225,6 +226,8 @@ Value PlanWriter::bufferOf(Value value) {
                    : constantBuffer(constant.getValue());
   } else if (auto bound = resultOf.find(value); bound != resultOf.end()) {
     buffer = resultBuffers[bound->second];
+  } else if (value.getDefiningOp<stablehlo::PartitionIdOp>()) {
+    buffer = newBuffer<plan::RankOp>(value.getLoc(), typeOf(value));
   } else {
     buffer = newTemp(value.getLoc(), typeOf(value));
   }
@@ -268,6 +271,13 @@ void PlanWriter::writeAttention(plan::AttendOp op) {
       buffersOf(op.getOperands()), buffersOf(op.getResults()), op.getSizes(),
       op.getWindows(), op.getScale(), op.getCausal(), op.getGradient());
   copyPhase(*clusters.of(op), op, attention);
+}
+
+void PlanWriter::writeCollective(plan::CommunicateOp op) {
+  auto collective = plan::CollectiveOp::create(
+      b, op.getLoc(), op.getKind(), op.getJoin(), bufferOf(op.getSource()),
+      bufferOf(op.getDestination()), op.getGroups());
+  copyPhase(*clusters.of(op), op, collective);
 }
 
 // A piece that one command makes is made where it lies in the stack.
@@ -472,6 +482,8 @@ LogicalResult PlanWriter::write() {
       writeGemm(matmul);
     else if (auto attend = dyn_cast<plan::AttendOp>(first))
       writeAttention(attend);
+    else if (auto communicate = dyn_cast<plan::CommunicateOp>(first))
+      writeCollective(communicate);
     else if (isStack(first))
       for (auto [piece, part] : piecesToCopy.lookup(first))
         plan::CopyOp::create(b, first->getLoc(), bufferOf(piece), part);

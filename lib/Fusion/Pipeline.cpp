@@ -9,6 +9,7 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
                                   bool libraryAttention) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
+  functions.addPass(createFormCollectives());
   functions.addPass(createUnrollLoops());
   PreparePlanOptions prepare;
   prepare.machine = machine.str();

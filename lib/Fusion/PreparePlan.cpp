@@ -59,13 +59,13 @@ LogicalResult PreparePlanPass::check(Operation *op) {
              << tensor.getElementType();
   }
   using namespace stablehlo;
-  bool isKnown =
-      isElementwiseOp(op) ||
-      isa<BroadcastInDimOp, ConcatenateOp, stablehlo::ConstantOp, DotGeneralOp,
-          DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, IotaOp,
-          OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
-          ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
-          RandomBitsOp, plan::MatmulOp, func::ReturnOp>(op);
+  bool isKnown = isElementwiseOp(op) ||
+                 isa<BroadcastInDimOp, ConcatenateOp, stablehlo::ConstantOp,
+                     DotGeneralOp, DynamicSliceOp, DynamicUpdateSliceOp,
+                     GatherOp, IotaOp, OptimizationBarrierOp, PadOp, ReduceOp,
+                     ReshapeOp, ReverseOp, ScatterOp, SliceOp, TransposeOp,
+                     QuantizeOp, DequantizeOp, RandomBitsOp, PartitionIdOp,
+                     plan::CommunicateOp, plan::MatmulOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
   return op->emitOpError("not in the CPU target: no lowering for this op");

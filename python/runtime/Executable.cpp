@@ -1,4 +1,5 @@
 // _runtime.Executable: an artefact that runs on Python's arrays.
+#include "Communicator.h"
 #include "Inputs.h"
 
 #include <cstring>
@@ -43,7 +44,8 @@ struct Signature {
 
 class Executable {
 public:
-  Executable(const nb::object &source, int threads, const std::string &device);
+  Executable(const nb::object &source, int threads, const std::string &device,
+             const Communicator *comm);
 
   nb::tuple run(const nb::sequence &inputs, const std::string &function);
   nb::list health() const;
@@ -76,8 +78,9 @@ private:
 };
 
 Executable::Executable(const nb::object &source, int threads,
-                       const std::string &device)
-    : loaded(std::make_shared<Loaded>(source, threads, device)),
+                       const std::string &device, const Communicator *comm)
+    : loaded(std::make_shared<Loaded>(source, threads, device,
+                                      comm ? comm->share() : nullptr)),
       handle(loaded->get()) {
   for (int32_t i = 0; i < scalify_rt_num_functions(handle); ++i)
     readSignature(scalify_rt_function_name(handle, i));
@@ -233,8 +236,9 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
   nb::class_<Executable>(module, "Executable",
                          "A compiled step, loaded from an artefact's bytes or "
                          "path.")
-      .def(nb::init<nb::object, int, std::string>(), nb::arg("source"),
-           nb::arg("threads") = 0, nb::arg("device") = "cpu")
+      .def(nb::init<nb::object, int, std::string, const Communicator *>(),
+           nb::arg("source"), nb::arg("threads") = 0,
+           nb::arg("device") = "cpu", nb::arg("comm") = nb::none())
       .def("run", &Executable::run, nb::arg("inputs"),
            nb::arg("function") = "step",
            "Runs one function. Donated results come back as Array, and on a "

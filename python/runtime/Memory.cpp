@@ -41,13 +41,12 @@ scalify_rt_device deviceOf(const std::string &name) {
   throw nb::value_error(
       ("device must be 'cpu', 'cuda' or 'null', not '" + name + "'").c_str());
 }
+} // namespace
 
-/// Lets Ctrl-C through while a step runs without the interpreter's lock.
-int checkSignals(void *) {
+int scalify::rt::py::checkSignals(void *) {
   nb::gil_scoped_acquire lock;
   return PyErr_CheckSignals();
 }
-} // namespace
 
 SlotRef scalify::rt::py::hostSlot(int64_t size) {
   void *bytes = std::aligned_alloc(64, (size_t(size) + 64) / 64 * 64);
@@ -75,12 +74,14 @@ private:
   bool isResult;
 };
 
-Loaded::Loaded(const nb::object &source, int threads,
-               const std::string &device) {
+Loaded::Loaded(const nb::object &source, int threads, const std::string &device,
+               CommRef ranks)
+    : comm(std::move(ranks)) {
   scalify_rt_options options = {};
   options.threads = threads;
   options.device = deviceOf(device);
   options.device_index = ordinal;
+  options.comm = comm.get();
   if (nb::isinstance<nb::bytes>(source)) {
     nb::bytes data = nb::cast<nb::bytes>(source);
     check(scalify_rt_load_memory(data.c_str(), data.size(), &options, &handle));

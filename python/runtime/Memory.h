@@ -45,10 +45,18 @@ using SlotRef = std::shared_ptr<Slot>;
 
 SlotRef hostSlot(int64_t bytes);
 
+/// What connects ranks; executables that use it keep it alive.
+using CommRef = std::shared_ptr<scalify_rt_comm>;
+
+/// Lets Ctrl-C through while the runtime works without the interpreter's lock.
+int checkSignals(void *);
+
 /// An executable of the runtime, which lives as long as memory that it gave.
 class Loaded : public std::enable_shared_from_this<Loaded> {
 public:
-  Loaded(const nb::object &source, int threads, const std::string &device);
+  /// `comm` may be null.
+  Loaded(const nb::object &source, int threads, const std::string &device,
+         CommRef comm);
   ~Loaded();
   Loaded(const Loaded &) = delete;
   Loaded &operator=(const Loaded &) = delete;
@@ -80,6 +88,7 @@ private:
   void keep(int64_t size, Idle entry) noexcept;
   void freeDoomed() noexcept;
 
+  CommRef comm;
   scalify_rt_executable *handle = nullptr;
   std::mutex mutex;                  // of the two lists
   std::multimap<int64_t, Idle> idle; // results' memory, by size

@@ -1,5 +1,6 @@
 // scalify._runtime: artefacts and arrays for Python. Links no compiler.
 #include "Array.h"
+#include "Communicator.h"
 #include "scalify/runtime.h"
 #include "support/FloatFormats.h"
 
@@ -52,6 +53,7 @@ NB_MODULE(_runtime, module) {
   module.doc() = "Loads and runs compiled artefacts.";
   module.def("version", &scalify_rt_version);
   bindArray(module);
+  bindCommunicator(module);
   bindExecutable(module);
   bindFormats(module);
 }

@@ -31,6 +31,7 @@ from scalify._tune import Tuned, tune  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402
 from scalify.memory import largest_batch  # noqa: E402
+from scalify.mesh import Mesh, Shard, make_mesh  # noqa: E402
 from scalify.ranges import check_assumptions, measure_ranges  # noqa: E402
 from scalify.recipe import Recipe, recipes  # noqa: E402
 from scalify.report import Report  # noqa: E402
@@ -43,10 +44,12 @@ __all__ = [
     "Executable",
     "HealthPolicy",
     "Jit",
+    "Mesh",
     "Recipe",
     "Report",
     "ScaledArray",
     "Scales",
+    "Shard",
     "Statistics",
     "Transformed",
     "Tuned",
@@ -59,6 +62,7 @@ __all__ = [
     "largest_batch",
     "lax",
     "load",
+    "make_mesh",
     "measure",
     "measure_ranges",
     "nn",

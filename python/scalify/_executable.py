@@ -22,7 +22,7 @@ from scalify.recipe import RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
 
-__all__ = ["Executable", "compile", "compile_text", "load"]
+__all__ = ["Executable", "build", "compile", "compile_text", "explain", "load"]
 
 
 class Executable:
@@ -40,6 +40,7 @@ class Executable:
         diagnostics: Sequence[dict[str, Any]] = (),
         explain: Callable[[], dict[str, Any]] | None = None,
         device: str | None = None,
+        comm: _runtime.Communicator | None = None,
     ) -> None:
         """Loads an artefact's bytes.
 
@@ -52,12 +53,14 @@ class Executable:
                 and records in `trace` what a device would be asked to do. None for the one that
                 the artefact is for: where this machine has no GPU such an artefact can be looked
                 at and saved, and its steps raise.
+            comm: connects the ranks that an artefact for several runs on; each loads it.
 
         Raises:
             RuntimeError: the artefact is damaged, or this machine cannot run it.
         """
         self._artefact = artefact
         self._absent = ""
+        self._comm = comm
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
@@ -65,10 +68,10 @@ class Executable:
 
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
         if device is not None:
-            return _runtime.Executable(artefact, threads, device)
+            return _runtime.Executable(artefact, threads, device, self._comm)
         target = _target_of(artefact)
         if target == "cpu":
-            return _runtime.Executable(artefact, threads)
+            return _runtime.Executable(artefact, threads, "cpu", self._comm)
         try:
             return _runtime.Executable(artefact, threads, "cuda")
         except RuntimeError as error:
@@ -400,18 +403,33 @@ def compile_text(
         ValueError: the target makes no executable.
         scalify.CompileError: the text or the options cannot be.
     """
+    artefact, diagnostics = build(text, options)
+    return Executable(artefact, threads, diagnostics, explain(text, options), device)
+
+
+def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
+    """Returns an artefact and what the compiler had to say; the rest as for `compile_text`."""
     if options.get("target") == "stablehlo":
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
+    return _compiler.compile(text, _to_json(options))
+
+
+def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Returns what makes the full report of a text, compiling it once more up to Precision."""
+
+    def make() -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(_compiler.report(text, _to_json(options)))
+        return report
+
+    return make
+
+
+def _to_json(options: dict[str, Any]) -> str:
+    """Returns the options that are set, with the machine's ptxas where the target is a GPU."""
     given = {key: value for key, value in options.items() if value is not None}
     if str(given.get("target", "cpu")).startswith("sm_") and (ptxas := _ptxas.find()):
         given.setdefault("ptxas", ptxas)
-    artefact, diagnostics = _compiler.compile(text, json.dumps(given))
-
-    def explain() -> dict[str, Any]:
-        report: dict[str, Any] = json.loads(_compiler.report(text, json.dumps(given)))
-        return report
-
-    return Executable(artefact, threads, diagnostics, explain, device)
+    return json.dumps(given)
 
 
 def compile(

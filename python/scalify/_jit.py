@@ -15,6 +15,7 @@ from scalify import _runtime
 from scalify._executable import Executable, compile_text
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
+from scalify._ranks import compile_on, cut, wrap
 from scalify._scaled_array import ScaledArray
 from scalify.calibration import (
     Calibration,
@@ -24,6 +25,7 @@ from scalify.calibration import (
     scale_options,
     wide_option,
 )
+from scalify.mesh import Mesh, Shard
 from scalify.ranges import RangesLike, broken_assumptions, describe_broken
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
@@ -38,22 +40,26 @@ class _Entry:
 
     lowered: Lowered
     executable: Executable
+    mesh: Mesh | None = None
 
     def run(self, leaves: list[Any]) -> list[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
         inputs = [
             _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
         ]
+        if self.mesh is not None:
+            inputs = cut(self.executable, self.mesh, inputs)
         outputs = self.executable(*inputs)
         platforms = {
             next(iter(leaf.devices())).platform for leaf in leaves if isinstance(leaf, jax.Array)
         }
-        return [
+        results = [
             _finish(output, impl, result["alias_arg"] is not None, platforms)
             for output, impl, result in zip(
                 outputs, self.lowered.out_keys, self.executable.results, strict=True
             )
         ]
+        return results if self.mesh is None else wrap(self.executable, self.mesh, results)
 
     def state(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Returns the arguments as a step leaves them: donated ones are results now."""
@@ -66,7 +72,7 @@ class _Entry:
 
 def _prepare(leaf: Any, aval: Any) -> Any:
     """Returns what the runtime takes for a leaf of the type that was compiled for."""
-    if isinstance(leaf, (_runtime.Array, ScaledArray)):
+    if isinstance(leaf, (_runtime.Array, ScaledArray, Shard)):
         return leaf
     leaf = to_physical(leaf)
     if isinstance(leaf, np.ndarray):
@@ -121,6 +127,7 @@ class Jit:
         policy: HealthPolicy | None = None,
         ranges: RangesLike = None,
         device: str | None = None,
+        mesh: Mesh | None = None,
     ) -> None:
         self._signature = signature
         self._options = options
@@ -129,6 +136,7 @@ class Jit:
         self._measured: dict[Hashable, Scales] = {}
         self._threads = threads
         self._device = device
+        self._mesh = mesh
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         self._policy = policy
@@ -308,7 +316,7 @@ class Jit:
                     kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
                 ]
             executable.take_over(self._kept_state.pop(key, {}))
-            self._entries[key] = _Entry(lowered, executable)
+            self._entries[key] = _Entry(lowered, executable, self._mesh)
         return self._entries[key]
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
@@ -319,7 +327,9 @@ class Jit:
         if key not in self._measured:
             if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in arguments.leaves):
                 return None
-            self._measured[key] = measure(arguments.leaves)
+            # Ranks measure the same: whole arrays.
+            whole = [one.gather() if isinstance(one, Shard) else one for one in arguments.leaves]
+            self._measured[key] = measure(whole)
         return self._measured[key]
 
     def _compile(
@@ -331,6 +341,8 @@ class Jit:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
         if (ranges := range_option(scales, self._ranges, count)) is not None:
             options["ranges"] = ranges
+        if self._mesh is not None:
+            return compile_on(self._mesh, lowered.text, options, self._threads, self._device)
         return compile_text(lowered.text, options, self._threads, self._device)
 
 
@@ -343,6 +355,9 @@ def jit(
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Iterable[str] | None = None,
+    mesh: Mesh | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     strict: bool = False,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
@@ -374,6 +389,12 @@ def jit(
         static_argnames: their names.
         donate_argnums: positions of arguments whose memory the results take over.
         donate_argnames: their names.
+        mesh: the ranks that the step runs on, from `scalify.make_mesh`; one process for each, or
+            one alone that computes what all would. Arguments are whole arrays, the same on every
+            rank, or `scalify.Shard`s; results that lie in parts are Shards.
+        in_shardings: trees of `jax.sharding.PartitionSpec`s over the mesh's axes, as `jax.jit`
+            takes them: how arguments lie on the ranks. None leaves it to the partitioner.
+        out_shardings: the same of results. A donated argument's is best said on both sides.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
@@ -400,7 +421,17 @@ def jit(
         library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
             without cuDNN: they are kernels and products then.
     """
-    signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    if mesh is None and (in_shardings is not None or out_shardings is not None):
+        raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
+    signature = Signature(
+        fn,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        {"in_shardings": in_shardings, "out_shardings": out_shardings},
+        None if mesh is None else mesh.abstract,
+    )
     policy = HealthPolicy(health) if isinstance(health, str) else health
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
@@ -427,4 +458,4 @@ def jit(
     if rescales or adaptive_scales:
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}
-    return Jit(signature, options, scales, threads, policy, ranges, device)
+    return Jit(signature, options, scales, threads, policy, ranges, device, mesh)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import source_info_util
+from jax.sharding import PartitionSpec
 
 from scalify import _runtime
 
@@ -103,6 +105,8 @@ class Signature:
         static_argnames: str | Iterable[str] | None = None,
         donate_argnums: int | Sequence[int] | None = None,
         donate_argnames: str | Iterable[str] | None = None,
+        shardings: Mapping[str, Any] | None = None,
+        mesh: jax.sharding.AbstractMesh | None = None,
     ) -> None:
         if not callable(fn):
             raise TypeError(f"expected a function of arrays, not {type(fn).__name__}")
@@ -113,7 +117,9 @@ class Signature:
             "static_argnames": static_argnames,
             "donate_argnums": donate_argnums,
             "donate_argnames": donate_argnames,
+            **_named(shardings or {}, mesh),
         }
+        self._mesh = mesh
         self._static_nums, self._static_names = _infer_statics(
             fn, _as_tuple(static_argnums, int), _as_tuple(static_argnames, str)
         )
@@ -173,8 +179,9 @@ class Signature:
             # What is donated and not used is the caller's matter at run time, not here.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             try:
-                staged = traced.trace(*args, **kwargs)
-                lowered = staged.lower()
+                with _within(self._mesh):
+                    staged = traced.trace(*args, **kwargs)
+                lowered = staged.lower(lowering_platforms=("cpu",) if self._mesh else None)
             except AssertionError:
                 axes = jax.sharding.get_abstract_mesh().manual_axes
                 if not axes:
@@ -218,6 +225,24 @@ class Signature:
             return jax.tree.unflatten(trees[0], outputs)
 
         return batched
+
+
+def _named(shardings: Mapping[str, Any], mesh: Any) -> dict[str, Any]:
+    """Returns `in_shardings` and `out_shardings` with JAX's shardings for PartitionSpecs."""
+
+    def named(spec: Any) -> Any:
+        return jax.sharding.NamedSharding(mesh, spec) if isinstance(spec, PartitionSpec) else spec
+
+    return {
+        key: jax.tree.map(named, tree, is_leaf=lambda one: isinstance(one, PartitionSpec))
+        for key, tree in shardings.items()
+        if tree is not None
+    }
+
+
+def _within(mesh: Any) -> Any:
+    """Returns a context in which a traced function may name axes of a mesh."""
+    return contextlib.nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(mesh)
 
 
 def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -39,6 +39,48 @@ class Array:
     def __int__(self) -> int: ...
     def __len__(self) -> int: ...
 
+class Communicator:
+    """What connects this rank to the others.
+
+    Args:
+        transport: "local" (ranks of one machine), "mpi", "record"; None for what the launch says.
+        timeout: how many seconds a rank may be late; 0 for SCALIFY_COMM_TIMEOUT, else 300.
+        rank: with `size`, which one this is, in place of what the launch says.
+        size: how many there are; 0 for what the launch says.
+        job: of "local", a name that all ranks give, and no other job.
+
+    Raises:
+        RuntimeError: they do not find each other, or one failed: which, and when.
+    """
+
+    def __init__(
+        self,
+        transport: str | None = None,
+        timeout: float = 0,
+        rank: int = 0,
+        size: int = 0,
+        job: str | None = None,
+    ) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that this rank has sent to others, without headers."""
+
+    def all_gather(self, part: bytes) -> list[bytes]:
+        """Returns every rank's bytes, of one length, in the order of ranks."""
+
+    def barrier(self) -> None:
+        """Returns when all ranks have called it."""
+
+    def abort(self, reason: str) -> None:
+        """Gives up: the other ranks' calls fail with that text."""
+
+    @property
+    def transport(self) -> str: ...
+
 class Executable:
     """A compiled step, loaded from an artefact's bytes or path.
 
@@ -51,7 +93,11 @@ class Executable:
     """
 
     def __init__(
-        self, source: bytes | str | os.PathLike[str], threads: int = 0, device: str = "cpu"
+        self,
+        source: bytes | str | os.PathLike[str],
+        threads: int = 0,
+        device: str = "cpu",
+        comm: Communicator | None = None,
     ) -> None: ...
     def run(self, inputs: Sequence[Any], function: str = "step") -> tuple[Any, ...]:
         """Runs one function on array-likes in the order of `args`.
@@ -99,6 +145,9 @@ class Executable:
     def threads(self) -> int: ...
     @threads.setter
     def threads(self, count: int) -> None: ...
+
+def launched() -> tuple[int, int]:
+    """Returns this process's rank and how many ranks were launched; (0, 1) if it runs alone."""
 
 def version() -> str: ...
 def array(object: ArrayLike, dtype: DTypeLike | None = None) -> Array: ...

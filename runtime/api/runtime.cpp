@@ -1,6 +1,7 @@
 // The C interface of executables.
 #include "scalify/runtime.h"
 #include "api/Guarded.h"
+#include "comm/OpenCommunicator.h"
 #include "loader/Executable.h"
 #include "loader/Manifest.h"
 #include "support/Error.h"
@@ -11,8 +12,9 @@
 using namespace scalify::rt;
 
 struct scalify_rt_executable {
-  scalify_rt_executable(Image image, const DeviceMaker &makeDevice)
-      : impl(std::move(image), makeDevice),
+  scalify_rt_executable(Image image, const DeviceMaker &makeDevice,
+                        Communicator *comm)
+      : impl(std::move(image), makeDevice, comm),
         deviceName(impl.device().deviceName()) {}
   Executable impl;
   std::string deviceName;
@@ -46,7 +48,8 @@ scalify_rt_status load(const scalify_rt_options *options,
       chosen = *options;
     *out = new scalify_rt_executable(
         std::move(image),
-        [&](const Program &program) { return makeDevice(chosen, program); });
+        [&](const Program &program) { return makeDevice(chosen, program); },
+        chosen.comm ? &communicatorOf(chosen.comm) : nullptr);
   });
 }
 

@@ -8,6 +8,11 @@ void Device::attention(const Command &command, void *const *) {
   unsupported("attention '" + command.name + "' needs a GPU");
 }
 
+void Device::collective(const Command &command, Communicator *, const void *,
+                        void *) {
+  unsupported("collective '" + command.name + "' does not run on a GPU yet");
+}
+
 std::unique_ptr<Device>
 scalify::rt::makeDevice(const scalify_rt_options &options,
                         const Program &program) {

@@ -56,6 +56,9 @@ public:
   virtual void gemm(const Command &command, void *const *buffers) = 0;
   /// Only commands of a GPU's artefact.
   virtual void attention(const Command &command, void *const *buffers);
+  /// `comm` is null on devices that only record.
+  virtual void collective(const Command &command, Communicator *comm,
+                          const void *src, void *dst);
   virtual void copy(const Command &command, const void *src, void *dst) = 0;
   virtual void fill(const Command &command, void *dst) = 0;
   /// Nothing to do where commands run in the order of the program.
@@ -75,6 +78,8 @@ public:
   /// The CUDA stream that a step's work goes to; null where the host runs it.
   virtual void *stepStream() const { return nullptr; }
 
+  /// False if commands are only recorded.
+  virtual bool isReal() const { return true; }
   virtual int threads() const { return 1; }
   virtual void setThreads(int threads) {}
   /// What a GPU's driver calls it.

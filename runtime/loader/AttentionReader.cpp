@@ -17,7 +17,7 @@ void readBuffers(const JsonNode &node, const Interface &interface,
       list.fail("must name " + std::to_string(wanted) + " buffers");
     for (size_t i = 0; i < wanted; ++i) {
       int32_t index = list.at(i).index(interface.buffers.size(), "buffers");
-      if (isWritten && interface.buffers[index].kind == Buffer::Kind::Const)
+      if (isWritten && interface.buffers[index].isReadOnly())
         list.at(i).fail("is written to, but buffer " + std::to_string(index) +
                         " is a constant");
       command.buffers.push_back(index);

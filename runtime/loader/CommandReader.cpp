@@ -1,5 +1,6 @@
 #include "loader/CommandReader.h"
 #include "loader/AttentionReader.h"
+#include "loader/CollectiveReader.h"
 #include "loader/Manifest.h"
 #include "support/FloatFormats.h"
 
@@ -15,6 +16,8 @@ const char *scalify::rt::name(Command::Op op) {
     return "gemm";
   case Command::Op::Attention:
     return "attention";
+  case Command::Op::Collective:
+    return "collective";
   case Command::Op::Copy:
     return "copy";
   case Command::Op::Fill:
@@ -54,9 +57,9 @@ int32_t bufferIndex(const JsonNode &node, const Interface &interface) {
 
 void requireWritable(const JsonNode &node, int32_t index,
                      const Interface &interface) {
-  if (interface.buffers[index].kind == Buffer::Kind::Const)
+  if (interface.buffers[index].isReadOnly())
     node.fail("is written to, but buffer " + std::to_string(index) +
-              " is a constant");
+              " is read only");
 }
 
 void readKernel(const JsonNode &node, const Interface &interface,
@@ -293,6 +296,9 @@ Command scalify::rt::readCommand(const JsonNode &node,
     if (command.stream != 0)
       unsupported("attentions share one work space, and run on stream 0");
     readAttention(node, interface, command);
+  } else if (op == "collective") {
+    command.op = Command::Op::Collective;
+    readCollective(node, interface, program, command);
   } else if (op == "copy") {
     command.op = Command::Op::Copy;
     command.buffers = {bufferIndex(node["src"], interface),
@@ -312,8 +318,8 @@ Command scalify::rt::readCommand(const JsonNode &node,
     command.event = node["event"].index(numCommands, "commands");
   } else {
     unsupported("command '" + op +
-                "' is not one this runtime runs (kernel, gemm, copy, fill, "
-                "record, wait; attention on a GPU)");
+                "' is not one this runtime runs (kernel, gemm, collective, "
+                "copy, fill, record, wait; attention on a GPU)");
   }
   return command;
 }

@@ -1,4 +1,5 @@
 #include "loader/Executable.h"
+#include "loader/CollectiveReader.h"
 #include "loader/Manifest.h"
 #include "support/Error.h"
 
@@ -17,10 +18,12 @@ bool overlap(const void *a, int64_t aSize, const void *b, int64_t bSize) {
 }
 } // namespace
 
-Executable::Executable(Image file, const DeviceMaker &makeDevice)
+Executable::Executable(Image file, const DeviceMaker &makeDevice,
+                       Communicator *communicator)
     : image(std::move(file)),
       plan(parseManifest(image.manifest(), int64_t(image.size()))),
-      dev(makeDevice(plan)) {
+      dev(makeDevice(plan)), comm(communicator) {
+  joinRanks();
   dev->load(plan, image);
   size_t mostBuffers = 0, mostCounters = 0, mostBound = 0;
   size_t mostArgs = 0, mostResults = 0;
@@ -42,6 +45,26 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice)
   bound.resize(mostBound);
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
+}
+
+/// Tells commands which group this rank is in. A device that only records runs
+/// as the first of as many ranks as the artefact is for.
+void Executable::joinRanks() {
+  if (plan.ranks == 1)
+    comm = nullptr;
+  if (comm && comm->size() != plan.ranks)
+    badArgument("the artefact is for " + std::to_string(plan.ranks) +
+                " ranks, and " + std::to_string(comm->size()) +
+                " were launched");
+  if (!comm && plan.ranks > 1 && dev->isReal())
+    badArgument("the artefact is for " + std::to_string(plan.ranks) +
+                " ranks and there is one; launch as many (mpirun -n " +
+                std::to_string(plan.ranks) + " ...)");
+  rank = comm ? static_cast<uint32_t>(comm->rank()) : 0;
+  for (Function &function : plan.functions)
+    for (Command &command : function.commands)
+      if (command.op == Command::Op::Collective)
+        joinGroup(command, static_cast<int32_t>(rank));
 }
 
 void Executable::check(const Interface &interface, void *const *args,
@@ -114,6 +137,9 @@ void Executable::bind(const Interface &interface) {
     case Buffer::Kind::Const:
       base = const_cast<void *>(dev->constants());
       break;
+    case Buffer::Kind::Rank:
+      base = &rank;
+      break;
     }
     bound[i] = static_cast<uint8_t *>(base) + buffer.offset;
   }
@@ -139,6 +165,8 @@ void Executable::execute(const Command &command) {
     return dev->gemm(command, at);
   case Command::Op::Attention:
     return dev->attention(command, at);
+  case Command::Op::Collective:
+    return dev->collective(command, comm, at[0], at[1]);
   case Command::Op::Copy:
     return dev->copy(command, at[0], at[1]);
   case Command::Op::Fill:
@@ -170,6 +198,8 @@ void Executable::run(const std::string &functionName, void *const *args,
   // @rescale reads what the step has counted.
   if (function->counts())
     std::fill(counts.begin(), counts.end(), 0);
+  if (comm)
+    comm->beginStep(numSteps++);
   try {
     if (dev->begin(call)) {
       bind(*call.interface);

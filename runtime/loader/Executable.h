@@ -24,8 +24,10 @@ public:
     Time time;
   };
 
-  /// The device is chosen by what the artefact is for.
-  Executable(Image image, const DeviceMaker &makeDevice);
+  /// The device is chosen by what the artefact is for. An artefact for several
+  /// ranks needs a communicator of as many, which outlives the executable.
+  Executable(Image image, const DeviceMaker &makeDevice,
+             Communicator *comm = nullptr);
 
   /// Throws Error; nothing is allocated. See scalify_rt_run.
   void run(const std::string &function, void *const *args, int32_t numArgs,
@@ -53,6 +55,7 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
+  void joinRanks();
   static void check(const Interface &interface, void *const *args,
                     int32_t numArgs, void *const *results, int32_t numResults);
   void begin(const Function &function, void *const *args, void *const *results);
@@ -67,6 +70,9 @@ private:
   Image image;
   Program plan;
   std::unique_ptr<Device> dev;
+  Communicator *comm;
+  uint32_t rank = 0;
+  uint64_t numSteps = 0;
   std::mutex inUse;
   StepCall call;                      // the running one
   std::vector<void *> bound;          // address of each buffer

@@ -132,6 +132,8 @@ int64_t extentOf(const Buffer &buffer, const Interface &interface,
     return interface.arenaBytes;
   case Buffer::Kind::Const:
     return program.constants.size;
+  case Buffer::Kind::Rank:
+    return sizeof(uint32_t);
   }
   return 0;
 }
@@ -150,8 +152,11 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
     buffer.kind = kind == "temp" ? Buffer::Kind::Temp : Buffer::Kind::Const;
     if (node["offset"].integer() % bufferAlignment)
       node["offset"].fail("must be a multiple of 64");
+  } else if (kind == "rank") {
+    buffer.kind = Buffer::Kind::Rank;
   } else {
-    node["kind"].fail("'" + kind + "' is none of arg, result, temp, const");
+    node["kind"].fail("'" + kind +
+                      "' is none of arg, result, temp, const, rank");
   }
   if (node.has("offset"))
     buffer.offset = node["offset"].atLeast(0);
@@ -216,6 +221,22 @@ void readFunctions(const JsonNode &table, Program &program) {
   }
 }
 
+/// How many ranks a mesh has: the product of its axes' sizes.
+int32_t readRanks(const JsonNode &mesh) {
+  constexpr int64_t mostRanks = 1 << 20;
+  int64_t ranks = 1;
+  for (size_t i = 0; i < mesh.size(); ++i) {
+    JsonNode axis = mesh.at(i);
+    if (axis.size() != 2)
+      axis.fail("must be a name and a size");
+    int64_t size = axis.at(1).atLeast(1);
+    if (size > mostRanks / ranks)
+      mesh.fail("has more than 2^20 ranks");
+    ranks *= size;
+  }
+  return static_cast<int32_t>(ranks);
+}
+
 nlohmann::json parseRoot(const std::string &json) {
   nlohmann::json root = nlohmann::json::parse(json, nullptr, false);
   if (root.is_discarded())
@@ -245,6 +266,8 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
   program.constants = readSection(root["sections"]["constants"], fileSize);
   if (root["sections"].has("cubin"))
     program.cubin = readSection(root["sections"]["cubin"], fileSize);
+  if (root.has("mesh"))
+    program.ranks = readRanks(root["mesh"]);
   readInterface(root, program, program);
   readCounters(root["counters"], program);
   readFunctions(root["functions"], program);

@@ -5,6 +5,7 @@
 #define SCALIFY_RUNTIME_LOADER_PROGRAM_H
 
 #include "blas/Gemm.h"
+#include "comm/Communicator.h"
 #include "loader/AttentionShape.h"
 #include "scalify/runtime.h"
 #include "support/Types.h"
@@ -27,11 +28,13 @@ using KernelFn = void (*)(void *const *buffers, int64_t lo, int64_t hi,
                           uint64_t *counters);
 
 struct Buffer {
-  enum class Kind : uint8_t { Arg, Result, Temp, Const };
+  enum class Kind : uint8_t { Arg, Result, Temp, Const, Rank };
   Kind kind = Kind::Temp;
   int32_t index = 0;  // which argument or result
   int64_t offset = 0; // bytes from the start of the memory it lies in
   TensorType type;
+
+  bool isReadOnly() const { return kind == Kind::Const || kind == Kind::Rank; }
 };
 
 struct Argument {
@@ -74,7 +77,16 @@ struct GemmTypes {
 
 /// One entry of a function's list. The fields in use depend on `op`.
 struct Command {
-  enum class Op : uint8_t { Kernel, Gemm, Attention, Copy, Fill, Record, Wait };
+  enum class Op : uint8_t {
+    Kernel,
+    Gemm,
+    Attention,
+    Collective,
+    Copy,
+    Fill,
+    Record,
+    Wait
+  };
   Op op = Op::Kernel;
   std::string name;
   std::string loc;
@@ -101,6 +113,12 @@ struct Command {
 
   // Attention: of a GPU; AttentionShape.h names the buffers.
   AttentionShape attention;
+
+  // Collective: buffers {src, dst}. Members are those of the rank's own group,
+  // which is found in `groups` when the rank is known; of a permute these are
+  // pairs (from, to).
+  Collective collective;
+  std::vector<std::vector<int32_t>> groups;
 
   // Copy: buffers {src, dst}; fill: buffers {dst}.
   uint8_t fillByte = 0;
@@ -138,6 +156,7 @@ struct Section {
 /// The program's interface is that of the step.
 struct Program : Interface {
   std::string target, mcpu, recipe, hash;
+  int32_t ranks = 1;
   Section kernels, constants;
   std::optional<Section> cubin;
   std::vector<Counter> counters;

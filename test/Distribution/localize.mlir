@@ -5,9 +5,9 @@
 sdy.mesh @mesh = <["data"=2]>
 
 // CHECK-LABEL: func.func @weight_gradient
-// CHECK-SAME: (%[[X:.*]]: tensor<4x3xf32> {scalify.whole_type = tensor<8x3xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
+// CHECK-SAME: (%[[X:.*]]: tensor<4x3xf32> {scalify.parts = [array<i64: 1, 2>, array<i64>], scalify.whole_type = tensor<8x3xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
 // CHECK-SAME: %[[DY:.*]]: tensor<4x5xf32>
-// CHECK-SAME: -> (tensor<3x5xf32> {scalify.whole_type = tensor<3x5xf32>
+// CHECK-SAME: -> (tensor<3x5xf32> {scalify.parts = [array<i64>, array<i64>], scalify.whole_type = tensor<3x5xf32>
 func.func @weight_gradient(
     %x: tensor<8x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
     %dy: tensor<8x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>})

@@ -134,3 +134,24 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<3x8x8xf32> {
   %n = stablehlo.negate %s : tensor<3x8x8xf32>
   return %n : tensor<3x8x8xf32>
 }
+
+// -----
+
+// A collective is a command on whole buffers; kernels around it do the rest.
+// The number of the rank is memory.
+
+// CHECK-LABEL: plan.program @step
+// CHECK: %[[X:.*]] = plan.argument 0
+// CHECK: %[[RANK:.*]] = plan.rank : memref<ui32>
+// CHECK: plan.kernel {{.*}} writes(%[[PART:.*]] : memref<8xf32>)
+// CHECK: plan.collective all_reduce sum %[[PART]] to %[[SUM:.*]] groups
+// CHECK: plan.kernel {{.*}} reads({{.*}}%[[SUM]]
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %id = stablehlo.partition_id : tensor<ui32>
+  %number = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+  %numbers = stablehlo.broadcast_in_dim %number, dims = [] : (tensor<f32>) -> tensor<8xf32>
+  %y = stablehlo.multiply %x, %numbers : tensor<8xf32>
+  %sum = plan.communicate all_reduce sum %y groups dense<[[0, 1]]> : tensor<1x2xi64> : (tensor<8xf32>) -> tensor<8xf32>
+  %r = stablehlo.add %sum, %x : tensor<8xf32>
+  return %r : tensor<8xf32>
+}

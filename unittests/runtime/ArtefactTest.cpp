@@ -61,7 +61,9 @@ TEST(Artefact, FlippedManifestWithRightChecksum) {
       bad[at] = byte;
       reseal(bad);
       scalify_rt_executable *raw = nullptr;
-      scalify_rt_options options = {1, SCALIFY_RT_DEVICE_NULL, 0};
+      scalify_rt_options options = {};
+      options.threads = 1;
+      options.device = SCALIFY_RT_DEVICE_NULL;
       scalify_rt_status status =
           scalify_rt_load_memory(bad.data(), bad.size(), &options, &raw);
       Handle exe(raw);
@@ -126,8 +128,8 @@ TEST(Artefact, ManifestLies) {
       {error([&](Json &m) { step(m)[0]["grain"] = 0; }), "grain must be"},
       {error([&](Json &m) { step(m)[1]["counters"] = {1}; }),
        "there are 1 counters"},
-      {error([&](Json &m) { step(m)[0]["op"] = "collective"; }),
-       "command 'collective'"},
+      {error([&](Json &m) { step(m)[0]["op"] = "gather"; }),
+       "command 'gather'"},
       {error([](Json &m) { m["arena_bytes"] = int64_t(1) << 61; }),
        "cannot allocate the arena"},
   };

@@ -124,7 +124,9 @@ TEST(CudaManifest, RowsBeyondAGridAreTheKernelsOwn) {
 // Where the driver is missing the error says so, and the way out.
 TEST(CudaManifest, MachinesWithoutAGpu) {
   scalify_rt_executable *raw = nullptr;
-  scalify_rt_options options = {0, SCALIFY_RT_DEVICE_CUDA, 1000};
+  scalify_rt_options options = {};
+  options.device = SCALIFY_RT_DEVICE_CUDA;
+  options.device_index = 1000;
   std::string artefact = gpuArtefact();
   scalify_rt_status status =
       scalify_rt_load_memory(artefact.data(), artefact.size(), &options, &raw);

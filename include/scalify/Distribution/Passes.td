@@ -17,7 +17,9 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
     groups of devices in the order of the mesh. Where a part depends on the
     device, it is looked up by `stablehlo.partition_id`. Arguments and results
     keep their `sdy.sharding`, and have their whole shape in
-    `scalify.whole_type`.
+    `scalify.whole_type`; `scalify.parts` says which device has which part: for
+    each dimension pairs (stride, size), where a device's place is the number
+    with digits device / stride mod size.
 
     ```mlir
     sdy.mesh @mesh = <["data"=2]>

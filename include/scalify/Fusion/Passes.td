@@ -5,6 +5,30 @@
 
 include "mlir/Pass/PassBase.td"
 
+def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
+  let summary = "collectives on dense memory";
+  let description = [{
+    Before: StableHLO collectives along any dimension. After: `plan.communicate`,
+    one for each operand, whose parts lie one behind the other; where that was
+    not so, transposes stand around it. What joins elements is a sum, a product,
+    a maximum, a minimum, an and, an or; anything else, and groups of unequal
+    size, are errors.
+
+    ```mlir
+    %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 1 : i64, ...}>
+        : (tensor<3x4xf32>) -> tensor<3x8xf32>
+    // becomes
+    %g = plan.communicate all_gather none %0 groups ... : (tensor<3x4xf32>) -> tensor<2x3x4xf32>
+    %t = stablehlo.transpose %g, dims = [1, 0, 2] : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32>
+    %1 = stablehlo.reshape %t : (tensor<3x2x4xf32>) -> tensor<3x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
+                           "::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numCollectives", "collectives", "collectives formed">];
+}
+
 def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "replaces loops of known trip count by their iterations";
   let description = [{

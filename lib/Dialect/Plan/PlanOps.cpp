@@ -111,6 +111,8 @@ static SmallVector<Value> getWrites(Operation &command) {
     return {gemm.getC()};
   if (auto attention = dyn_cast<AttentionOp>(command))
     return llvm::to_vector(attention.getWrites());
+  if (auto collective = dyn_cast<CollectiveOp>(command))
+    return {collective.getDestination()};
   if (auto copy = dyn_cast<CopyOp>(command))
     return {copy.getDestination()};
   if (auto fill = dyn_cast<FillOp>(command))

@@ -39,7 +39,7 @@ static bool isReadOnly(OpOperand &operand) {
       .Case([&](AttentionOp attention) {
         return index < attention.getReads().size();
       })
-      .Case([&](CopyOp) { return index == 0; })
+      .Case<CollectiveOp, CopyOp>([&](auto) { return index == 0; })
       .Default([](Operation *) { return false; });
 }
 

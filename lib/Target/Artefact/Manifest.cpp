@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Locations.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -80,6 +81,7 @@ private:
   json::Object kernel(plan::KernelOp op);
   json::Object gemm(plan::GemmOp op);
   json::Object attention(plan::AttentionOp op);
+  json::Object collective(plan::CollectiveOp op);
   void writeArgs(json::Object &manifest);
   int64_t index(Value buffer) const { return indices.lookup(buffer); }
 
@@ -107,6 +109,7 @@ void ManifestWriter::writeBuffer(Operation &op) {
         buffer["kind"] = "result";
         buffer["index"] = result.getIndex();
       })
+      .Case([&](plan::RankOp) { buffer["kind"] = "rank"; })
       .Case([&](plan::TempOp temp) {
         buffer["kind"] = "temp";
         buffer["offset"] = temp.getOffset().value_or(0);
@@ -243,6 +246,38 @@ json::Object ManifestWriter::attention(plan::AttentionOp op) {
                       {"gradient", op.getGradient()}};
 }
 
+json::Object ManifestWriter::collective(plan::CollectiveOp op) {
+  json::Array groups;
+  auto members = llvm::to_vector(op.getGroups().getValues<int64_t>());
+  int64_t size = op.getGroups().getShapedType().getDimSize(1);
+  for (ArrayRef<int64_t> rest = members; !rest.empty();
+       rest = rest.drop_front(size))
+    groups.push_back(shapeOf(rest.take_front(size)));
+  StringRef kind = plan::stringifyCollectiveKind(op.getKind());
+  return json::Object{{"op", "collective"},
+                      {"name", kind},
+                      {"kind", kind},
+                      {"join", plan::stringifyJoin(op.getJoin())},
+                      {"loc", describeLocation(op.getLoc())},
+                      {"src", index(op.getSource())},
+                      {"dst", index(op.getDestination())},
+                      {"groups", std::move(groups)}};
+}
+
+/// The whole value of which an argument or result is a part, if it is one.
+static void writeShards(json::Object &entry, DictionaryAttr attrs) {
+  auto whole = attrs.getAs<TypeAttr>("scalify.whole_type");
+  auto parts = attrs.getAs<ArrayAttr>("scalify.parts");
+  if (!whole || !parts)
+    return;
+  json::Array dims;
+  for (auto dim : parts.getAsRange<DenseI64ArrayAttr>())
+    dims.push_back(shapeOf(dim.asArrayRef()));
+  entry["whole"] = json::Object{
+      {"shape", shapeOf(cast<RankedTensorType>(whole.getValue()).getShape())},
+      {"parts", std::move(dims)}};
+}
+
 static json::Object typeInfo(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return json::Object{{"shape", shapeOf(tensor.getShape())},
@@ -284,6 +319,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     }
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
+    writeShards(arg, attrs);
     if (alias)
       aliasOf[alias.getInt()] = i;
     args.push_back(std::move(arg));
@@ -293,6 +329,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
         typeInfo(cast<TypeAttr>(list("plan.result_types")[i]).getValue());
     result["name"] = text(cast<DictionaryAttr>(attr), "jax.result_info",
                           "result[" + std::to_string(i) + "]");
+    writeShards(result, cast<DictionaryAttr>(attr));
     auto alias = aliasOf.find(i);
     result["alias_arg"] = alias == aliasOf.end() ? json::Value(nullptr)
                                                  : json::Value(alias->second);
@@ -312,6 +349,9 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
         .Case([&](plan::AttentionOp o) { commands.push_back(attention(o)); })
+        .Case([&](plan::CollectiveOp o) {
+          commands.push_back(collective(o));
+        })
         .Case([&](plan::CopyOp o) {
           commands.push_back(
               json::Object{{"op", "copy"},
@@ -374,6 +414,20 @@ static json::Value toJSON(Attribute attr) {
   return json::Value(text);
 }
 
+/// The mesh that a step runs on, sizes by names in their order; none if it runs
+/// on one device.
+static json::Array meshOf(ModuleOp module) {
+  sdy::MeshAttr largest;
+  for (auto mesh : module.getOps<sdy::MeshOp>())
+    if (!largest || mesh.getMesh().getTotalSize() > largest.getTotalSize())
+      largest = mesh.getMesh();
+  json::Array axes;
+  if (largest && largest.getTotalSize() > 1)
+    for (sdy::MeshAxisAttr axis : largest.getAxes())
+      axes.push_back(json::Array{axis.getName().str(), axis.getSize()});
+  return axes;
+}
+
 PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
                                 StringRef recipe) {
   PlanText text;
@@ -381,6 +435,7 @@ PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
   text.manifest["target"] = target;
   text.manifest["recipe"] = recipe;
   auto module = program->getParentOfType<ModuleOp>();
+  text.manifest["mesh"] = meshOf(module);
   ManifestWriter step(program, text.constants);
   step.orderCounters();
   json::Object functions{

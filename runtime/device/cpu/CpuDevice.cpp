@@ -58,6 +58,11 @@ public:
     });
   }
 
+  void collective(const Command &command, Communicator *comm, const void *src,
+                  void *dst) override {
+    comm->run(command.collective, src, dst);
+  }
+
   void copy(const Command &command, const void *src, void *dst) override {
     if (src == dst || command.bytes == 0)
       return;

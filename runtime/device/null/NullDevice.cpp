@@ -18,6 +18,11 @@ public:
                         std::to_string(g.n) + "x" + std::to_string(g.k) +
                         " batch=" + std::to_string(g.batchCount()));
   }
+  void collective(const Command &command, Communicator *, const void *,
+                  void *) override {
+    record(command, std::string(name(command.collective.kind)) + " elements=" +
+                        std::to_string(command.collective.elements));
+  }
   void copy(const Command &command, const void *, void *) override {
     record(command, "bytes=" + std::to_string(command.bytes));
   }
@@ -28,6 +33,7 @@ public:
   void record(const Command &command) override { recordEvent(command); }
   void wait(const Command &command) override { recordEvent(command); }
   std::string trace() const override { return lines; }
+  bool isReal() const override { return false; }
 
 private:
   void recordEvent(const Command &command) {

@@ -57,12 +57,17 @@ typedef enum scalify_rt_device {
   SCALIFY_RT_DEVICE_CUDA = 2
 } scalify_rt_device;
 
+struct scalify_rt_comm; /* scalify/comm.h */
+
 /* How to load. Zero-initialise it; zero means the default everywhere. */
 typedef struct scalify_rt_options {
   int32_t threads; /* 0: one per core this process may use */
   scalify_rt_device device;
   int32_t
       device_index; /* which GPU, of those that CUDA_VISIBLE_DEVICES shows */
+  /* An artefact for several ranks needs one of as many, which outlives the
+   * executable and is not used while a function runs; others ignore it. */
+  struct scalify_rt_comm *comm;
 } scalify_rt_options;
 
 /* One argument or result, as the manifest describes it. */

@@ -58,3 +58,13 @@ plan.program @attention {
   // CHECK: plan.attention "attention_grad" {{.*}} scale 1.250000e-01 gradient{{$}}
   plan.attention "attention_grad" reads(%q, %k, %k, %o, %q, %s : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x2x16xf32>) writes(%o, %dk, %dk : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>) sizes [1, 2, 1, 16, 16, 8] windows [0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8] scale 1.250000e-01 gradient
 }
+
+// CHECK-LABEL: plan.program @collective
+plan.program @collective {
+  %x = plan.argument 0 : memref<4xf32>
+  %y = plan.result 0 : memref<2xf32>
+  // CHECK: plan.rank : memref<ui32>
+  %rank = plan.rank : memref<ui32>
+  // CHECK: plan.collective reduce_scatter sum %{{.*}} to %{{.*}} groups dense<{{\[\[}}1, 0], [2, 3]]> : tensor<2x2xi64> : memref<4xf32>, memref<2xf32>
+  plan.collective reduce_scatter sum %x to %y groups dense<[[1, 0], [2, 3]]> : tensor<2x2xi64> : memref<4xf32>, memref<2xf32>
+}

@@ -43,6 +43,27 @@ def Plan_Scaling : I32EnumAttr<"Scaling",
   let cppNamespace = "::scalify::plan";
 }
 
+def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind",
+    "what the ranks of a group do with each other's memory", [
+      I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
+      I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
+      I32EnumAttrCase<"AllGather", 2, "all_gather">,
+      I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
+      I32EnumAttrCase<"Permute", 4, "permute">]> {
+  let cppNamespace = "::scalify::plan";
+}
+
+def Plan_Join : I32EnumAttr<"Join", "how elements of several ranks become one", [
+      I32EnumAttrCase<"None", 0, "none">,
+      I32EnumAttrCase<"Sum", 1, "sum">,
+      I32EnumAttrCase<"Product", 2, "product">,
+      I32EnumAttrCase<"Max", 3, "max">,
+      I32EnumAttrCase<"Min", 4, "min">,
+      I32EnumAttrCase<"And", 5, "and">,
+      I32EnumAttrCase<"Or", 6, "or">]> {
+  let cppNamespace = "::scalify::plan";
+}
+
 //===----------------------------------------------------------------------===//
 // Program and buffers
 //===----------------------------------------------------------------------===//
@@ -132,6 +153,16 @@ def ConstantOp : Plan_BufferOp<"constant"> {
   let summary = "read-only memory known at compile time";
   let arguments = (ins ElementsAttr:$value);
   let assemblyFormat = "$value attr-dict `:` type($memory)";
+}
+
+def RankOp : Plan_BufferOp<"rank"> {
+  let summary = "read-only memory with the number of the rank that runs the step";
+  let description = [{
+    ```mlir
+    %rank = plan.rank : memref<ui32>
+    ```
+  }];
+  let assemblyFormat = "attr-dict `:` type($memory)";
 }
 
 //===----------------------------------------------------------------------===//
@@ -290,6 +321,46 @@ def AttendOp : Plan_Op<"attend", [Pure]> {
   let assemblyFormat = [{
     $operands `sizes` $sizes `windows` $windows `scale` $scale
     (`causal` $causal^)? (`gradient` $gradient^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def CollectiveOp : Plan_Op<"collective"> {
+  let summary = "a step's ranks exchange memory, in groups";
+  let description = [{
+    Every rank of a group gives `source` and gets `destination`. Memory is
+    dense: of `all_gather` the destination, of `reduce_scatter` the source, and
+    of `all_to_all` both, have as many equal parts as the group has ranks, one
+    behind the other in the order in which the group lists them. Elements that
+    several ranks have are joined in that order too; sums of less than F32 in
+    F32, rounded once. `groups` has a row for each group. Of `permute` it has
+    rows (from, to), and who is sent nothing gets zeros.
+
+    ```mlir
+    plan.collective all_reduce sum %part to %whole groups dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>
+        : memref<4xf32>, memref<4xf32>
+    ```
+  }];
+  let arguments = (ins Plan_CollectiveKind:$kind, Plan_Join:$join,
+    Plan_Buffer:$source, Plan_Buffer:$destination, I64ElementsAttr:$groups);
+  let assemblyFormat = [{
+    $kind $join $source `to` $destination `groups` $groups attr-dict `:`
+    type($source) `,` type($destination)
+  }];
+  let hasVerifier = 1;
+}
+
+def CommunicateOp : Plan_Op<"communicate", [Pure]> {
+  let summary = "a collective on tensors, before buffers exist";
+  let description = [{
+    What `scalify-form-collectives` makes of StableHLO's: memory is met as
+    `plan.collective` does, whatever the shapes.
+  }];
+  let arguments = (ins Plan_CollectiveKind:$kind, Plan_Join:$join,
+    AnyRankedTensor:$source, I64ElementsAttr:$groups);
+  let results = (outs AnyRankedTensor:$destination);
+  let assemblyFormat = [{
+    $kind $join $source `groups` $groups attr-dict `:`
     functional-type(operands, results)
   }];
 }

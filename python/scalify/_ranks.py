@@ -1,0 +1,84 @@
+"""Steps on a mesh: partitioned, compiled once, and run on each rank's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scalify._executable import Executable, build, explain
+from scalify.mesh import Mesh, Parts, Shard
+from scalify.partition import partition
+
+__all__ = ["compile_on", "cut", "wrap"]
+
+
+def compile_on(
+    mesh: Mesh, text: str, options: dict[str, Any], threads: int, device: str | None
+) -> Executable:
+    """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
+
+    A process that runs alone gets a step that computes what all ranks would.
+
+    Raises:
+        CompileError: on every rank, as the first one got it.
+    """
+    if mesh.size == 1:
+        artefact, diagnostics = build(text, options)
+        return Executable(artefact, threads, diagnostics, explain(text, options), device)
+    if mesh.comm is None:
+        options = {**options, "simulateRanks": mesh.size}
+
+    def local() -> str:
+        done = partition(text)
+        if done.devices != mesh.size:
+            raise ValueError(
+                f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "
+                f"{mesh.axes} {mesh.size} ranks"
+            )
+        return done.text
+
+    said: list[dict[str, Any]] = []
+
+    def make() -> bytes:
+        artefact, found = build(local(), options)
+        said.extend(found)
+        return artefact
+
+    artefact = mesh.on_first(make)
+    return Executable(
+        artefact, threads, said, lambda: explain(local(), options)(), device, mesh.comm
+    )
+
+
+def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
+    """Returns this rank's parts of arguments: of whole arrays, or those that are parts already.
+
+    Raises:
+        ValueError: a Shard lies in other parts than the step takes it in.
+    """
+    parts = [Parts.of(entry) for entry in executable.manifest["args"]]
+    return [_cut(array, part, mesh) for array, part in zip(arrays, parts, strict=False)]
+
+
+def _cut(array: Any, parts: Parts | None, mesh: Mesh) -> Any:
+    if isinstance(array, Shard):
+        if array.parts != parts:
+            raise ValueError(
+                f"{array} lies in other parts than the step takes it in: give in_shardings like "
+                "the out_shardings that it came from, or pass .gather()"
+            )
+        return array.data
+    if parts is None or mesh.comm is None:
+        return array
+    return np.ascontiguousarray(np.asarray(array)[parts.place(mesh.rank)])
+
+
+def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any]) -> list[Any]:
+    """Returns what the caller gets: parts as Shards, whole values as they are."""
+    parts = [Parts.of(entry) for entry in executable.manifest["results"]]
+    return [
+        result if part is None else Shard(result, part, mesh)
+        for result, part in zip(results, parts, strict=False)
+    ]

@@ -1,0 +1,214 @@
+"""Ranks in a grid: where parts of arrays lie, and how ranks tell each other what they have.
+
+A script that says `mesh = scalify.make_mesh(data=8)` runs as it is under `mpirun -n 8`, or alone:
+then one process computes what the eight would, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from scalify import _runtime
+from scalify.errors import CompileError
+
+__all__ = ["Mesh", "Parts", "Shard", "make_mesh"]
+
+# Of what one rank has and the others get, this much goes at a time.
+CHUNK = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """How a value lies on the ranks of a mesh.
+
+    Attributes:
+        shape: of the whole value.
+        digits: per dimension (stride, size) of the axes that split it, the major one first: a
+            rank's place along it is the number of digits rank // stride % size.
+    """
+
+    shape: tuple[int, ...]
+    digits: tuple[tuple[tuple[int, int], ...], ...]
+
+    @staticmethod
+    def of(entry: Mapping[str, Any]) -> Parts | None:
+        """Returns those of an argument or result of a manifest; None for one that has none."""
+        whole = entry.get("whole")
+        if whole is None or not any(whole["parts"]):
+            return None
+        digits = (tuple(zip(dim[::2], dim[1::2], strict=True)) for dim in whole["parts"])
+        return Parts(tuple(whole["shape"]), tuple(digits))
+
+    def place(self, rank: int) -> tuple[slice, ...]:
+        """Returns where a rank's part lies in the whole value."""
+        slices = []
+        for extent, digits in zip(self.shape, self.digits, strict=True):
+            index, count = 0, 1
+            for stride, size in digits:
+                index, count = index * size + rank // stride % size, count * size
+            slices.append(slice(index * (extent // count), (index + 1) * (extent // count)))
+        return tuple(slices)
+
+    def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns the whole value of all ranks' parts."""
+        whole = np.empty(self.shape, parts[0].dtype)
+        for rank, part in enumerate(parts):
+            whole[self.place(rank)] = part
+        return whole
+
+
+class Shard:
+    """This rank's part of an array. It is a leaf of pytrees, and a step takes it as it is.
+
+    Attributes:
+        data: the part: what a step on one rank would have returned.
+        parts: where it lies in the whole.
+        mesh: whose ranks have the others.
+    """
+
+    def __init__(self, data: Any, parts: Parts, mesh: Mesh) -> None:
+        """Wraps a part.
+
+        Raises:
+            ValueError: it is not as large as this rank's part.
+        """
+        place = parts.place(mesh.rank)
+        wanted = tuple(one.stop - one.start for one in place)
+        if tuple(data.shape) != wanted:
+            raise ValueError(
+                f"a part of shape {tuple(data.shape)}, where rank {mesh.rank} has {wanted} of "
+                f"{parts.shape}"
+            )
+        self.data = data
+        self.parts = parts
+        self.mesh = mesh
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole array."""
+        return self.parts.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements."""
+        return np.dtype(self.data.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def gather(self) -> NDArray[Any]:
+        """Returns the whole array; every rank has to ask for it, in the same order."""
+        return self.parts.join(self.mesh.all_gather(np.asarray(self.data)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        raise TypeError(
+            "a Shard has this rank's part alone: .gather() on all ranks gives the whole array, "
+            ".data the part"
+        )
+
+    def __repr__(self) -> str:
+        return f"Shard({self.dtype.name}{list(self.shape)}, rank {self.mesh.rank})"
+
+
+class Mesh:
+    """Ranks in a grid of named axes, numbered row by row."""
+
+    def __init__(self, axes: Mapping[str, int]) -> None:
+        for name, size in axes.items():
+            if size < 1:
+                raise ValueError(f"axis '{name}' of a mesh has {size} ranks; it needs one or more")
+        self.axes = dict(axes)
+
+    @property
+    def size(self) -> int:
+        """How many ranks the mesh has."""
+        return math.prod(self.axes.values())
+
+    @functools.cached_property
+    def abstract(self) -> jax.sharding.AbstractMesh:
+        """JAX's mesh of the same axes, without devices, for `NamedSharding` in a step."""
+        return jax.sharding.AbstractMesh(tuple(self.axes.values()), tuple(self.axes))
+
+    @functools.cached_property
+    def comm(self) -> _runtime.Communicator | None:
+        """What connects this process to the other ranks; None if it runs alone.
+
+        Raises:
+            ValueError: other than as many processes were launched as the mesh has ranks.
+            RuntimeError: they do not find each other.
+        """
+        _, launched = _runtime.launched()
+        if launched == 1:
+            return None
+        if launched != self.size:
+            raise ValueError(
+                f"the mesh {self.axes} has {self.size} ranks, and {launched} were launched"
+            )
+        return _runtime.Communicator()
+
+    @property
+    def rank(self) -> int:
+        """This process's number; 0 if it runs alone."""
+        return 0 if self.comm is None else self.comm.rank
+
+    def all_gather(self, array: NDArray[Any]) -> list[NDArray[Any]]:
+        """Returns every rank's array of this shape, in the order of ranks."""
+        if self.comm is None:
+            return [array]
+        dense = np.ascontiguousarray(array)
+        parts = self.comm.all_gather(dense.tobytes())
+        return [np.frombuffer(part, dense.dtype).reshape(array.shape) for part in parts]
+
+    def broadcast(self, content: bytes | None) -> bytes:
+        """Returns what rank 0 gives; the others give None."""
+        if self.comm is None:
+            assert content is not None
+            return content
+        mine = b"" if content is None else content
+        length = len(mine).to_bytes(8, "little")
+        size = int.from_bytes(self.comm.all_gather(length)[0], "little")
+        pieces = []
+        for start in range(0, size, CHUNK):
+            piece = mine[start : start + CHUNK].ljust(min(CHUNK, size - start), b"\0")
+            pieces.append(self.comm.all_gather(piece)[0])
+        return b"".join(pieces)
+
+    def on_first(self, make: Any) -> bytes:
+        """Returns on all ranks what `make()` returns on the first.
+
+        Raises:
+            CompileError: `make` raised it there.
+        """
+        content, diagnostics = None, None
+        if self.rank == 0:
+            try:
+                content = make()
+            except CompileError as error:
+                diagnostics = error.diagnostics
+        found = json.loads(self.broadcast(None if self.rank else json.dumps(diagnostics).encode()))
+        if found is not None:
+            raise CompileError(found)
+        return self.broadcast(content)
+
+
+def make_mesh(**axes: int) -> Mesh:
+    """Returns a mesh of ranks: `make_mesh(data=4, tensor=2)`.
+
+    No device of JAX's is needed. Without axes it is one axis "data" of all ranks that were
+    launched. A process that runs alone computes what all ranks of the mesh would.
+
+    Raises:
+        ValueError: an axis has no rank.
+    """
+    return Mesh(axes or {"data": _runtime.launched()[1]})

@@ -1,0 +1,118 @@
+#include "loader/CollectiveReader.h"
+
+#include <algorithm>
+
+using namespace scalify::rt;
+
+namespace {
+using Kind = Collective::Kind;
+
+/// The entry of `values` whose name the node's text is.
+template <typename Enum, size_t N>
+Enum readEnum(const JsonNode &node, const Enum (&values)[N]) {
+  std::string text = node.text();
+  for (Enum value : values)
+    if (text == name(value))
+      return value;
+  node.fail("is '" + text + "', which this runtime does not know");
+}
+
+int32_t readBuffer(const JsonNode &node, const Interface &interface) {
+  return node.index(interface.buffers.size(), "buffers");
+}
+
+/// Rows of ranks, of one length; none is in a column of `unique` twice.
+void readGroups(const JsonNode &rows, const Program &program,
+                Command &command) {
+  const bool isPermute = command.collective.kind == Kind::Permute;
+  std::vector<uint8_t> seen(static_cast<size_t>(program.ranks) * 2);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    JsonNode row = rows.at(i);
+    std::vector<int32_t> &group = command.groups.emplace_back();
+    for (size_t j = 0; j < row.size(); ++j) {
+      int32_t rank = row.at(j).index(size_t(program.ranks), "ranks");
+      size_t place = size_t(rank) * 2 + (isPermute ? j % 2 : 0);
+      if (seen[place]++)
+        row.at(j).fail("names rank " + std::to_string(rank) + " again");
+      group.push_back(rank);
+    }
+    if (group.size() != (isPermute ? 2 : command.groups.front().size()) ||
+        group.empty())
+      row.fail("has " + std::to_string(group.size()) + " ranks");
+  }
+  if (!isPermute)
+    for (int32_t rank = 0; rank < program.ranks; ++rank)
+      if (!seen[size_t(rank) * 2])
+        rows.fail("leave out rank " + std::to_string(rank));
+}
+
+/// Elements of the destination for those of the source.
+int64_t resultElements(const JsonNode &node, const Command &command) {
+  const Collective &what = command.collective;
+  const int64_t size =
+      command.groups.empty() ? 1 : int64_t(command.groups.front().size());
+  switch (what.kind) {
+  case Kind::AllReduce:
+  case Kind::Permute:
+    return what.elements;
+  case Kind::AllGather: {
+    int64_t all = 0;
+    if (__builtin_mul_overflow(what.elements, size, &all))
+      node["groups"].fail("are too large");
+    return all;
+  }
+  case Kind::ReduceScatter:
+  case Kind::AllToAll:
+    if (what.elements % size)
+      node["src"].fail("has " + std::to_string(what.elements) +
+                       " elements, which " + std::to_string(size) +
+                       " ranks do not divide");
+    return what.kind == Kind::AllToAll ? what.elements : what.elements / size;
+  }
+  return 0;
+}
+} // namespace
+
+void scalify::rt::readCollective(const JsonNode &node,
+                                 const Interface &interface,
+                                 const Program &program, Command &command) {
+  constexpr Kind kinds[] = {Kind::AllReduce, Kind::ReduceScatter,
+                            Kind::AllGather, Kind::AllToAll, Kind::Permute};
+  constexpr Join joins[] = {Join::Sum, Join::Product, Join::Max,
+                            Join::Min, Join::And,     Join::Or};
+  Collective &what = command.collective;
+  what.kind = readEnum(node["kind"], kinds);
+  if (what.kind == Kind::AllReduce || what.kind == Kind::ReduceScatter)
+    what.join = readEnum(node["join"], joins);
+  what.name = command.name;
+  what.loc = command.loc;
+  readGroups(node["groups"], program, command);
+  command.buffers = {readBuffer(node["src"], interface),
+                     readBuffer(node["dst"], interface)};
+  const Buffer &source = interface.buffers[command.buffers[0]];
+  const Buffer &destination = interface.buffers[command.buffers[1]];
+  if (destination.isReadOnly())
+    node["dst"].fail("is written to, but is no memory to write");
+  what.type = source.type.dtype;
+  what.elements = source.type.elements;
+  command.bytes = source.type.bytes + destination.type.bytes;
+  if (destination.type.dtype != what.type ||
+      destination.type.elements != resultElements(node, command))
+    node["dst"].fail("is of type " + toString(destination.type) +
+                     ", which is not what comes of " + toString(source.type));
+}
+
+void scalify::rt::joinGroup(Command &command, int32_t rank) {
+  Collective &what = command.collective;
+  for (const std::vector<int32_t> &group : command.groups) {
+    if (what.kind != Kind::Permute) {
+      if (std::find(group.begin(), group.end(), rank) != group.end())
+        what.members = group;
+      continue;
+    }
+    if (group[0] == rank)
+      what.to = group[1];
+    if (group[1] == rank)
+      what.from = group[0];
+  }
+}

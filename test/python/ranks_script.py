@@ -1,0 +1,64 @@
+"""A training script, to be launched as ranks or alone: `python ranks_script.py train`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+import scalify
+
+STEPS = 4
+
+
+def main() -> None:
+    """Trains a small model whose second matrix lies in parts."""
+    mode = sys.argv[1]
+    mesh = scalify.make_mesh(data=2, tensor=2)
+    rng = np.random.default_rng(0)
+    params = {
+        "first": rng.normal(size=(16, 32)).astype(np.float32),
+        "second": rng.normal(size=(32, 8)).astype(np.float32),
+    }
+    x = rng.normal(size=(STEPS, 8, 16)).astype(np.float32)
+    y = rng.normal(size=(STEPS, 8, 8)).astype(np.float32)
+
+    def step(params, x, y):  # type: ignore[no-untyped-def]
+        def loss(params):  # type: ignore[no-untyped-def]
+            hidden = jnp.tanh(x @ params["first"])
+            return jnp.mean((hidden @ params["second"] - y) ** 2)
+
+        value, grads = jax.value_and_grad(loss)(params)
+        if mode == "refused":
+            value = value + jnp.sum(jnp.sort(x, axis=1))
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+    specs = {"first": P(), "second": P("tensor")}
+    shardings = {"in_shardings": (specs, P("data"), P("data")), "out_shardings": (specs, P())}
+    train = scalify.jit(step, "none", donate_argnums=0, mesh=mesh, threads=1, **shardings)
+    plain, state = jax.jit(step), params
+    for index in range(STEPS):
+        if mode == "dies" and index == 1 and mesh.rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        state, value = train(state, x[index], y[index])
+        params, wanted = plain(params, x[index], y[index])
+        # Of a few hundred terms, in another order.
+        np.testing.assert_allclose(np.asarray(value), wanted, rtol=1e-5)
+    second = state["second"]
+    if mesh.comm is not None:
+        assert isinstance(second, scalify.Shard)
+        assert second.data.shape == (16, 8)
+        assert mesh.comm.bytes_sent > 0
+        second = second.gather()
+    np.testing.assert_allclose(np.asarray(second), params["second"], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(state["first"]), params["first"], rtol=0, atol=1e-5)
+    print(f"trained on {mesh.size} ranks")
+
+
+if __name__ == "__main__":
+    main()

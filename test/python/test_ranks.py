@@ -1,0 +1,184 @@
+"""Steps on ranks: what all of them make together is what one process makes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import jax
+import numpy as np
+import partition_programs
+import pytest
+from partition_programs import Sharded
+
+import scalify
+from scalify import CompileError, _runtime
+from scalify._executable import Executable
+from scalify.mesh import Parts
+from scalify.partition import partition
+
+SCRIPT = pathlib.Path(__file__).with_name("ranks_script.py")
+# The CPU target has no convolutions.
+NAMES = [name for name in partition_programs.PROGRAMS if name != "convolved"]
+
+
+def run_ranks(executable: Executable, artefact: bytes, leaves: list[Any]) -> list[list[Any]]:
+    """Returns each result's parts by rank; ranks are threads, each with its executable."""
+    size = len(leaves[0])
+    job = f"test-ranks-{os.getpid()}-{id(executable)}"
+    found: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            comm = _runtime.Communicator("local", 60, rank, size, job)
+            mine = Executable(artefact, 1, comm=comm)
+            found[rank] = [np.asarray(one) for one in mine(*(leaf[rank] for leaf in leaves))]
+            comm.barrier()
+        except Exception as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one in found:
+        if isinstance(one, Exception):
+            raise one
+    return list(zip(*found, strict=True))
+
+
+def artefact_of(program: Sharded, recipe: str) -> tuple[Executable, bytes]:
+    text = partition(partition_programs.lower(program)).text
+    artefact, _ = scalify._executable.build(text, {"recipe": recipe})
+    return Executable(artefact, device="null"), artefact
+
+
+def parts_of(executable: Executable, arrays: list[Any], ranks: int) -> list[list[Any]]:
+    """Returns the ranks' parts of each argument."""
+    entries = executable.manifest["args"][: len(arrays)]
+    return [
+        [
+            np.asarray(np.asarray(array)[place.place(rank)] if place else array, order="C")
+            for rank in range(ranks)
+        ]
+        for array, place in zip(arrays, map(Parts.of, entries), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ranks_make_what_one_device_makes(name: str) -> None:
+    program = partition_programs.PROGRAMS[name]()
+    executable, artefact = artefact_of(program, "none")
+    arguments = parts_of(executable, jax.tree.leaves(program.args), 8)
+    results = run_ranks(executable, artefact, arguments)
+    with jax.set_mesh(program.mesh()):
+        wanted = jax.tree.leaves(jax.jit(program.fn)(*program.args))
+    for entry, parts, want in zip(executable.manifest["results"], results, wanted, strict=True):
+        want = np.asarray(want)
+        place = Parts.of(entry)
+        if place is None:
+            # What ranks have alike they have to the bit.
+            assert len({np.asarray(part).tobytes() for part in parts}) == 1
+        whole = place.join(list(parts)) if place else parts[0]
+        # Sums go in another order, over several ranks: a few roundings of F32 at the largest
+        # element, more after AdamW's quotient.
+        bound = 2e-5 * max(np.max(np.abs(want), initial=0), 1e-6)
+        np.testing.assert_allclose(whole, want, rtol=0, atol=bound)
+
+
+def launch(size: int, *args: str, **extra: str) -> list[tuple[int, str]]:
+    """Runs the script as that many ranks; returns status and output of each."""
+    paths = os.pathsep.join(sys.path)
+    env = {
+        **os.environ,
+        **extra,
+        "PYTHONPATH": paths,
+        "SCALIFY_SIZE": str(size),
+        "SCALIFY_JOB": f"{os.getpid()}-{args}",
+    }
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, SCRIPT, *args],
+            env={**env, "SCALIFY_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    outputs = [rank.communicate(timeout=240)[0] for rank in ranks]
+    return [(rank.returncode, output) for rank, output in zip(ranks, outputs, strict=True)]
+
+
+def test_a_script_on_ranks() -> None:
+    for status, output in launch(4, "train"):
+        assert status == 0, output
+        assert "trained on 4 ranks" in output
+
+
+def test_other_than_as_many_ranks_as_the_mesh_has() -> None:
+    for status, output in launch(2, "train"):
+        assert status == 1
+        assert "has 4 ranks, and 2 were launched" in output
+
+
+def test_an_error_of_the_compiler_is_every_rank_s() -> None:
+    for status, output in launch(4, "refused"):
+        assert status == 1
+        assert "stablehlo.sort" in output
+
+
+def test_a_rank_that_dies_is_named() -> None:
+    results = launch(4, "dies")
+    assert results[2][0] == -9
+    for rank in (0, 1, 3):
+        status, output = results[rank]
+        assert status == 1
+        assert "rank 2" in output
+        assert "all_reduce" in output
+        assert "step 1" in output
+
+
+def test_shards() -> None:
+    parts = Parts((4, 6), ((), ((1, 2), (4, 3))))
+    whole = np.arange(24).reshape(4, 6)
+    # Of 12 ranks: digits of stride 1, of 2, which does not split it, and of 4.
+    mine = [whole[parts.place(rank)] for rank in range(12)]
+    np.testing.assert_array_equal(mine[5], whole[:, 4:5])
+    np.testing.assert_array_equal(parts.join(mine), whole)
+    mesh = scalify.make_mesh(data=12)
+    with pytest.raises(ValueError, match="a part of shape"):
+        scalify.Shard(whole, parts, mesh)
+    with pytest.raises(TypeError, match="gather"):
+        np.asarray(scalify.Shard(mine[0], parts, mesh))
+
+
+def test_shardings_without_a_mesh() -> None:
+    with pytest.raises(ValueError, match="need a mesh"):
+        scalify.jit(lambda x: x, in_shardings=jax.sharding.PartitionSpec("data"))
+
+
+def test_a_mesh_needs_ranks() -> None:
+    with pytest.raises(ValueError, match="axis 'data'"):
+        scalify.make_mesh(data=0)
+
+
+def test_collectives_that_no_rank_can_do() -> None:
+    mesh = jax.sharding.AbstractMesh((2,), ("data",))
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.pmean(x, "data")
+
+    spec = jax.sharding.PartitionSpec("data")
+    mapped = jax.jit(jax.shard_map(fn, mesh=mesh, in_specs=spec, out_specs=jax.P()))
+    traced = mapped.trace(jax.ShapeDtypeStruct((4,), np.float32))
+    text = partition(traced.lower(lowering_platforms=("cpu",)).as_text(debug_info=True)).text
+    broken = text.replace("stablehlo.add %", "stablehlo.subtract %")
+    assert broken != text
+    with pytest.raises(CompileError, match="joins by what is no sum"):
+        scalify.compile(broken)

@@ -1,0 +1,170 @@
+// Steps on several ranks: what the manifest may say of collectives, and that
+// each rank takes part in its own group.
+#include "CommRanks.h"
+#include "TestArtefact.h"
+
+#include "loader/Executable.h"
+#include "support/Error.h"
+
+#include <gtest/gtest.h>
+
+using namespace scalify;
+using namespace scalify::test;
+using rt::test::Json;
+
+namespace {
+/// result = the collective of an argument of four f32, on four ranks.
+Json manifestOf(Json collective, int64_t results) {
+  collective["op"] = "collective";
+  collective["src"] = 0;
+  collective["dst"] = 1;
+  Json m = rt::test::tinyManifest(4);
+  m["mesh"] = Json::array({{"data", 2}, {"tensor", 2}});
+  m["args"] = Json::array({{{"name", "x"}, {"shape", {4}}, {"dtype", "f32"}}});
+  m["results"] = Json::array(
+      {{{"name", "y"}, {"shape", {results}}, {"dtype", "f32"}},
+       {{"name", "rank"}, {"shape", Json::array()}, {"dtype", "ui32"}}});
+  m["buffers"] = Json::array(
+      {rt::test::buffer("arg", 0, {4}),
+       rt::test::buffer("result", 0, {results}),
+       {{"kind", "rank"}, {"shape", Json::array()}, {"dtype", "ui32"}},
+       rt::test::buffer("result", 1, {}, "ui32")});
+  m["counters"] = Json::array();
+  m["functions"] = {
+      {"step",
+       Json::array({collective,
+                    {{"op", "copy"}, {"src", 2}, {"dst", 3}, {"bytes", 4}}})}};
+  return m;
+}
+
+rt::DeviceMaker maker(scalify_rt_device device) {
+  return [device](const rt::Program &program) {
+    scalify_rt_options options = {};
+    options.threads = 1;
+    options.device = device;
+    return rt::makeDevice(options, program);
+  };
+}
+
+rt::Executable loadFor(const std::string &artefact, rt::Communicator *comm,
+                       scalify_rt_device device = SCALIFY_RT_DEVICE_CPU) {
+  return rt::Executable(rt::Image::fromMemory(artefact.data(), artefact.size()),
+                        maker(device), comm);
+}
+
+/// What the step of a rank gives for {10 r, 10 r + 1, ...}.
+std::string run(const Json &manifest, std::vector<std::vector<float>> wanted) {
+  std::string artefact = rt::test::pack(manifest, rt::test::kernels(), "");
+  auto body = [&](rt::Communicator &comm) -> std::string {
+    rt::Executable executable = loadFor(artefact, &comm);
+    size_t rank = static_cast<size_t>(comm.rank());
+    float x[4];
+    for (int i = 0; i < 4; ++i)
+      x[i] = static_cast<float>(10 * comm.rank() + i);
+    std::vector<float> y(wanted[rank].size(), -1.0f);
+    uint32_t number = 99;
+    void *args[] = {x};
+    void *results[] = {y.data(), &number};
+    for (int step = 0; step < 2; ++step)
+      executable.run("step", args, 1, results, 2);
+    if (number != rank)
+      return "the rank's number is " + std::to_string(number);
+    return y == wanted[rank] ? "" : "wrong result";
+  };
+  for (const std::string &text : runThreads(4, body))
+    if (!text.empty())
+      return text;
+  return "";
+}
+
+std::string errorOf(const Json &manifest, rt::Communicator *comm = nullptr) {
+  try {
+    loadFor(rt::test::pack(manifest, rt::test::kernels(), ""), comm);
+  } catch (const rt::Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+Json groups(const char *kind, const char *join, Json rows) {
+  return {{"kind", kind}, {"join", join}, {"groups", std::move(rows)}};
+}
+} // namespace
+
+TEST(Ranks, EachRankIsInItsGroup) {
+  Json rows = {{0, 2}, {3, 1}};
+  EXPECT_EQ(
+      run(manifestOf(groups("all_reduce", "sum", rows), 4), {{20, 22, 24, 26},
+                                                             {40, 42, 44, 46},
+                                                             {20, 22, 24, 26},
+                                                             {40, 42, 44, 46}}),
+      "");
+  // Parts are in the order of the group.
+  EXPECT_EQ(run(manifestOf(groups("all_gather", "none", rows), 8),
+                {{0, 1, 2, 3, 20, 21, 22, 23},
+                 {30, 31, 32, 33, 10, 11, 12, 13},
+                 {0, 1, 2, 3, 20, 21, 22, 23},
+                 {30, 31, 32, 33, 10, 11, 12, 13}}),
+            "");
+  EXPECT_EQ(run(manifestOf(groups("reduce_scatter", "max", rows), 2),
+                {{20, 21}, {32, 33}, {22, 23}, {30, 31}}),
+            "");
+  EXPECT_EQ(
+      run(manifestOf(groups("permute", "none", {{0, 1}, {1, 0}, {2, 2}}), 4),
+          {{10, 11, 12, 13}, {0, 1, 2, 3}, {20, 21, 22, 23}, {0, 0, 0, 0}}),
+      "");
+}
+
+TEST(Ranks, ManifestLies) {
+  auto contains = [](const std::string &text, const char *part) {
+    return text.find(part) != std::string::npos;
+  };
+  struct Case {
+    Json collective;
+    int64_t results;
+    const char *want;
+  } cases[] = {
+      {groups("all_reduce", "mean", {{0, 1, 2, 3}}), 4, "is 'mean'"},
+      {groups("reduce", "sum", {{0, 1, 2, 3}}), 4, "is 'reduce'"},
+      {groups("all_reduce", "sum", {{0, 1}, {2, 4}}), 4, "there are 4 ranks"},
+      {groups("all_reduce", "sum", {{0, 1}, {2, 1}}), 4, "names rank 1 again"},
+      {groups("all_reduce", "sum", {{0, 1}}), 4, "leave out rank 2"},
+      {groups("all_reduce", "sum", {{0, 1, 2}, {3}}), 4, "has 1 ranks"},
+      {groups("permute", "none", {{0, 1}, {2, 1}}), 4, "names rank 1 again"},
+      {groups("all_gather", "none", {{0, 1}, {2, 3}}), 4, "is not what comes"},
+      {groups("reduce_scatter", "sum", {{0, 1, 2, 3}}), 2, "is not what comes"},
+  };
+  for (const Case &c : cases) {
+    std::string got = errorOf(manifestOf(c.collective, c.results));
+    EXPECT_TRUE(contains(got, c.want)) << got << "\nwanted: " << c.want;
+  }
+  Json written = manifestOf(groups("all_reduce", "sum", {{0, 1, 2, 3}}), 4);
+  written["functions"]["step"][1]["dst"] = 2;
+  EXPECT_TRUE(contains(errorOf(written), "read only"));
+  Json many = manifestOf(groups("all_reduce", "sum", {{0, 1, 2, 3}}), 4);
+  many["mesh"][0][1] = int64_t(1) << 40;
+  EXPECT_TRUE(contains(errorOf(many), "more than 2^20 ranks"));
+}
+
+TEST(Ranks, AsManyAsTheArtefactIsFor) {
+  Json manifest = manifestOf(groups("all_reduce", "sum", {{0, 1, 2, 3}}), 4);
+  EXPECT_NE(errorOf(manifest).find("is for 4 ranks and there is one"),
+            std::string::npos);
+  auto two = [&](rt::Communicator &comm) { return errorOf(manifest, &comm); };
+  for (const std::string &text : runThreads(2, two))
+    EXPECT_NE(text.find("is for 4 ranks, and 2 were launched"),
+              std::string::npos)
+        << text;
+  // What only records is the first of as many as there shall be.
+  std::string artefact = rt::test::pack(manifest, rt::test::kernels(), "");
+  rt::Executable executable =
+      loadFor(artefact, nullptr, SCALIFY_RT_DEVICE_NULL);
+  float x[4] = {}, y[4] = {};
+  uint32_t number = 99;
+  void *args[] = {x};
+  void *results[] = {y, &number};
+  executable.run("step", args, 1, results, 2);
+  EXPECT_NE(executable.device().trace().find("collective all_reduce"),
+            std::string::npos)
+      << executable.device().trace();
+}
