@@ -7,8 +7,11 @@
 
 namespace scalify::test {
 
-/// Both return what is wrong, or "". All kinds, types, joins and shapes of
-/// groups, in place and not, and the bytes that are sent.
+/// All return what is wrong, or "". Every kind among groups of several shapes,
+/// in place and not, and the bytes that are sent.
+std::string checkGroups(rt::Communicator &comm);
+
+/// The same, and every type and join.
 std::string checkSmall(rt::Communicator &comm);
 
 /// Longer than the rings of `local`, and than the memory for what waits to be

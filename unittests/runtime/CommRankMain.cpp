@@ -39,7 +39,7 @@ std::string fail(Communicator &comm, const std::string &how) {
 }
 
 std::string check(Communicator &comm) {
-  std::string text = scalify::test::checkSmall(comm);
+  std::string text = scalify::test::checkGroups(comm);
   return text.empty() ? scalify::test::checkLong(comm) : text;
 }
 

@@ -123,6 +123,7 @@ private:
   int rank = 0, size = 1;
   MPI_Comm data = MPI_COMM_NULL, notes = MPI_COMM_NULL;
   double patience;
+  int spins = 0;
 
   const scalify_transport_message *sends = nullptr, *receives = nullptr;
   std::vector<MPI_Request> requests;
@@ -159,6 +160,16 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
     call(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
   }
+  // Where ranks are more than cores, who waits must make way at once.
+  MPI_Comm machine = MPI_COMM_NULL;
+  int neighbours = 1;
+  call(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
+                           MPI_INFO_NULL, &machine),
+       "MPI_Comm_split_type");
+  MPI_Comm_size(machine, &neighbours);
+  MPI_Comm_free(&machine);
+  if (unsigned(neighbours) <= std::thread::hardware_concurrency())
+    spins = 1000;
   waitsFor.assign(size_t(size), -1);
   closed.assign(size_t(size), false);
   gone.assign(size_t(size), false);
@@ -372,10 +383,7 @@ void MpiTransport::exchange(const scalify_transport_message *sent,
       checkTime(now - since, wait);
       checked = now;
     }
-    // Ranks may be more than cores: who waits for long gives way.
-    if (++idle < 100)
-      std::this_thread::yield();
-    else
+    if (++idle > spins)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   if (std::exchange(hasSaid, false))
