@@ -208,8 +208,11 @@ void Executable::run(const std::string &functionName, void *const *args,
     dev->finish(call, counts.data());
     if (dev->isAsynchronous())
       takeTimes(*function);
-  } catch (...) {
+  } catch (const std::exception &error) {
     dev->abandon();
+    // Others wait for this rank in collectives that it will not reach.
+    if (comm)
+      comm->abort(error.what());
     throw;
   }
 }
