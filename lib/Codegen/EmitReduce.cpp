@@ -159,6 +159,21 @@ LogicalResult KernelEmitter::apply(Block &body, ArrayRef<Element> arguments,
   return success();
 }
 
+static bool isGeneral(stablehlo::ReduceOp op) {
+  return reduceKind(op) == ReduceKind::General;
+}
+
+// Whether neighbours in memory are reduced: then lanes are, wherever the kernel
+// has its own. Of others each result is summed element by element.
+static bool isAlongMemory(stablehlo::ReduceOp op) {
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(op.getInputs()[0].getType()).getShape();
+  int64_t last = static_cast<int64_t>(shape.size()) - 1;
+  while (last >= 0 && shape[last] == 1)
+    --last;
+  return llvm::is_contained(op.getDimensions(), last);
+}
+
 // Reductions that can share the loop of `op`: same operand shape and
 // dimensions, same index, all they wait for known.
 SmallVector<stablehlo::ReduceOp>
@@ -176,7 +191,8 @@ KernelEmitter::reducesInStep(stablehlo::ReduceOp op, const Index &index) {
   for (auto other : kernel.getBody().front().getOps<stablehlo::ReduceOp>()) {
     auto type = cast<RankedTensorType>(other.getInputs()[0].getType());
     if (other == op || type.getShape() != shape ||
-        other.getDimensions() != op.getDimensions() || isKnown(other))
+        other.getDimensions() != op.getDimensions() || isKnown(other) ||
+        isGeneral(other) != isGeneral(op))
       continue;
     if (llvm::all_of(reduceDependencies[other], isKnown))
       group.push_back(other);
@@ -263,10 +279,10 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
   llvm::sort(dims);
   for (int64_t dim : dims)
     extents.push_back(shape[dim]);
-  bool anyGeneral = llvm::any_of(ops, [](stablehlo::ReduceOp op) {
-    return reduceKind(op) == ReduceKind::General;
-  });
-  if (!keepsLanes && !anyGeneral && !extents.empty() && !emitter.log)
+  // The same order in every kernel; a block's threads share any sum.
+  bool hasLanes = emitter.grid || isAlongMemory(first);
+  if (hasLanes && !keepsLanes && !isGeneral(first) && !extents.empty() &&
+      !emitter.log)
     for (width = emitter.maxSumLanes; width > 1 && extents.back() < width;)
       width /= 2;
   isShared = emitter.grid && width > 1 && !emitter.isSpread(level);

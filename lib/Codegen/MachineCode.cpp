@@ -6,18 +6,17 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 
-std::unique_ptr<llvm::TargetMachine>
-scalify::createTargetMachine(llvm::StringRef triple, llvm::StringRef cpu,
-                             llvm::StringRef features,
-                             std::optional<llvm::Reloc::Model> relocation,
-                             llvm::CodeGenOptLevel level, std::string &error) {
+std::unique_ptr<llvm::TargetMachine> scalify::createTargetMachine(
+    llvm::StringRef triple, llvm::StringRef cpu, llvm::StringRef features,
+    std::optional<llvm::Reloc::Model> relocation, llvm::CodeGenOptLevel level,
+    llvm::FPOpFusion::FPOpFusionMode contraction, std::string &error) {
   llvm::Triple parsed(triple);
   const llvm::Target *target =
       llvm::TargetRegistry::lookupTarget(parsed, error);
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+  options.AllowFPOpFusion = contraction;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       parsed, cpu, features, options, relocation, std::nullopt, level));
 }

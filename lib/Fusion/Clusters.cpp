@@ -262,8 +262,11 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
     if (use.relation == Relation::Row)
       return isTrailingReduce(reduce) && count == cluster.full &&
              walksRows(cluster);
-    // Small sums are done by every task that needs them.
-    return count <= 1024 && cluster.full <= 1024;
+    // Small sums are done by every task that needs them; those of rows would
+    // be in another order there, by elements where they are by lanes.
+    bool isOrdered =
+        use.relation != Relation::Free || !isTrailingReduce(reduce);
+    return isOrdered && count <= 1024 && cluster.full <= 1024;
   }
   switch (use.relation) {
   case Relation::Full:

@@ -460,3 +460,32 @@ def test_swapped_donations() -> None:
 def test_unsupported_op_is_named() -> None:
     with pytest.raises(errors.CompileError, match=r"'stablehlo.case' op not in the CPU target"):
         compiled(lambda p, x: lax.cond(p > 0, jnp.sin, jnp.cos, x), [np.int32(1), normal(5)])
+
+
+# Bits do not say which ops share a kernel --------------------------------------------------------
+
+
+def run(fn: Callable[..., Any], *args: Any) -> list[np.ndarray]:
+    return [np.asarray(result) for result in compiled(fn, args).run(list(args))]
+
+
+def test_products_are_rounded_before_they_are_summed() -> None:
+    x, y, z = normal(33, 21), normal(33, 21), normal(33, 21)
+    (total,) = run(lambda x, y, z: x * y + z, x, y, z)
+    np.testing.assert_array_equal(total, x * y + z)
+
+
+@pytest.mark.parametrize("columns", [3, 16, 21, 40])
+def test_a_sum_over_rows_goes_from_the_first_to_the_last(columns: int) -> None:
+    x = normal(70, columns)
+    (total,) = run(lambda x: x.sum(0), x)
+    np.testing.assert_array_equal(total, np.cumsum(x, axis=0, dtype=np.float32)[-1])
+
+
+def test_a_sum_along_rows_has_one_order() -> None:
+    x, y = normal(16, 45), normal(60, 16)
+    (alone,) = run(lambda x: x.sum(1), x)
+    (shared,) = run(lambda x, y: y * x.sum(1), x, y)
+    np.testing.assert_array_equal(shared, y * alone)
+    beside, _ = run(lambda x, y: (x.sum(1), jnp.exp(x).sum(1)), x, y)
+    np.testing.assert_array_equal(beside, alone)

@@ -118,11 +118,11 @@ static cl::opt<int64_t>
     streams("streams", cl::init(1),
             cl::desc("streams of a GPU for what does not fill it by itself"),
             cl::cat(category));
-static cl::opt<int64_t> simulateRanks(
+static cl::opt<std::string> simulateRanks(
     "simulate-ranks",
     cl::desc("one process runs a partitioned program for all devices of its "
              "mesh, which must be as many where a number is given"),
-    cl::ValueOptional, cl::init(0), cl::value_desc("ranks"), cl::cat(category));
+    cl::ValueOptional, cl::value_desc("ranks"), cl::cat(category));
 static cl::opt<bool> libraryAttention(
     "library-attention",
     cl::desc("attentions of a GPU are cuDNN's where they can be; =false for "
@@ -182,6 +182,21 @@ static llvm::Error setScales(CompileOptions &options) {
   return llvm::Error::success();
 }
 
+/// Without a number as many as the mesh has.
+static llvm::Error setRanks(CompileOptions &options) {
+  if (!simulateRanks.getNumOccurrences())
+    return llvm::Error::success();
+  int64_t ranks = 0;
+  if (!simulateRanks.empty() &&
+      (llvm::StringRef(simulateRanks).getAsInteger(10, ranks) || ranks < 1))
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "--simulate-ranks needs a number of at "
+                                   "least 1, not '" +
+                                       simulateRanks + "'");
+  options.simulateRanks = ranks;
+  return llvm::Error::success();
+}
+
 static llvm::Expected<CompileOptions> readOptions() {
   CompileOptions options;
   options.recipe = recipe;
@@ -196,8 +211,6 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.adaptScales = adaptScales;
   options.packState = packState;
   options.streams = streams;
-  if (simulateRanks.getNumOccurrences())
-    options.simulateRanks = simulateRanks;
   options.libraryAttention = libraryAttention;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
@@ -208,6 +221,8 @@ static llvm::Expected<CompileOptions> readOptions() {
   if (llvm::Error error = setStage(options.compileTo, "compile-to", compileTo))
     return std::move(error);
   if (llvm::Error error = setScales(options))
+    return std::move(error);
+  if (llvm::Error error = setRanks(options))
     return std::move(error);
   return options;
 }

@@ -11,13 +11,12 @@
 namespace scalify {
 
 /// The code generator of a triple whose target is registered; null, with the
-/// reason, where there is none. Products and sums may round once in it: what
-/// GEMMs and XLA do as well.
-std::unique_ptr<llvm::TargetMachine>
-createTargetMachine(llvm::StringRef triple, llvm::StringRef cpu,
-                    llvm::StringRef features,
-                    std::optional<llvm::Reloc::Model> relocation,
-                    llvm::CodeGenOptLevel level, std::string &error);
+/// reason, where there is none. `contraction` says whether a product and the
+/// sum that reads it may round once: `Fast`, or never (`Strict`).
+std::unique_ptr<llvm::TargetMachine> createTargetMachine(
+    llvm::StringRef triple, llvm::StringRef cpu, llvm::StringRef features,
+    std::optional<llvm::Reloc::Model> relocation, llvm::CodeGenOptLevel level,
+    llvm::FPOpFusion::FPOpFusionMode contraction, std::string &error);
 
 /// Gives a module its machine, optimises it, and writes it as an object or as
 /// text. False where the code generator cannot write such a file.

@@ -26,8 +26,10 @@ createMachine(const CPUTargetOptions &options, std::string &error) {
     return true;
   }();
   (void)initialised;
+  // Which ops share a kernel shall not show in the bits.
   return createTargetMachine(kTriple, options.mcpu, "", llvm::Reloc::PIC_,
-                             llvm::CodeGenOptLevel::Default, error);
+                             llvm::CodeGenOptLevel::Default,
+                             llvm::FPOpFusion::Strict, error);
 }
 
 static std::string findLinker(const CPUTargetOptions &options) {

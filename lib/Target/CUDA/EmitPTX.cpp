@@ -39,7 +39,8 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef chip,
   }();
   (void)initialised;
   return createTargetMachine(kTriple, chip, kFeatures, std::nullopt,
-                             llvm::CodeGenOptLevel::Aggressive, error);
+                             llvm::CodeGenOptLevel::Aggressive,
+                             llvm::FPOpFusion::Fast, error);
 }
 
 static LogicalResult checkClosed(gpu::GPUModuleOp kernels,
