@@ -2,7 +2,6 @@
 #include "support/FloatFormats.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -23,8 +22,8 @@ uint64_t mix(uint64_t x) {
 /// magnitude and both signs, so that sums in another order have other bits.
 void putElement(DType type, int32_t rank, int64_t i, void *out) {
   uint64_t random = mix(uint64_t(rank) * 1000003 + uint64_t(i) + 17);
-  float value =
-      std::ldexp(float(random % 2001) - 1000.0f, int(random >> 40 & 7) - 9);
+  float scale = 1.0f / float(4 << (random >> 40 & 7));
+  float value = (float(random % 2001) - 1000.0f) * scale;
   double wide = double(value) * 1.0000001;
   switch (type) {
   case DType::I1:

@@ -18,12 +18,10 @@ struct Outcome {
 
 Outcome launch(int ranks, const std::string &arguments,
                const std::string &environment = "") {
-  // Root and more ranks than cores are for tests; so is the loopback.
+  // For tests: root, and more ranks than cores.
   std::string command = "OMPI_ALLOW_RUN_AS_ROOT=1 "
                         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                        "OMPI_MCA_rmaps_base_oversubscribe=1 "
-                        "OMPI_MCA_btl=self,vader,tcp "
-                        "OMPI_MCA_btl_tcp_if_include=lo " +
+                        "OMPI_MCA_rmaps_base_oversubscribe=1 " +
                         environment + " timeout 60 " SCALIFY_MPIRUN " -n " +
                         std::to_string(ranks) + " " SCALIFY_COMM_RANK " " +
                         arguments + " 2>&1";
@@ -49,7 +47,10 @@ TEST(CommMpi, RanksGetWhatAPlainComputationGives) {
 }
 
 TEST(CommMpi, LocalRanksAreFoundByMpirunsJob) {
-  expectFine(launch(3, "local pass"), 3);
+  Outcome outcome = launch(3, "local pass");
+  if (outcome.output.find("set SCALIFY_JOB") != std::string::npos)
+    GTEST_SKIP() << "this MPI's mpirun does not name its job";
+  expectFine(outcome, 3);
 }
 
 TEST(CommMpi, LateRanksAreNamed) {
@@ -65,9 +66,11 @@ TEST(CommMpi, LateRanksAreNamed) {
 TEST(CommMpi, RanksHearWhyAnotherGaveUp) {
   Outcome outcome = launch(3, "mpi abort");
   EXPECT_NE(outcome.status, 0);
-  EXPECT_THAT(outcome.output,
-              AllOf(HasSubstr("rank 2 stopped: a weight is NaN"),
-                    HasSubstr("rank 2: a weight is NaN")));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 2: a weight is NaN"));
+  for (const char *rank : {"rank 0", "rank 1"})
+    EXPECT_THAT(outcome.output, HasSubstr(std::string(rank) +
+                                          ": step 3, all_reduce 'grads': "
+                                          "rank 2 stopped: a weight is NaN"));
 }
 
 TEST(CommMpi, AKilledRankEndsTheJob) {

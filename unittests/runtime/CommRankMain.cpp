@@ -31,7 +31,7 @@ std::string fail(Communicator &comm, const std::string &how) {
   if (isCulprit && how == "kill")
     ::raise(SIGKILL);
   if (isCulprit && how == "late")
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   if (isCulprit && how == "abort")
     comm.abort("a weight is NaN");
   allReduce(comm, "grads");

@@ -47,7 +47,7 @@ constexpr uint64_t chunkBytes = uint64_t(1) << 20;
 
 struct Note {
   enum Kind : int32_t { Stopped, Closed, WaitsFor } kind;
-  int32_t rank; // that the sender waits for, or -1
+  int32_t rank; // that stopped first, or that the sender waits for, or -1
   char text[2048 - 8];
 };
 
@@ -283,7 +283,7 @@ void MpiTransport::readNotes() {
     else {
       gone[size_t(from)] = true;
       if (stopped < 0) {
-        stopped = from;
+        stopped = note.rank;
         reason = note.text;
       }
     }
@@ -392,7 +392,12 @@ void MpiTransport::exchange(const scalify_transport_message *sent,
 
 void MpiTransport::abort(const char *text) {
   hasFailed = true;
-  send(Note::Stopped, -1, text);
+  // Where another has stopped first, its reason goes on.
+  if (stopped < 0) {
+    stopped = rank;
+    reason = text;
+  }
+  send(Note::Stopped, stopped, reason.c_str());
   // Those that wait stop too and say so; a rank that never looks is not waited
   // for.
   Clock::time_point start = Clock::now();
