@@ -13,7 +13,9 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace scalify::rt;
 using namespace scalify::test;
@@ -339,5 +341,25 @@ TEST(CommFault, RanksThatCannotJoinSayWhy) {
               HasSubstr("rank 2 has not joined job 'test-"));
   EXPECT_THAT(joinAs(3, 1, 3, 0.2)[1], HasSubstr("rank 0"));
   EXPECT_THAT(joinAs(1, 1, 2, 0.2)[1], HasSubstr("rank 0 has not opened job"));
+}
+
+TEST(CommFault, AStoppedRankZeroKeepsNobodyWaiting) {
+  std::string job = freshJob();
+  pid_t process = ::fork();
+  if (process == 0) {
+    openLocal(job, 0, 3, 60);
+    ::_exit(0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ::kill(process, SIGSTOP);
+  std::string text;
+  try {
+    openLocal(job, 1, 3, 0.2);
+  } catch (const Error &error) {
+    text = error.what();
+  }
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+  EXPECT_THAT(text, HasSubstr("rank 0 has not answered in job"));
 }
 } // namespace

@@ -66,10 +66,10 @@ public:
   explicit Patience(const scalify_transport_wait &wait)
       : limits(wait), start(std::chrono::steady_clock::now()) {}
 
-  bool isOver() const {
+  bool isOver(double times = 1) const {
     std::chrono::duration<double> passed =
         std::chrono::steady_clock::now() - start;
-    return passed.count() > limits.seconds;
+    return passed.count() > limits.seconds * times;
   }
   void check() const {
     if (limits.poll && limits.poll(limits.context))
@@ -286,10 +286,15 @@ File askForMemory(const scalify_transport_options &options) {
            "' belongs to another user");
   Hello hello = {magic, options.rank, options.size, int32_t(::getpid())};
   (void)::send(connection.get(), &hello, sizeof(hello), MSG_NOSIGNAL);
-  // Rank 0 answers when it gives up; the rest is for an answer on its way.
+  // Rank 0 may have started later and gives up by its own clock; it answers
+  // then, unless it has been stopped.
   std::vector<pollfd> files = {{connection.get(), POLLIN, 0}};
-  while (!files[0].revents)
+  while (!files[0].revents) {
+    if (patience.isOver(2))
+      failed("rank 0 has not answered in job '" + std::string(options.job) +
+             "'");
     patience.waitFor(files);
+  }
   Reply reply = {};
   iovec part = {&reply, sizeof(reply)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
