@@ -2,6 +2,7 @@
 
 #include "Layouts.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Distribution/Passes.h"
 
 namespace scalify {
@@ -11,9 +12,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static constexpr StringRef kWholeTypeAttr = "scalify.whole_type";
-static constexpr StringRef kPartsAttr = "scalify.parts";
 
 /// Puts the body of a manual computation in its place: all around it is on
 /// parts now, as it was.

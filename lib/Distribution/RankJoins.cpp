@@ -99,8 +99,10 @@ RankJoiner::Members RankJoiner::cut(Value value, int64_t dim, int64_t parts) {
   for (int64_t part = 0; part < parts; ++part) {
     starts[dim] = part * shape[dim];
     ends[dim] = starts[dim] + shape[dim];
-    pieces.push_back(create<stablehlo::SliceOp>(typeOf(value).clone(shape),
-                                                value, starts, ends, strides));
+    auto piece = create<stablehlo::SliceOp>(typeOf(value).clone(shape), value,
+                                            starts, ends, strides);
+    piece->setAttr(kDenseAttr, builder.getUnitAttr());
+    pieces.push_back(piece);
   }
   return pieces;
 }

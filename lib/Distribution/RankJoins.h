@@ -7,6 +7,10 @@
 
 namespace scalify {
 
+/// On a slice that is dense memory on a rank: Fusion stores it, and no product
+/// reads it where it lies in the whole, in other steps and another order.
+inline constexpr llvm::StringLiteral kDenseAttr = "plan.materialise";
+
 /// One value of a device's program as every rank has it, in their order. Ranks
 /// that are known to have the same one name the same value.
 using RankValues = llvm::SmallVector<mlir::Value>;

@@ -10,6 +10,7 @@
 #include "Layouts.h"
 #include "RankJoins.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 
@@ -25,8 +26,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-static constexpr StringRef kWholeTypeAttr = "scalify.whole_type";
 
 /// Of each rank the first one that has the same value.
 using Leaders = SmallVector<unsigned>;
@@ -147,9 +146,11 @@ RankValues Simulation::cutArgument(BlockArgument whole, RankedTensorType local,
       ends.push_back(starts.back() + size);
     }
     Value &part = parts[starts];
-    if (!part)
+    if (!part) {
       part = stablehlo::SliceOp::create(builder, whole.getLoc(), local, whole,
                                         starts, ends, strides);
+      part.getDefiningOp()->setAttr(kDenseAttr, builder.getUnitAttr());
+    }
     ranks.push_back(part);
   }
   return ranks;
@@ -229,9 +230,12 @@ Operation *Simulation::copy(Operation *op, unsigned rank,
   if (isa<stablehlo::PartitionIdOp, stablehlo::ReplicaIdOp>(op)) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     APInt id(32, isa<stablehlo::PartitionIdOp>(op) ? rank : 0);
-    return stablehlo::ConstantOp::create(
+    Value number = stablehlo::ConstantOp::create(
         builder, op->getLoc(),
         cast<ElementsAttr>(DenseElementsAttr::get(type, id)));
+    // No rank folds what follows from its number.
+    return stablehlo::OptimizationBarrierOp::create(
+        builder, op->getLoc(), TypeRange(type), ValueRange(number));
   }
   IRMapping map;
   for (Value read : reads)
@@ -462,7 +466,7 @@ LogicalResult Simulation::run() {
   }
   func::ReturnOp::create(builder, end->getLoc(), results);
   main.setFunctionType(builder.getFunctionType(*types, TypeRange(results)));
-  for (StringRef name : {StringRef(kShardingAttr), kWholeTypeAttr}) {
+  for (StringRef name : {kShardingAttr, kWholeTypeAttr, kPartsAttr}) {
     for (unsigned i = 0; i < main.getNumArguments(); ++i)
       main.removeArgAttr(i, name);
     for (unsigned i = 0; i < main.getNumResults(); ++i)

@@ -7,6 +7,8 @@
 
 #include "DelayedHistory.h"
 
+#include "RankMaxima.h"
+
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -191,6 +193,7 @@ Value scalify::buildNextHistory(OpBuilder &builder, Location loc, Value history,
   });
   Value column =
       stablehlo::ConcatenateOp::create(builder, loc, entries, /*dimension=*/0);
+  column = buildMaxOverRanks(builder, loc, column);
   Value moved = column;
   if (type.getDimSize(1) > 1)
     moved = stablehlo::ConcatenateOp::create(
@@ -224,6 +227,7 @@ Value scalify::buildNextAmaxes(OpBuilder &builder, Location loc, Value amaxes,
   });
   Value column =
       stablehlo::ConcatenateOp::create(builder, loc, entries, /*dimension=*/0);
+  column = buildMaxOverRanks(builder, loc, column);
   return RowBuilder(builder, loc,
                     mlir::cast<ShapedType>(amaxes.getType()).getShape())
       .whereAbove(column, 0.0f, column, amaxes);

@@ -17,7 +17,7 @@ module @data_parallel attributes {mhlo.num_partitions = 2 : i32} {
       %w: tensor<3x5xf32> {scalify.whole_type = tensor<3x5xf32>, sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>, tf.aliasing_output = 0 : i32})
       -> (tensor<3x5xf32> {jax.result_info = "w", scalify.whole_type = tensor<3x5xf32>, sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
           tensor<4x3xf32> {scalify.whole_type = tensor<8x3xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) {
-    // CHECK: %[[X0:.*]] = stablehlo.slice %[[X]] [0:4, 0:3]
+    // CHECK: %[[X0:.*]] = stablehlo.slice %[[X]] [0:4, 0:3] {plan.materialise}
     // CHECK: %[[X1:.*]] = stablehlo.slice %[[X]] [4:8, 0:3]
     // CHECK: %[[DY0:.*]] = stablehlo.slice %[[DY]] [0:4, 0:5]
     // CHECK: %[[DY1:.*]] = stablehlo.slice %[[DY]] [4:8, 0:5]
@@ -104,9 +104,11 @@ func.func @main(%x: tensor<2x2xf32> {scalify.whole_type = tensor<4x2xf32>, sdy.s
   %2 = "stablehlo.collective_permute"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<2x2xf32>) -> tensor<2x2xf32>
   %3 = "stablehlo.collective_broadcast"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 4, type = 1>, replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>}> : (tensor<2x2xf32>) -> tensor<2x2xf32>
   // CHECK: %[[ID0:.*]] = stablehlo.constant dense<0> : tensor<ui32>
-  // CHECK: stablehlo.reshape %[[ID0]]
+  // CHECK: %[[OWN0:.*]] = stablehlo.optimization_barrier %[[ID0]]
+  // CHECK: stablehlo.reshape %[[OWN0]]
   // CHECK: %[[ID1:.*]] = stablehlo.constant dense<1> : tensor<ui32>
-  // CHECK: stablehlo.reshape %[[ID1]]
+  // CHECK: %[[OWN1:.*]] = stablehlo.optimization_barrier %[[ID1]]
+  // CHECK: stablehlo.reshape %[[OWN1]]
   %4 = stablehlo.partition_id : tensor<ui32>
   %5 = stablehlo.reshape %4 : (tensor<ui32>) -> tensor<1xui32>
   // CHECK: %[[TURNED:.*]] = stablehlo.concatenate %[[T0]], %[[T1]], dim = 1

@@ -10,9 +10,11 @@ import ml_dtypes
 import numpy as np
 import partition_programs
 import pytest
+import test_ranks
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 import scalify
+from scalify.mesh import Parts
 from scalify.partition import partition
 
 P = PartitionSpec
@@ -175,3 +177,18 @@ def test_a_step_has_the_bits_of_micro_batches_in_the_order_of_ranks(recipe: str)
         for ours, theirs in zip(got[:-1], want[:-1], strict=True):
             np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
         state = [*map(np.array, got[:-1]), tokens]
+
+
+@pytest.mark.parametrize(("name", "recipe"), [("scanned", "none"), ("mapped", "fp8")])
+def test_ranks_have_the_bits_of_the_simulation(name: str, recipe: str) -> None:
+    program = partition_programs.PROGRAMS[name]()
+    executable, artefact = test_ranks.artefact_of(program, recipe)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(program.args)]
+    parts = test_ranks.run_ranks(executable, artefact, test_ranks.parts_of(executable, leaves, 8))
+    text = partition(partition_programs.lower(program)).text
+    wholes = scalify.compile(text, recipe, simulate_ranks=8)(*leaves)
+    for whole, ranks, entry in zip(wholes, parts, executable.manifest["results"], strict=True):
+        place = Parts.of(entry)
+        for rank, part in enumerate(ranks):
+            want = np.asarray(whole)[place.place(rank)] if place else np.asarray(whole)
+            np.testing.assert_array_equal(part, want)

@@ -146,7 +146,8 @@ static void exportSetScale(SetScaleOp op) {
 static void eraseScalifyAttributes(Operation *op) {
   SmallVector<StringAttr> names;
   for (NamedAttribute attr : op->getDiscardableAttrs())
-    if (attr.getName().strref().starts_with("scalify."))
+    if (StringRef name = attr.getName();
+        name.starts_with("scalify.") || name.starts_with("plan."))
       names.push_back(attr.getName());
   for (StringAttr name : names)
     op->removeDiscardableAttr(name);

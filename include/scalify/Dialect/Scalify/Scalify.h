@@ -35,6 +35,11 @@ inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
 inline constexpr llvm::StringLiteral kAnyScaleAttr = "scalify.any_scale";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
+/// On arguments and results of the program of one device of a mesh: the type
+/// of the whole value of which they are parts.
+inline constexpr llvm::StringLiteral kWholeTypeAttr = "scalify.whole_type";
+/// Beside it, for each dimension (stride, size) of what splits it.
+inline constexpr llvm::StringLiteral kPartsAttr = "scalify.parts";
 /// On a rank-0 constant: kernels read it from memory, so that those which
 /// differ in it alone share code.
 inline constexpr llvm::StringLiteral kInMemoryAttr = "scalify.in_memory";

@@ -1,0 +1,58 @@
+//===- RankMaxima.cpp - What all ranks have measured ----------------------===//
+
+#include "RankMaxima.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/Sequence.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// The devices that run a function each for itself; 1 for a program of whole
+/// values, which may be sharded too.
+static int64_t countDevices(func::FuncOp function) {
+  auto isPart = [](DictionaryAttr attrs) {
+    return attrs && attrs.contains(kWholeTypeAttr);
+  };
+  bool hasParts = false;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    hasParts |= isPart(function.getArgAttrDict(i));
+  int64_t count = 1;
+  if (hasParts)
+    for (auto mesh :
+         function->getParentOfType<ModuleOp>().getOps<sdy::MeshOp>())
+      count = std::max(count, mesh.getMesh().getTotalSize());
+  return count;
+}
+
+Value scalify::buildMaxOverRanks(OpBuilder &builder, Location loc,
+                                 Value value) {
+  Operation *parent = builder.getInsertionBlock()->getParentOp();
+  auto function = dyn_cast<func::FuncOp>(parent);
+  if (!function)
+    function = parent->getParentOfType<func::FuncOp>();
+  int64_t count = countDevices(function);
+  if (count == 1)
+    return value;
+  auto devices = llvm::to_vector(llvm::seq<int64_t>(0, count));
+  auto groups = DenseIntElementsAttr::get(
+      RankedTensorType::get({1, count}, builder.getI64Type()), devices);
+  auto reduce = stablehlo::AllReduceOp::create(
+      builder, loc, value.getType(), value, groups,
+      stablehlo::ChannelHandleAttr::get(builder.getContext(), /*handle=*/1,
+                                        /*type=*/1),
+      /*use_global_device_ids=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(value));
+  Block *body = builder.createBlock(&reduce.getComputation(), {},
+                                    {scalar, scalar}, {loc, loc});
+  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
+                                          body->getArgument(1));
+  stablehlo::ReturnOp::create(builder, loc, larger);
+  return reduce->getResult(0);
+}
