@@ -7,10 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "scalify/Dialect/Plan/PlanStreams.h"
-#include "scalify/Fusion/Passes.h"
+#include "StreamCommands.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "scalify/Fusion/Passes.h"
 
 #include <cmath>
 
@@ -47,12 +46,10 @@ struct Cost {
   double work = 0;
 };
 
-struct Command {
-  Operation *op;
+struct Command : StreamCommand {
   Cost cost;
-  SmallVector<size_t> needs, feeds; // by number of the command
-  double earliest = 0, latest = 0;  // start
-  int64_t stream = 0;
+  SmallVector<size_t> feeds;       // by number of the command
+  double earliest = 0, latest = 0; // start
   bool mayMove = false;
 };
 } // namespace
@@ -87,33 +84,16 @@ static double savedBy(const Cost &a, const Cost &b) {
 }
 
 //===----------------------------------------------------------------------===//
-// Dependences
+// Slack
 //===----------------------------------------------------------------------===//
 
-static SmallVector<Command> readCommands(plan::ProgramOp program) {
+static SmallVector<Command> readCosts(plan::ProgramOp program) {
   SmallVector<Command> commands;
-  struct Touch {
-    plan::Access access;
-    size_t command;
-  };
-  llvm::MapVector<std::pair<int, int64_t>, SmallVector<Touch>> touched;
-  for (Operation &op : program.getBody().front()) {
-    SmallVector<plan::Access> accesses = plan::accessesOf(&op);
-    if (accesses.empty() || isa<plan::TempOp>(op))
-      continue;
-    size_t number = commands.size();
-    Command command = {&op, costOf(&op), {}, {}};
-    for (const plan::Access &access : accesses)
-      for (const Touch &touch : touched[access.memory])
-        if (access.conflictsWith(touch.access))
-          command.needs.push_back(touch.command);
-    llvm::sort(command.needs);
-    command.needs.erase(llvm::unique(command.needs), command.needs.end());
+  for (StreamCommand &command : readCommands(program)) {
     for (size_t need : command.needs)
-      commands[need].feeds.push_back(number);
-    for (const plan::Access &access : accesses)
-      touched[access.memory].push_back({access, number});
-    commands.push_back(std::move(command));
+      commands[need].feeds.push_back(commands.size());
+    Cost cost = costOf(command.op);
+    commands.push_back({std::move(command), cost});
   }
   return commands;
 }
@@ -160,7 +140,6 @@ private:
                       size_t free) const;
   void place(MutableArrayRef<Command> commands, ArrayRef<size_t> chain);
   void boundChains(MutableArrayRef<Command> commands);
-  void synchronize(MutableArrayRef<Command> commands);
 
   /// Up to which command each further stream is busy.
   SmallVector<size_t> busy;
@@ -256,66 +235,23 @@ void AssignStreamsPass::place(MutableArrayRef<Command> commands,
 /// be done the first stream waits for it: memory that it touches, and what the
 /// first stream touches beside it, is free from there on.
 void AssignStreamsPass::boundChains(MutableArrayRef<Command> commands) {
-  auto addNeed = [&](size_t command, size_t need) {
-    SmallVector<size_t> &needs = commands[command].needs;
-    auto place = llvm::lower_bound(needs, need);
-    if (place == needs.end() || *place != need)
-      needs.insert(place, need);
-  };
   for (const Placed &chain : placed) {
     for (size_t i = chain.first; i-- > 0;)
       if (commands[i].stream == 0) {
-        addNeed(chain.first, i);
+        commands[chain.first].addNeed(i);
         break;
       }
     for (size_t i = std::max(chain.end, chain.last + 1); i < commands.size();
          ++i)
       if (commands[i].stream == 0) {
-        addNeed(i, chain.last);
+        commands[i].addNeed(chain.last);
         break;
       }
   }
 }
 
-/// Puts a wait before each command that needs one of another stream which is
-/// not known to be done.
-void AssignStreamsPass::synchronize(MutableArrayRef<Command> commands) {
-  size_t count = busy.size() + 1;
-  // How many commands each stream knows to be done of each other one, now and
-  // when a command was done.
-  SmallVector<SmallVector<size_t>> now(count, SmallVector<size_t>(count, 0));
-  SmallVector<SmallVector<size_t>> done;
-  llvm::DenseMap<size_t, int64_t> events; // by command
-  for (Command &command : commands) {
-    SmallVector<size_t> &own = now[command.stream];
-    OpBuilder b(command.op);
-    for (size_t need : llvm::reverse(command.needs)) {
-      int64_t other = commands[need].stream;
-      if (own[other] >= done[need][other])
-        continue;
-      auto [event, isNew] = events.try_emplace(need, events.size());
-      if (isNew) {
-        OpBuilder behind(commands[need].op->getContext());
-        behind.setInsertionPointAfter(commands[need].op);
-        plan::RecordOp::create(behind, commands[need].op->getLoc(),
-                               event->second, other);
-        ++numEvents;
-      }
-      plan::WaitOp::create(b, command.op->getLoc(), event->second,
-                           command.stream);
-      for (size_t s = 0; s < count; ++s)
-        own[s] = std::max(own[s], done[need][s]);
-    }
-    ++own[command.stream];
-    done.push_back(own);
-    if (command.stream)
-      command.op->setAttr(plan::kStreamAttr,
-                          b.getI64IntegerAttr(command.stream));
-  }
-}
-
 void AssignStreamsPass::assign(plan::ProgramOp program) {
-  SmallVector<Command> commands = readCommands(program);
+  SmallVector<Command> commands = readCosts(program);
   findSlack(commands);
   busy.assign(streams - 1, 0);
   placed.clear();
@@ -329,7 +265,7 @@ void AssignStreamsPass::assign(plan::ProgramOp program) {
     i = chain.back() + 1;
   }
   boundChains(commands);
-  synchronize(commands);
+  numEvents += placeEvents(llvm::to_vector_of<StreamCommand>(commands));
 }
 
 void AssignStreamsPass::runOnOperation() {

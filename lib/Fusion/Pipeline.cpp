@@ -7,7 +7,7 @@
 
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
-                                  bool libraryAttention) {
+                                  bool libraryAttention, bool overlap) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
   functions.addPass(createUnrollLoops());
@@ -34,5 +34,7 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
     concurrency.streams = streams;
     pm.addPass(createAssignStreams(concurrency));
   }
+  if (overlap)
+    pm.addPass(createOverlapCollectives());
   pm.addPass(createAssignBuffers());
 }

@@ -218,6 +218,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.explain = isFull();
   stageOptions.machine = isGPU ? "gpu" : "cpu";
   stageOptions.libraryAttention = options.libraryAttention;
+  stageOptions.overlap = options.overlap;
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));

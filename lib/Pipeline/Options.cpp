@@ -123,6 +123,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.packState;
   if (key == "libraryAttention")
     return &options.libraryAttention;
+  if (key == "overlap")
+    return &options.overlap;
   if (key == "roundingKey")
     return &options.roundingKey;
   if (key == "collectStatistics")

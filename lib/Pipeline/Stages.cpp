@@ -89,7 +89,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   manager.addPass(createExpandBlocks(blocks));
   manager.addPass(createExpandRounding());
   buildFusionPipeline(manager, options.machine, options.streams,
-                      options.libraryAttention);
+                      options.libraryAttention, options.overlap);
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {

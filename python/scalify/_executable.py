@@ -447,6 +447,7 @@ def compile(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
+    overlap: bool = True,
     simulate_ranks: bool | int = False,
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
@@ -469,6 +470,7 @@ def compile(
         device: as for `Executable`.
         streams: as for `scalify.jit`.
         library_attention: as for `scalify.jit`.
+        overlap: as for `scalify.jit`.
         simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
             executable computes what all of them do, of whole arrays and with sums in the order of
             ranks. A number is how many devices the mesh must have.
@@ -487,6 +489,7 @@ def compile(
         "report": report,
         "streams": streams,
         "libraryAttention": library_attention,
+        "overlap": overlap,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
     if simulate_ranks is not False:

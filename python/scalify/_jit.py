@@ -374,6 +374,7 @@ def jit(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
+    overlap: bool = True,
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -420,6 +421,8 @@ def jit(
         streams: of a GPU, how many streams commands that do not fill it may run on side by side.
         library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
             without cuDNN: they are kernels and products then.
+        overlap: on several ranks, whether what they exchange goes on beside what is computed. The
+            bits are the same.
     """
     if mesh is None and (in_shardings is not None or out_shardings is not None):
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
@@ -444,6 +447,7 @@ def jit(
         "report": report,
         "streams": streams,
         "libraryAttention": library_attention,
+        "overlap": overlap,
     }
     options |= extra
     if rescales and adaptive_scales is False:

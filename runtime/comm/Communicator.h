@@ -60,6 +60,9 @@ public:
   /// Called at least every 0.1 s while run() waits; where it returns other than
   /// 0, run() throws SCALIFY_RT_INTERRUPTED.
   virtual void setPoll(int (*poll)(void *context), void *context) {}
+  /// From another thread than run()'s: until the next step, it does as if the
+  /// poll had returned other than 0.
+  virtual void interrupt() noexcept {}
 };
 
 const char *name(Collective::Kind kind);

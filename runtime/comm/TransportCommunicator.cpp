@@ -5,6 +5,7 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 using namespace scalify::rt;
@@ -37,18 +38,23 @@ class TransportCommunicator : public Communicator {
 public:
   TransportCommunicator(const scalify_transport &transport,
                         const scalify_transport_wait &wait)
-      : transport(transport), wait(wait), sent(size_t(transport.size)),
+      : transport(transport), poll(wait.poll), pollContext(wait.context),
+        wait({wait.seconds, pollBoth, this}), sent(size_t(transport.size)),
         received(size_t(transport.size)) {}
   ~TransportCommunicator() override { transport.close(transport.self); }
 
   int32_t rank() const override { return transport.rank; }
   int32_t size() const override { return transport.size; }
-  void beginStep(uint64_t number) override { step = number; }
+  void beginStep(uint64_t number) override {
+    step = number;
+    isInterrupted = false;
+  }
   uint64_t bytesSent() const override { return total; }
   void setPoll(int (*poll)(void *), void *context) override {
-    wait.poll = poll;
-    wait.context = context;
+    this->poll = poll;
+    pollContext = context;
   }
+  void interrupt() noexcept override { isInterrupted = true; }
 
   void run(const Collective &collective, const void *source,
            void *destination) override {
@@ -72,6 +78,10 @@ public:
   }
 
 private:
+  static int pollBoth(void *context) {
+    auto *self = static_cast<TransportCommunicator *>(context);
+    return self->isInterrupted || (self->poll && self->poll(self->pollContext));
+  }
   void runKind(const uint8_t *source, uint8_t *destination);
   void allReduce(const uint8_t *source, uint8_t *destination);
   void reduceScatter(const uint8_t *source, uint8_t *destination);
@@ -101,6 +111,9 @@ private:
   int64_t findPlace() const;
 
   scalify_transport transport;
+  int (*poll)(void *context);
+  void *pollContext;
+  std::atomic<bool> isInterrupted{false};
   scalify_transport_wait wait;
   uint64_t step = 0, total = 0;
   std::vector<uint64_t> sent, received; // messages, by peer

@@ -45,6 +45,19 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   bound.resize(mostBound);
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
+  startSide();
+}
+
+void Executable::startSide() {
+  int32_t streams = 1, events = 0;
+  for (const Function &function : plan.functions) {
+    streams = std::max(streams, function.streams());
+    events = std::max(events, function.events());
+  }
+  if (streams > 1 && !plan.isGpu() && dev->isReal())
+    side = std::make_unique<SideThread>(
+        events, [](void *self) { static_cast<Executable *>(self)->walkSide(); },
+        this);
 }
 
 /// Tells commands which group this rank is in. A device that only records runs
@@ -172,14 +185,14 @@ void Executable::execute(const Command &command) {
   case Command::Op::Fill:
     return dev->fill(command, at[0]);
   case Command::Op::Record:
-    return dev->record(command);
+    return side ? side->record(command.event) : dev->record(command);
   case Command::Op::Wait:
-    return dev->wait(command);
+    return side ? sit(command) : dev->wait(command);
   }
 }
 
 void Executable::pollIfDue(Clock::time_point now) {
-  if (now - lastPoll < pollInterval)
+  if (!poll || now - lastPoll < pollInterval)
     return;
   lastPoll = now;
   if (poll(pollContext))
@@ -203,7 +216,7 @@ void Executable::run(const std::string &functionName, void *const *args,
   try {
     if (dev->begin(call)) {
       bind(*call.interface);
-      walk(*function);
+      side ? walkWithSide(*function) : walk(*function);
     }
     dev->finish(call, counts.data());
     if (dev->isAsynchronous())
@@ -227,17 +240,65 @@ void Executable::walk(const Function &function) {
   Clock::time_point start = Clock::now();
   lastPoll = start;
   for (const Command &command : function.commands) {
+    if (side && command.stream != 0) {
+      ++row;
+      continue;
+    }
     execute(command);
+    if (side)
+      side->check();
     if (timed) {
       Clock::time_point end = Clock::now();
       row->time.calls += profiling;
       row->time.nanoseconds += profiling ? uint64_t((end - start).count()) : 0;
       start = end;
-      if (poll)
-        pollIfDue(end);
+      pollIfDue(end);
     }
     ++row;
   }
+}
+
+void Executable::walkWithSide(const Function &function) {
+  side->start();
+  try {
+    walk(function);
+    while (!side->waitForEnd(pollInterval))
+      pollIfDue(Clock::now());
+  } catch (...) {
+    if (comm)
+      comm->interrupt();
+    side->stop();
+    throw;
+  }
+}
+
+/// The commands of other streams than the first: collectives and events.
+void Executable::walkSide() {
+  const Function &function = *call.function;
+  ProfileRow *row = rowsOf(function);
+  for (const Command &command : function.commands) {
+    if (command.stream != 0) {
+      Clock::time_point start = Clock::now();
+      if (command.op == Command::Op::Record)
+        side->record(command.event);
+      else if (command.op == Command::Op::Wait)
+        side->wait(command.event);
+      else
+        dev->collective(command, comm, bound[command.buffers[0]],
+                        bound[command.buffers[1]]);
+      if (profiling) {
+        ++row->time.calls;
+        row->time.nanoseconds += uint64_t((Clock::now() - start).count());
+      }
+    }
+    ++row;
+  }
+}
+
+/// Waits for an event of the side.
+void Executable::sit(const Command &wait) {
+  while (!side->waitFor(wait.event, pollInterval))
+    pollIfDue(Clock::now());
 }
 
 void Executable::takeTimes(const Function &function) {
@@ -246,8 +307,7 @@ void Executable::takeTimes(const Function &function) {
     ++row->time.calls;
     row->time.nanoseconds += dev->nanoseconds(i);
   }
-  if (poll)
-    pollIfDue(Clock::now());
+  pollIfDue(Clock::now());
 }
 
 std::unique_lock<std::mutex> Executable::lockForUse() {

@@ -5,6 +5,7 @@
 #include "device/Device.h"
 #include "loader/Image.h"
 #include "loader/Program.h"
+#include "loader/SideThread.h"
 #include "scalify/runtime.h"
 
 #include <chrono>
@@ -56,11 +57,15 @@ private:
   using Clock = std::chrono::steady_clock;
 
   void joinRanks();
+  void startSide();
   static void check(const Interface &interface, void *const *args,
                     int32_t numArgs, void *const *results, int32_t numResults);
   void begin(const Function &function, void *const *args, void *const *results);
   void bind(const Interface &interface);
   void walk(const Function &function);
+  void walkWithSide(const Function &function);
+  void walkSide();
+  void sit(const Command &wait);
   void execute(const Command &command);
   void takeTimes(const Function &function);
   ProfileRow *rowsOf(const Function &function);
@@ -85,6 +90,9 @@ private:
   scalify_rt_poll poll = nullptr;
   void *pollContext = nullptr;
   Clock::time_point lastPoll;
+  /// Runs what a CPU's program has on other streams than the first, where it
+  /// has something there.
+  std::unique_ptr<SideThread> side;
 };
 
 } // namespace scalify::rt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -52,9 +53,9 @@ def run_ranks(executable: Executable, artefact: bytes, leaves: list[Any]) -> lis
     return list(zip(*found, strict=True))
 
 
-def artefact_of(program: Sharded, recipe: str) -> tuple[Executable, bytes]:
+def artefact_of(program: Sharded, recipe: str, overlap: bool = True) -> tuple[Executable, bytes]:
     text = partition(partition_programs.lower(program)).text
-    artefact, _ = scalify._executable.build(text, {"recipe": recipe})
+    artefact, _ = scalify._executable.build(text, {"recipe": recipe, "overlap": overlap})
     return Executable(artefact, device="null"), artefact
 
 
@@ -89,6 +90,43 @@ def test_ranks_make_what_one_device_makes(name: str) -> None:
         # element, more after AdamW's quotient.
         bound = 2e-5 * max(np.max(np.abs(want), initial=0), 1e-6)
         np.testing.assert_allclose(whole, want, rtol=0, atol=bound)
+
+
+def test_overlap_changes_no_bit() -> None:
+    program = partition_programs.PROGRAMS["llama_data"]()
+    found = []
+    for overlap in (True, False):
+        executable, artefact = artefact_of(program, "fp8", overlap)
+        streams = {command.get("stream", 0) for command in executable.manifest["functions"]["step"]}
+        assert streams == ({0, 1} if overlap else {0})
+        leaves = [*jax.tree.leaves(program.args)]
+        entries = executable.manifest["args"][len(leaves) :]
+        leaves += [np.zeros(entry["shape"], np.float32) for entry in entries]
+        parts = parts_of(executable, leaves, 8)
+        found.append(run_ranks(executable, artefact, parts))
+    for one, other in zip(*found, strict=True):
+        assert [part.tobytes() for part in one] == [part.tobytes() for part in other]
+
+
+def test_sums_of_gradients_go_on_beside_the_backward() -> None:
+    program = partition_programs.PROGRAMS["llama_data"]()
+    executable, _ = artefact_of(program, "none")
+    executable(*(part[0] for part in parts_of(executable, jax.tree.leaves(program.args), 8)))
+    trace = executable.trace.splitlines()
+    gemms = [i for i, line in enumerate(trace) if line.startswith("gemm")]
+    issued = [i for i, line in enumerate(trace) if re.match("collective .* stream1", line)]
+    waits = [i for i, line in enumerate(trace) if re.fullmatch(r"wait \w+ stream0", line)]
+    # The gradients of a layer's seven matrices, of the head and of three norms; of matrices each
+    # stands behind its product, with events alone between. The last products are those of wq.
+    assert len(issued) >= 11
+    for elements in (24576, 9216, 4608):
+        at = [i for i in issued if f"elements={elements} " in trace[i]]
+        assert len(at) >= 2
+        for i in at:
+            assert trace[i - 3].startswith("gemm")
+    assert sum(i < gemms[-1] for i in issued) >= 9
+    # Nothing of the backward waits; the update does, behind the last of what was issued.
+    assert min(waits) > max(gemms[-1], issued[-1])
 
 
 def launch(size: int, *args: str, **extra: str) -> list[tuple[int, str]]:

@@ -129,6 +129,11 @@ static cl::opt<bool> libraryAttention(
              "a machine without it"),
     cl::init(true), cl::cat(category));
 static cl::opt<bool>
+    overlap("overlap",
+            cl::desc("what ranks exchange goes on beside what they compute; "
+                     "=false for one after the other"),
+            cl::init(true), cl::cat(category));
+static cl::opt<bool>
     memory("memory",
            cl::desc("print where the bytes of the step are, by the plan"),
            cl::cat(category));
@@ -212,6 +217,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.packState = packState;
   options.streams = streams;
   options.libraryAttention = libraryAttention;
+  options.overlap = overlap;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();

@@ -2,7 +2,10 @@
 // the C library is counted in this process.
 #include "TestArtefact.h"
 
+#include "loader/Executable.h"
+
 #include <atomic>
+#include <cstring>
 #include <gtest/gtest.h>
 
 #if defined(__has_feature)
@@ -96,5 +99,41 @@ TEST(Allocation, StepsAllocateNothing) {
       run();
     EXPECT_EQ(allocations - before, 0u);
   }
+}
+
+namespace {
+/// A rank that keeps what it has.
+class AloneCommunicator : public scalify::rt::Communicator {
+public:
+  int32_t rank() const override { return 0; }
+  int32_t size() const override { return 4; }
+  void beginStep(uint64_t) override {}
+  void run(const scalify::rt::Collective &collective, const void *source,
+           void *destination) override {
+    std::memcpy(destination, source, 4 * size_t(collective.elements));
+  }
+  uint64_t bytesSent() const override { return 0; }
+};
+} // namespace
+
+TEST(Allocation, StepsBesideCollectivesAllocateNothing) {
+  const int64_t n = 1 << 10;
+  std::string artefact = pack(overlapManifest(n), kernels(), "");
+  AloneCommunicator comm;
+  scalify::rt::Executable executable(
+      scalify::rt::Image::fromMemory(artefact.data(), artefact.size()),
+      [](const scalify::rt::Program &) {
+        return scalify::rt::makeCpuDevice(2);
+      },
+      &comm);
+  executable.setProfiling(true);
+  std::vector<float> x(n), beside(n), whole(n);
+  void *args[] = {x.data()}, *results[] = {beside.data(), whole.data()};
+  const std::string step = "step";
+  executable.run(step, args, 1, results, 2);
+  uint64_t before = allocations;
+  for (int i = 0; i < 20; ++i)
+    executable.run(step, args, 1, results, 2);
+  EXPECT_EQ(allocations - before, 0u);
 }
 #endif

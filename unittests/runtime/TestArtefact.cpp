@@ -144,6 +144,37 @@ Json scalify::rt::test::tinyManifest(int64_t n) {
       {"assumptions", Json::array()}};
 }
 
+Json scalify::rt::test::overlapManifest(int64_t n) {
+  Json m = tinyManifest(n);
+  m["mesh"] = Json::array({{"data", 4}});
+  m["arena_bytes"] = 8 * n;
+  m["args"] = Json::array({{{"name", "x"}, {"shape", {n}}, {"dtype", "f32"}}});
+  m["results"] =
+      Json::array({{{"name", "beside"}, {"shape", {n}}, {"dtype", "f32"}},
+                   {{"name", "whole"}, {"shape", {n}}, {"dtype", "f32"}}});
+  m["buffers"] =
+      Json::array({buffer("arg", 0, {n}), buffer("temp", 0, {n}),
+                   buffer("temp", 4 * n, {n}), buffer("result", 0, {n}),
+                   buffer("result", 1, {n})});
+  auto add = [&](int a, int b, int out) -> Json {
+    return {{"op", "kernel"}, {"symbol", "add"}, {"bufs", {a, b, out}},
+            {"rows", n},      {"grain", 16},     {"counters", Json::array()}};
+  };
+  auto event = [](const char *op, int event, int stream) -> Json {
+    return {{"op", op}, {"event", event}, {"stream", stream}};
+  };
+  Json sum = {{"op", "collective"}, {"kind", "all_reduce"},
+              {"join", "sum"},      {"groups", {{0, 1, 2, 3}}},
+              {"src", 1},           {"dst", 2},
+              {"name", "sum"},      {"stream", 1}};
+  m["counters"] = Json::array();
+  m["functions"] = {
+      {"step", Json::array({add(0, 0, 1), event("record", 0, 0),
+                            event("wait", 0, 1), sum, event("record", 1, 1),
+                            add(0, 1, 3), event("wait", 1, 0), add(2, 0, 4)})}};
+  return m;
+}
+
 std::string scalify::rt::test::kernels() {
   return readFile(SCALIFY_TEST_KERNELS);
 }

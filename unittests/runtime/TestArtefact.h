@@ -36,6 +36,11 @@ Json buffer(const char *kind, int64_t at, std::vector<int64_t> shape,
 ///   loss = total(clipped).
 Json tinyManifest(int64_t n);
 
+/// A step of four ranks that computes beside a collective, n elements each:
+///   own = x + x, sum = all_reduce(own) on stream 1, beside = x + own,
+///   whole = sum + x.
+Json overlapManifest(int64_t n);
+
 /// tinyManifest with the test kernels.
 std::string tinyArtefact(int64_t n);
 

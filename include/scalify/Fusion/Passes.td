@@ -281,6 +281,46 @@ def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
     Statistic<"numSaved", "saved-ns", "nanoseconds that the model saves">];
 }
 
+def OverlapCollectives : Pass<"scalify-overlap-collectives",
+                              "::mlir::ModuleOp"> {
+  let summary = "collectives run beside what is computed";
+  let description = [{
+    Before: a program whose temporaries have no offsets. After: a collective
+    stands behind the command that makes its source, or lets its destination be
+    written, on a stream of its own (`plan.stream`), and what needs its result
+    waits for it there and not before. Commands that compute stay in their order,
+    but for what only finishes collectives' results, as the last stage of a sum:
+    that stands before what reads it. Collectives follow each other in that in which they are issued, which the
+    verifier proves. One beside which nothing is computed stays on the first
+    stream, where the plan has it.
+
+    Of collectives that wait for nothing, as gathers of parameters, the first
+    is issued when the step starts, and each other one before what needs the
+    one before it: so two are in memory.
+
+    ```mlir
+    plan.gemm "dw1" %x, %dy, %g1 ...
+    plan.gemm "dx" %dy, %w, %dx ...
+    plan.collective all_reduce sum %g1 to %s1 ...
+    plan.kernel "update" reads(%s1, ...
+    // becomes
+    plan.gemm "dw1" %x, %dy, %g1 ...
+    plan.record 0 on 0
+    plan.wait 0 on 1
+    plan.collective all_reduce sum %g1 to %s1 ... {plan.stream = 1 : i64}
+    plan.record 1 on 1
+    plan.gemm "dx" %dy, %w, %dx ...
+    plan.wait 1 on 0
+    plan.kernel "update" reads(%s1, ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numOverlapped", "overlapped",
+              "collectives beside what is computed">,
+    Statistic<"numEvents", "events", "events recorded">];
+}
+
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "places temporaries in one arena and shares memory in place";
   let description = [{

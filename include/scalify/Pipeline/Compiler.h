@@ -79,6 +79,9 @@ struct CompileOptions {
   /// Attentions of a GPU's step are cuDNN's where they can be: see the pass
   /// scalify-form-attention. Without, the step runs where cuDNN is not.
   bool libraryAttention = true;
+  /// What ranks exchange goes on beside what they compute: see the pass
+  /// scalify-overlap-collectives.
+  bool overlap = true;
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

@@ -66,6 +66,8 @@ struct StageOptions {
   std::optional<int64_t> simulateRanks;
   /// Attentions on a GPU are calls of its library.
   bool libraryAttention = true;
+  /// Collectives run beside what is computed.
+  bool overlap = true;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

@@ -189,6 +189,21 @@ static void forget(SmallVector<Touch> &touches, const Access &access,
   touches = std::move(rest);
 }
 
+/// Ranks find each other's collectives by their order.
+static LogicalResult verifyCollectives(Block &block, const StreamOrder &order) {
+  int64_t last = -1;
+  for (auto [position, op] : llvm::enumerate(block)) {
+    if (!isa<CollectiveOp>(op))
+      continue;
+    int64_t now = position;
+    if (last >= 0 && !order.isBefore(last, now))
+      return op.emitOpError("may run beside another collective, and all of a "
+                            "program follow each other");
+    last = now;
+  }
+  return success();
+}
+
 LogicalResult scalify::plan::verifyStreams(ProgramOp program) {
   Block &block = program.getBody().front();
   if (failed(verifyEvents(block)))
@@ -196,6 +211,8 @@ LogicalResult scalify::plan::verifyStreams(ProgramOp program) {
   StreamOrder order(program);
   if (!order.isConcurrent())
     return success();
+  if (failed(verifyCollectives(block, order)))
+    return failure();
   llvm::MapVector<std::pair<int, int64_t>, SmallVector<Touch>> touched;
   for (auto [position, op] : llvm::enumerate(block)) {
     int64_t now = position;

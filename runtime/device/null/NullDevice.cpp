@@ -20,8 +20,11 @@ public:
   }
   void collective(const Command &command, Communicator *, const void *,
                   void *) override {
-    record(command, std::string(name(command.collective.kind)) + " elements=" +
-                        std::to_string(command.collective.elements));
+    record(
+        command,
+        std::string(name(command.collective.kind)) +
+            " elements=" + std::to_string(command.collective.elements) +
+            (command.stream ? " stream" + std::to_string(command.stream) : ""));
   }
   void copy(const Command &command, const void *, void *) override {
     record(command, "bytes=" + std::to_string(command.bytes));

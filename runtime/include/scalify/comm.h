@@ -74,8 +74,9 @@ SCALIFY_RT_API scalify_rt_status scalify_rt_comm_gather_bytes(
 SCALIFY_RT_API scalify_rt_status scalify_rt_comm_abort(scalify_rt_comm *comm,
                                                        const char *text);
 
-/* Called at least every 0.1 s while a call waits for others; a nonzero return
- * stops it with SCALIFY_RT_INTERRUPTED. NULL removes it. */
+/* Called at least every 0.1 s while a call waits for others, on the thread that
+ * waits, which may be one of an executable; a nonzero return stops it with
+ * SCALIFY_RT_INTERRUPTED. NULL removes it. */
 SCALIFY_RT_API scalify_rt_status scalify_rt_comm_set_poll(scalify_rt_comm *comm,
                                                           scalify_rt_poll poll,
                                                           void *context);

@@ -227,8 +227,8 @@ SCALIFY_RT_API void *scalify_rt_stream(const scalify_rt_executable *executable);
 SCALIFY_RT_API scalify_rt_status
 scalify_rt_synchronize(scalify_rt_executable *executable);
 
-/* Threads that a run uses, the caller's included. Results do not depend on it,
- * not by one bit. */
+/* Threads that compute in a run, the caller's included. Results do not depend
+ * on it, not by one bit. */
 SCALIFY_RT_API int32_t
 scalify_rt_threads(const scalify_rt_executable *executable);
 SCALIFY_RT_API scalify_rt_status

@@ -89,3 +89,15 @@ plan.program @attention {
   // expected-error @+1 {{is on stream 1, and attentions run on the first}}
   plan.attention "attention" reads(%q, %q, %q : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 2, 16, 16, 8] windows [0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16] scale 1.0 {plan.stream = 1 : i64}
 }
+
+// -----
+
+// Ranks find each other's collectives by their order: there is one.
+plan.program @collectives {
+  %x = plan.argument 0 : memref<16xf32>
+  %y = plan.result 0 : memref<16xf32>
+  %z = plan.result 1 : memref<16xf32>
+  plan.collective all_reduce sum %x to %y groups dense<[[0, 1]]> : tensor<1x2xi64> {plan.stream = 1 : i64} : memref<16xf32>, memref<16xf32>
+  // expected-error @+1 {{may run beside another collective}}
+  plan.collective all_reduce max %x to %z groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<16xf32>, memref<16xf32>
+}

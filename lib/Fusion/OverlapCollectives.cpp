@@ -1,0 +1,179 @@
+//===- OverlapCollectives.cpp - Communication beside computation ----------===//
+//
+// A collective is issued as soon as it can be, on a stream of its own, and the
+// commands that compute wait for it where they first need what it did. All
+// ranks run the same plan, and so issue the same collectives in the same order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StreamCommands.h"
+
+#include "scalify/Fusion/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/Sequence.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_OVERLAPCOLLECTIVES
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+/// Where a collective stands among the commands that compute, by their places
+/// in the program.
+struct Flight {
+  int64_t behind = -1; // is issued behind this one; -1 for the step's start
+  int64_t until = 0;   // the first one that must wait for it
+};
+
+struct Schedule {
+  llvm::MapVector<size_t, Flight> flights; // by command
+  /// Commands that only finish what collectives brought, as the last stage of a
+  /// sum, and the one before which that is needed: done earlier, they would
+  /// wait there.
+  llvm::DenseMap<size_t, int64_t> late;
+
+  bool isComputed(size_t command) const {
+    return !flights.contains(command) && !late.contains(command);
+  }
+};
+
+class OverlapCollectivesPass
+    : public scalify::impl::OverlapCollectivesBase<OverlapCollectivesPass> {
+public:
+  using OverlapCollectivesBase::OverlapCollectivesBase;
+  void runOnOperation() override;
+
+private:
+  void overlap(plan::ProgramOp program);
+};
+} // namespace
+
+/// A collective is issued behind all that it needs, other collectives too.
+static void issueBehindNeeds(ArrayRef<StreamCommand> commands,
+                             Schedule &schedule) {
+  for (auto &[number, flight] : schedule.flights)
+    for (size_t need : commands[number].needs) {
+      auto other = schedule.flights.find(need);
+      flight.behind = std::max(flight.behind, other == schedule.flights.end()
+                                                  ? static_cast<int64_t>(need)
+                                                  : other->second.behind);
+    }
+}
+
+static Schedule findSchedule(ArrayRef<StreamCommand> commands) {
+  Schedule schedule;
+  auto &flights = schedule.flights;
+  for (auto [number, command] : llvm::enumerate(commands))
+    if (isa<plan::CollectiveOp>(command.op))
+      flights.insert({number, {}});
+  issueBehindNeeds(commands, schedule);
+  auto isFlight = [&](size_t number) { return flights.contains(number); };
+  auto end = static_cast<int64_t>(commands.size());
+  // Before which command in its place each must be done. What waits for a
+  // collective that waits for this one waits for this one.
+  SmallVector<int64_t> due(commands.size(), end);
+  llvm::DenseSet<size_t> sent; // what collectives read
+  for (size_t number = commands.size(); number-- > 0;) {
+    ArrayRef<size_t> needs = commands[number].needs;
+    if (isFlight(number)) {
+      flights[number].until = due[number];
+      sent.insert(needs.begin(), needs.end());
+    } else if (due[number] < end && !sent.contains(number) && !needs.empty() &&
+               llvm::all_of(needs, isFlight)) {
+      schedule.late[number] = due[number];
+    }
+    int64_t at = schedule.isComputed(number) ? static_cast<int64_t>(number)
+                                             : due[number];
+    for (size_t need : needs)
+      due[need] = std::min(due[need], at);
+  }
+  return schedule;
+}
+
+/// What could all be issued when the step starts, as gathers of parameters, is
+/// issued one ahead: else all of them would be in memory at once.
+static void issueOneAhead(ArrayRef<StreamCommand> commands,
+                          Schedule &schedule) {
+  SmallVector<Flight *> ready;
+  for (auto &[number, flight] : schedule.flights)
+    if (flight.behind < 0)
+      ready.push_back(&flight);
+  // Equal ones in the order of the program, which is theirs in memory.
+  llvm::sort(ready, [](const Flight *a, const Flight *b) {
+    return std::pair(a->until, a) < std::pair(b->until, b);
+  });
+  for (size_t i = 1; i < ready.size(); ++i)
+    ready[i]->behind = ready[i - 1]->until - 1;
+  issueBehindNeeds(commands, schedule);
+}
+
+/// Brings the commands into the order in which they are issued.
+static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
+                                          const Schedule &schedule) {
+  auto placeOf = [&](size_t number) {
+    if (auto late = schedule.late.find(number); late != schedule.late.end())
+      return std::tuple(late->second - 1, 2, number);
+    auto flight = schedule.flights.find(number);
+    return flight == schedule.flights.end()
+               ? std::tuple(static_cast<int64_t>(number), 0, number)
+               : std::tuple(flight->second.behind, 1, number);
+  };
+  auto order = llvm::to_vector(llvm::seq<size_t>(0, commands.size()));
+  llvm::sort(order,
+             [&](size_t a, size_t b) { return placeOf(a) < placeOf(b); });
+  SmallVector<size_t> place(order.size());
+  for (auto [to, from] : llvm::enumerate(order))
+    place[from] = to;
+  SmallVector<StreamCommand> moved;
+  Operation *last = nullptr;
+  std::optional<size_t> collective;
+  for (auto [to, from] : llvm::enumerate(order)) {
+    StreamCommand command = {commands[from].op, commands[from].stream, {}};
+    for (size_t need : commands[from].needs)
+      command.addNeed(place[need]);
+    if (schedule.flights.contains(from)) {
+      // Of a communicator one at a time, in one order.
+      if (collective)
+        command.addNeed(*collective);
+      collective = to;
+    }
+    if (last)
+      command.op->moveAfter(last);
+    last = command.op;
+    moved.push_back(std::move(command));
+  }
+  return moved;
+}
+
+void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
+  if (program.getBody().getOps<plan::CollectiveOp>().empty())
+    return;
+  SmallVector<StreamCommand> commands = readCommands(program);
+  takeEvents(program, commands);
+  Schedule schedule = findSchedule(commands);
+  issueOneAhead(commands, schedule);
+  int64_t stream = 1;
+  for (const StreamCommand &command : commands)
+    stream = std::max(stream, command.stream + 1);
+  stream = std::min(stream, plan::kMostStreams - 1);
+  // Where nothing is computed meanwhile, another stream would be two events for
+  // nothing.
+  for (auto &[number, flight] : schedule.flights) {
+    auto between = llvm::seq<int64_t>(flight.behind + 1, flight.until);
+    if (llvm::none_of(between,
+                      [&](int64_t i) { return schedule.isComputed(i); }))
+      continue;
+    commands[number].stream = stream;
+    ++numOverlapped;
+  }
+  numEvents += placeEvents(reorder(commands, schedule));
+}
+
+void OverlapCollectivesPass::runOnOperation() {
+  for (auto program : getOperation().getOps<plan::ProgramOp>())
+    overlap(program);
+}
