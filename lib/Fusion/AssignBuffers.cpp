@@ -114,6 +114,18 @@ static int findHandOver(plan::KernelOp kernel, Value out, int64_t position,
   return -1;
 }
 
+// Ranks exchange in place what is as large as what comes of it, where a whole
+// temporary dies in the collective.
+static bool isHandedOver(plan::CollectiveOp collective, int64_t position,
+                         llvm::DenseMap<Value, plan::LiveRange> &ranges) {
+  Value in = collective.getSource(), out = collective.getDestination();
+  auto source = ranges.find(in), destination = ranges.find(out);
+  return source != ranges.end() && destination != ranges.end() &&
+         source->second.last == position && source->second.isLastAlone &&
+         destination->second.first == position &&
+         plan::bufferBytes(in) == plan::bufferBytes(out);
+}
+
 void AssignBuffersPass::assign(plan::ProgramOp program) {
   Block &block = program.getBody().front();
   llvm::DenseMap<Value, plan::LiveRange> ranges =
@@ -139,8 +151,14 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
     auto kernel = dyn_cast<plan::KernelOp>(op);
     if (kernel && kernel.getInplace())
       pairs.append(kernel.getInplace()->begin(), kernel.getInplace()->end());
+    auto collective = dyn_cast<plan::CollectiveOp>(op);
+    if (collective && isHandedOver(collective, position, ranges)) {
+      handedOver.insert(collective.getSource());
+      offsets[collective.getDestination()] = offsets[collective.getSource()];
+      ++numInPlace;
+    }
     for (Value value : used) {
-      if (ranges[value].first != position)
+      if (ranges[value].first != position || offsets.contains(value))
         continue;
       // A part is written where its whole will be.
       if (kernel && llvm::is_contained(kernel.getWrites(), value)) {

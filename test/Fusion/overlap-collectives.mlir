@@ -43,8 +43,9 @@ plan.program @backward {
   plan.copy %sum1 to %new1 : memref<64x64xf32>, memref<64x64xf32>
 }
 
-// What is in flight keeps its memory: both gradients, both sums, and dx.
-// ARENA-LABEL: plan.program @backward attributes {arena_bytes = 81920 : i64}
+// What is in flight keeps its memory: both gradients, whose sums are in their
+// place, and dx.
+// ARENA-LABEL: plan.program @backward attributes {arena_bytes = 49152 : i64}
 
 // -----
 

@@ -327,7 +327,8 @@ def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
     Before: a program whose temporaries have no offsets. After: every `plan.temp`
     has an offset (best fit, aligned to 64 bytes), the program has
     `arena_bytes`, and kernels say which outputs lie in the memory of an input
-    that dies there. The program's verifier proves that nothing overlaps. Memory is
+    that dies there; a collective's result takes the place of its source so, where
+    both are as large. The program's verifier proves that nothing overlaps. Memory is
     used again when every stream is behind what touched it.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];

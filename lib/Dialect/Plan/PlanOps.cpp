@@ -98,8 +98,12 @@ static bool handsOver(Placed &before, Placed &after, Block &block) {
   if (before.range.last != after.range.first ||
       before.range.first == after.range.first)
     return false;
-  auto kernel =
-      dyn_cast<KernelOp>(*std::next(block.begin(), before.range.last));
+  Operation &command = *std::next(block.begin(), before.range.last);
+  if (auto collective = dyn_cast<CollectiveOp>(command))
+    return collective.getSource() == before.temp.getMemory() &&
+           collective.getDestination() == after.temp.getMemory() &&
+           before.begin == after.begin && before.end == after.end;
+  auto kernel = dyn_cast<KernelOp>(command);
   return kernel &&
          isInPlacePair(kernel, after.temp.getMemory(), before.temp.getMemory());
 }
