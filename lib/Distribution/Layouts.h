@@ -5,6 +5,8 @@
 
 #include "DeviceMesh.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
@@ -69,6 +71,10 @@ private:
   llvm::DenseMap<mlir::Value, Layout> layouts;
   llvm::DenseMap<mlir::Value, Digits> partial;
 };
+
+/// For each dimension (stride, size) of what splits it, the major one first.
+mlir::ArrayAttr getParts(sdy::TensorShardingAttr sharding,
+                         const DeviceMesh &mesh);
 
 /// Whether an op is one of sdy's collectives.
 bool isCollective(mlir::Operation *op);

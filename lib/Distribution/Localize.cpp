@@ -28,9 +28,8 @@ static void inlineManual(sdy::ManualComputationOp op) {
   op->erase();
 }
 
-/// For each dimension (stride, size) of what splits it, the major one first.
-static ArrayAttr getParts(sdy::TensorShardingAttr sharding,
-                          const DeviceMesh &mesh) {
+ArrayAttr scalify::getParts(sdy::TensorShardingAttr sharding,
+                            const DeviceMesh &mesh) {
   SmallVector<Attribute> dims;
   for (sdy::DimensionShardingAttr dim : sharding.getDimShardings()) {
     SmallVector<int64_t> numbers;

@@ -141,8 +141,15 @@ LogicalResult scalify::applyArgumentRanges(ModuleOp module,
       return main.emitOpError("has no argument '")
              << range.argument << "' to give a range (it has "
              << main.getNumArguments() << " arguments)";
+    ArgumentRange given = range;
+    if (main.getArgAttr(index, kFlatAttr)) {
+      // Elements in a row have no rows of their own, and zeros behind them.
+      given.norms.clear();
+      if (given.min)
+        given.min = std::min(*given.min, 0.0);
+    }
     main.setArgAttr(index, kRangeAttr,
-                    makeRangeAttr(module.getContext(), range));
+                    makeRangeAttr(module.getContext(), given));
   }
   return success();
 }

@@ -128,6 +128,7 @@ class Jit:
         ranges: RangesLike = None,
         device: str | None = None,
         mesh: Mesh | None = None,
+        zero: int = 0,
     ) -> None:
         self._signature = signature
         self._options = options
@@ -137,6 +138,7 @@ class Jit:
         self._threads = threads
         self._device = device
         self._mesh = mesh
+        self._zero = zero
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         self._policy = policy
@@ -211,7 +213,9 @@ class Jit:
         if policy is None or self._steps % policy.every:
             return
         if policy.assumptions:
-            state = entry.state(leaves, results)
+            state = [
+                one.data if isinstance(one, Shard) else one for one in entry.state(leaves, results)
+            ]
             for broken in broken_assumptions(executable.assumptions, state):
                 if broken["assumption"] not in self._warned:
                     self._warned.add(broken["assumption"])
@@ -342,7 +346,9 @@ class Jit:
         if (ranges := range_option(scales, self._ranges, count)) is not None:
             options["ranges"] = ranges
         if self._mesh is not None:
-            return compile_on(self._mesh, lowered.text, options, self._threads, self._device)
+            return compile_on(
+                self._mesh, lowered.text, options, self._threads, self._device, self._zero
+            )
         return compile_text(lowered.text, options, self._threads, self._device)
 
 
@@ -358,6 +364,7 @@ def jit(
     mesh: Mesh | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
+    zero: Literal[0, 1, 2, 3] = 0,
     strict: bool = False,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
@@ -396,6 +403,8 @@ def jit(
         in_shardings: trees of `jax.sharding.PartitionSpec`s over the mesh's axes, as `jax.jit`
             takes them: how arguments lie on the ranks. None leaves it to the partitioner.
         out_shardings: the same of results. A donated argument's is best said on both sides.
+        zero: level of ZeRO: donated state that ranks would all keep alike is kept in shares, with 1
+            and 2 moments, with 3 parameters too; such results are Shards.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
@@ -462,4 +471,4 @@ def jit(
     if rescales or adaptive_scales:
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}
-    return Jit(signature, options, scales, threads, policy, ranges, device, mesh)
+    return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from scalify._executable import Executable, build, explain
-from scalify.mesh import Mesh, Parts, Shard
+from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 from scalify.partition import partition
 
 __all__ = ["compile_on", "cut", "wrap"]
 
 
 def compile_on(
-    mesh: Mesh, text: str, options: dict[str, Any], threads: int, device: str | None
+    mesh: Mesh, text: str, options: dict[str, Any], threads: int, device: str | None, zero: int
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
@@ -31,7 +31,7 @@ def compile_on(
         options = {**options, "simulateRanks": mesh.size}
 
     def local() -> str:
-        done = partition(text)
+        done = partition(text, zero=zero)
         if done.devices != mesh.size:
             raise ValueError(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "
@@ -58,27 +58,25 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
     Raises:
         ValueError: a Shard lies in other parts than the step takes it in.
     """
-    parts = [Parts.of(entry) for entry in executable.manifest["args"]]
-    return [_cut(array, part, mesh) for array, part in zip(arrays, parts, strict=False)]
+    layouts = [layout_of(entry) for entry in executable.manifest["args"]]
+    return [_cut(array, one, mesh) for array, one in zip(arrays, layouts, strict=False)]
 
 
-def _cut(array: Any, parts: Parts | None, mesh: Mesh) -> Any:
-    if isinstance(array, Shard):
-        if array.parts != parts:
-            raise ValueError(
-                f"{array} lies in other parts than the step takes it in: give in_shardings like "
-                "the out_shardings that it came from, or pass .gather()"
-            )
-        return array.data
-    if parts is None or mesh.comm is None:
-        return array
-    return np.ascontiguousarray(np.asarray(array)[parts.place(mesh.rank)])
+def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
+    if not isinstance(array, Shard):
+        return array if layout is None else layout.cut(np.asarray(array), mesh.rank)
+    if array.layout != layout:
+        raise ValueError(
+            f"{array} lies in other parts than the step takes it in: give in_shardings like "
+            "the out_shardings that it came from, or pass .gather()"
+        )
+    return array.data
 
 
 def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any]) -> list[Any]:
     """Returns what the caller gets: parts as Shards, whole values as they are."""
-    parts = [Parts.of(entry) for entry in executable.manifest["results"]]
+    layouts = [layout_of(entry) for entry in executable.manifest["results"]]
     return [
-        result if part is None else Shard(result, part, mesh)
-        for result, part in zip(results, parts, strict=False)
+        result if layout is None else Shard(result, layout, mesh)
+        for result, layout in zip(results, layouts, strict=False)
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from scalify import _runtime
 from scalify.errors import CompileError
 
-__all__ = ["Mesh", "Parts", "Shard", "make_mesh"]
+__all__ = ["Mesh", "Parts", "Shard", "Shares", "layout_of", "make_mesh"]
 
 # Of what one rank has and the others get, this much goes at a time.
 CHUNK = 1 << 20
@@ -40,13 +41,10 @@ class Parts:
     digits: tuple[tuple[tuple[int, int], ...], ...]
 
     @staticmethod
-    def of(entry: Mapping[str, Any]) -> Parts | None:
-        """Returns those of an argument or result of a manifest; None for one that has none."""
-        whole = entry.get("whole")
-        if whole is None or not any(whole["parts"]):
-            return None
-        digits = (tuple(zip(dim[::2], dim[1::2], strict=True)) for dim in whole["parts"])
-        return Parts(tuple(whole["shape"]), tuple(digits))
+    def read(entry: Mapping[str, Any]) -> Parts:
+        """Returns what a manifest says."""
+        digits = (tuple(zip(dim[::2], dim[1::2], strict=True)) for dim in entry["parts"])
+        return Parts(tuple(entry["shape"]), tuple(digits))
 
     def place(self, rank: int) -> tuple[slice, ...]:
         """Returns where a rank's part lies in the whole value."""
@@ -58,6 +56,22 @@ class Parts:
             slices.append(slice(index * (extent // count), (index + 1) * (extent // count)))
         return tuple(slices)
 
+    def places(self) -> list[tuple[slice, ...]]:
+        """Returns all different places, those of the first dimension's parts outermost."""
+        counts = (math.prod(size for _, size in digits) for digits in self.digits)
+        cuts = [
+            [
+                slice(index * (extent // count), (index + 1) * (extent // count))
+                for index in range(count)
+            ]
+            for extent, count in zip(self.shape, counts, strict=True)
+        ]
+        return list(itertools.product(*cuts))
+
+    def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
+        """Returns a rank's part."""
+        return np.asarray(whole[self.place(rank)], order="C")
+
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns the whole value of all ranks' parts."""
         whole = np.empty(self.shape, parts[0].dtype)
@@ -65,37 +79,90 @@ class Parts:
             whole[self.place(rank)] = part
         return whole
 
+    def part_shape(self, rank: int) -> tuple[int, ...]:
+        """Returns the shape of a rank's part."""
+        return tuple(place.stop - place.start for place in self.place(rank))
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """How a value lies that ranks keep in shares (ZeRO).
+
+    Attributes:
+        whole: what it is, and the parts of it that some ranks would have alike.
+        row: those parts one behind the other, each with its elements in a row and filled up with
+            zeros; and which rank has which share of that.
+    """
+
+    whole: Parts
+    row: Parts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the whole value."""
+        return self.whole.shape
+
+    def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
+        """Returns a rank's share."""
+        places = self.whole.places()
+        rows = np.zeros((len(places), self.row.shape[0] // len(places)), whole.dtype)
+        for row, place in zip(rows, places, strict=True):
+            row[: whole[place].size] = whole[place].ravel()
+        return self.row.cut(rows.ravel(), rank)
+
+    def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns the whole value of all ranks' shares."""
+        whole = np.empty(self.shape, parts[0].dtype)
+        places = self.whole.places()
+        rows = self.row.join(parts).reshape(len(places), -1)
+        for row, place in zip(rows, places, strict=True):
+            whole[place] = row[: whole[place].size].reshape(whole[place].shape)
+        return whole
+
+    def part_shape(self, rank: int) -> tuple[int, ...]:
+        """Returns the shape of a rank's share."""
+        return self.row.part_shape(rank)
+
+
+def layout_of(entry: Mapping[str, Any]) -> Parts | Shares | None:
+    """Returns how an argument or result of a manifest lies; None if each rank has it whole."""
+    whole, flat = entry.get("whole"), entry.get("flat")
+    if flat is not None:
+        # One process for all ranks has their shares one behind the other.
+        row = Parts(tuple(entry["shape"]), ((),)) if whole is None else Parts.read(whole)
+        return Shares(Parts.read(flat), row)
+    return Parts.read(whole) if whole is not None and any(whole["parts"]) else None
+
 
 class Shard:
     """This rank's part of an array. It is a leaf of pytrees, and a step takes it as it is.
 
     Attributes:
         data: the part: what a step on one rank would have returned.
-        parts: where it lies in the whole.
+        layout: where it lies in the whole.
         mesh: whose ranks have the others.
     """
 
-    def __init__(self, data: Any, parts: Parts, mesh: Mesh) -> None:
+    def __init__(self, data: Any, layout: Parts | Shares, mesh: Mesh) -> None:
         """Wraps a part.
 
         Raises:
             ValueError: it is not as large as this rank's part.
         """
-        place = parts.place(mesh.rank)
-        wanted = tuple(one.stop - one.start for one in place)
+        wanted = layout.part_shape(mesh.rank)
         if tuple(data.shape) != wanted:
             raise ValueError(
                 f"a part of shape {tuple(data.shape)}, where rank {mesh.rank} has {wanted} of "
-                f"{parts.shape}"
+                f"{layout.shape}"
             )
         self.data = data
-        self.parts = parts
+        self.layout = layout
         self.mesh = mesh
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the whole array."""
-        return self.parts.shape
+        return self.layout.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -109,7 +176,7 @@ class Shard:
 
     def gather(self) -> NDArray[Any]:
         """Returns the whole array; every rank has to ask for it, in the same order."""
-        return self.parts.join(self.mesh.all_gather(np.asarray(self.data)))
+        return self.layout.join(self.mesh.all_gather(np.asarray(self.data)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         raise TypeError(

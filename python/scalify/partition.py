@@ -26,6 +26,10 @@ __all__ = ["Partitioned", "main", "partition"]
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
 BEFORE = "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo)"
 AFTER = "builtin.module(scalify-localize)"
+SHARD = (
+    "builtin.module(scalify-canonicalize-stablehlo,scalify-normalize-donation,"
+    "scalify-annotate-phases,scalify-annotate-roles,scalify-shard-state{{level={level}}})"
+)
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
 AXIS = re.compile(r'"([^"]+)"=(\d+)')
 
@@ -87,13 +91,15 @@ def mesh_of(text: str) -> dict[str, int]:
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
-def partition(text: str, *, seconds: float = 600) -> Partitioned:
+def partition(text: str, *, seconds: float = 600, zero: int = 0) -> Partitioned:
     """Returns the program that each device of a mesh runs.
 
     Args:
         text: StableHLO with shardings, as `jax.jit(f, in_shardings=...).lower(...).as_text()`
             gives it. Meshes of devices that are not there (`jax.sharding.AbstractMesh`) will do.
         seconds: after which Shardy is stopped.
+        zero: level of ZeRO: with 1 and 2 moments that ranks would all keep alike are kept in
+            shares, with 3 parameters too.
 
     Raises:
         CompileError: nothing is sharded, Shardy failed (its words), or an op would need elements
@@ -107,6 +113,8 @@ def partition(text: str, *, seconds: float = 600) -> Partitioned:
     split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
     try:
         local = _compiler.opt(split, AFTER, debug_info=True)
+        if zero:
+            local = _compiler.opt(local, SHARD.format(level=zero), debug_info=True)
     except CompileError as error:
         # The line that it quotes is one of Shardy's text, which nobody has seen.
         raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
@@ -118,9 +126,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("program", type=pathlib.Path, help="StableHLO text")
     parser.add_argument("-o", "--out", type=pathlib.Path, help="else standard output")
+    parser.add_argument("--zero", type=int, default=0, help="keep state in shares: level 1 to 3")
     options = parser.parse_args()
     try:
-        done = partition(options.program.read_text(encoding="utf-8"))
+        done = partition(options.program.read_text(encoding="utf-8"), zero=options.zero)
     except CompileError as error:
         print(error, file=sys.stderr)
         return 1

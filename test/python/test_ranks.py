@@ -19,7 +19,7 @@ from partition_programs import Sharded
 import scalify
 from scalify import CompileError, _runtime
 from scalify._executable import Executable
-from scalify.mesh import Parts
+from scalify.mesh import Parts, Shares, layout_of
 from scalify.partition import partition
 
 SCRIPT = pathlib.Path(__file__).with_name("ranks_script.py")
@@ -64,10 +64,10 @@ def parts_of(executable: Executable, arrays: list[Any], ranks: int) -> list[list
     entries = executable.manifest["args"][: len(arrays)]
     return [
         [
-            np.asarray(np.asarray(array)[place.place(rank)] if place else array, order="C")
+            place.cut(np.asarray(array), rank) if place else np.asarray(array)
             for rank in range(ranks)
         ]
-        for array, place in zip(arrays, map(Parts.of, entries), strict=True)
+        for array, place in zip(arrays, map(layout_of, entries), strict=True)
     ]
 
 
@@ -81,7 +81,7 @@ def test_ranks_make_what_one_device_makes(name: str) -> None:
         wanted = jax.tree.leaves(jax.jit(program.fn)(*program.args))
     for entry, parts, want in zip(executable.manifest["results"], results, wanted, strict=True):
         want = np.asarray(want)
-        place = Parts.of(entry)
+        place = layout_of(entry)
         if place is None:
             # What ranks have alike they have to the bit.
             assert len({np.asarray(part).tobytes() for part in parts}) == 1
@@ -194,6 +194,19 @@ def test_shards() -> None:
         scalify.Shard(whole, parts, mesh)
     with pytest.raises(TypeError, match="gather"):
         np.asarray(scalify.Shard(mine[0], parts, mesh))
+
+
+def test_shares() -> None:
+    # Columns on two ranks of stride 1, of each half shares on three of stride 2: 15 elements and
+    # one that stands for nothing, padded to 18 by shares of 6.
+    halves = Parts((5, 6), ((), ((1, 2),)))
+    shares = Shares(halves, Parts((36,), (((1, 2), (2, 3)),)))
+    whole = np.arange(30.0).reshape(5, 6)
+    parts = [shares.cut(whole, rank) for rank in range(6)]
+    # Rank 3 has the second share of the second half.
+    np.testing.assert_array_equal(parts[3], whole[:, 3:].ravel()[6:12])
+    np.testing.assert_array_equal(parts[5], [*whole[:, 3:].ravel()[12:], 0, 0, 0])
+    np.testing.assert_array_equal(shares.join(parts), whole)
 
 
 def test_shardings_without_a_mesh() -> None:

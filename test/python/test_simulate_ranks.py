@@ -14,7 +14,7 @@ import test_ranks
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 import scalify
-from scalify.mesh import Parts
+from scalify.mesh import layout_of
 from scalify.partition import partition
 
 P = PartitionSpec
@@ -188,7 +188,7 @@ def test_ranks_have_the_bits_of_the_simulation(name: str, recipe: str) -> None:
     text = partition(partition_programs.lower(program)).text
     wholes = scalify.compile(text, recipe, simulate_ranks=8)(*leaves)
     for whole, ranks, entry in zip(wholes, parts, executable.manifest["results"], strict=True):
-        place = Parts.of(entry)
+        place = layout_of(entry)
         for rank, part in enumerate(ranks):
             want = np.asarray(whole)[place.place(rank)] if place else np.asarray(whole)
             np.testing.assert_array_equal(part, want)

@@ -84,4 +84,37 @@ def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
+  let summary = "state that all ranks keep alike is kept in shares (ZeRO)";
+  let description = [{
+    Before: what `scalify-localize` makes, with roles and donation. After: of
+    donated state that is updated element by element from a sum over ranks, each
+    of these ranks keeps and updates a share. A share has as many elements on
+    every rank: all elements in a row, filled up with zeros, in equal pieces of
+    whole chunks (`scalify.flat` on arguments and results says of what).
+
+    The sum becomes a reduce-scatter. Sums of all elements, as the norm of the
+    gradients, are sums of shares by chunks, whose size depends on the number of
+    elements alone: their bits do not depend on how many ranks there are.
+
+    Levels 1 and 2 keep moments in shares, and parameters are gathered behind
+    their update (gradients are in shares too: a step has no place where they
+    would be kept whole). Level 3 keeps parameters in shares, and gathers them
+    at the start of the step. What stays whole is said in a remark.
+
+    ```mlir
+    %g = "stablehlo.all_reduce"(%d) ... : (tensor<128xf32>) -> tensor<128xf32>
+    %m = stablehlo.add %moment, %g : tensor<128xf32>
+    return %m
+    // becomes on two ranks, where %moment is an argument of type tensor<64xf32>
+    %g = "stablehlo.reduce_scatter"(%d) ... : (tensor<128xf32>) -> tensor<64xf32>
+    %m = stablehlo.add %moment, %g : tensor<64xf32>
+    return %m
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [Option<"level", "level", "int64_t", "2",
+                        "of ZeRO: 1 and 2 moments, 3 also parameters">];
+}
+
 #endif // SCALIFY_DISTRIBUTION_PASSES

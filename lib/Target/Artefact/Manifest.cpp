@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Plan/PlanMemory.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Import/Locations.h"
 
@@ -264,18 +265,24 @@ json::Object ManifestWriter::collective(plan::CollectiveOp op) {
                       {"groups", std::move(groups)}};
 }
 
-/// The whole value of which an argument or result is a part, if it is one.
-static void writeShards(json::Object &entry, DictionaryAttr attrs) {
-  auto whole = attrs.getAs<TypeAttr>("scalify.whole_type");
-  auto parts = attrs.getAs<ArrayAttr>("scalify.parts");
-  if (!whole || !parts)
-    return;
+static json::Object partsOf(Attribute whole, Attribute parts) {
   json::Array dims;
-  for (auto dim : parts.getAsRange<DenseI64ArrayAttr>())
+  for (auto dim : cast<ArrayAttr>(parts).getAsRange<DenseI64ArrayAttr>())
     dims.push_back(shapeOf(dim.asArrayRef()));
-  entry["whole"] = json::Object{
-      {"shape", shapeOf(cast<RankedTensorType>(whole.getValue()).getShape())},
-      {"parts", std::move(dims)}};
+  auto type = cast<RankedTensorType>(cast<TypeAttr>(whole).getValue());
+  return json::Object{{"shape", shapeOf(type.getShape())},
+                      {"parts", std::move(dims)}};
+}
+
+/// The whole value of which an argument or result is a part, if it is one, and
+/// what it is in a row of all elements.
+static void writeShards(json::Object &entry, DictionaryAttr attrs) {
+  Attribute whole = attrs.get(kWholeTypeAttr);
+  Attribute parts = attrs.get(kPartsAttr);
+  if (whole && parts)
+    entry["whole"] = partsOf(whole, parts);
+  if (auto flat = attrs.getAs<DictionaryAttr>(kFlatAttr))
+    entry["flat"] = partsOf(flat.get("whole"), flat.get("parts"));
 }
 
 static json::Object typeInfo(Type type) {
@@ -349,9 +356,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
         .Case([&](plan::AttentionOp o) { commands.push_back(attention(o)); })
-        .Case([&](plan::CollectiveOp o) {
-          commands.push_back(collective(o));
-        })
+        .Case([&](plan::CollectiveOp o) { commands.push_back(collective(o)); })
         .Case([&](plan::CopyOp o) {
           commands.push_back(
               json::Object{{"op", "copy"},

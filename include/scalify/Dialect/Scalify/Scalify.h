@@ -43,6 +43,8 @@ inline constexpr llvm::StringLiteral kPartsAttr = "scalify.parts";
 /// On a rank-0 constant: kernels read it from memory, so that those which
 /// differ in it alone share code.
 inline constexpr llvm::StringLiteral kInMemoryAttr = "scalify.in_memory";
+/// On those that are shares: what of, cut from all its elements in a row.
+inline constexpr llvm::StringLiteral kFlatAttr = "scalify.flat";
 /// The declared scale of an argument that starts as all zeros: it takes the
 /// scale of what is written into it.
 inline constexpr int64_t kZeroScale = -127;

@@ -1,0 +1,360 @@
+//===- ShardState.cpp - State in shares (ZeRO) ----------------------------===//
+//
+// What ranks would all keep and all update alike, each keeps and updates a
+// share of (Rajbhandari et al. 2020, "ZeRO", sections 5 and 7).
+//
+//===----------------------------------------------------------------------===//
+
+#include "Layouts.h"
+#include "Shards.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Distribution/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_SHARDSTATEPASS
+#include "scalify/Distribution/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::AllReduceOp;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+/// Ranks that share values, and the shares.
+struct Sharing {
+  Sharing(const DeviceMesh &mesh, ArrayRef<sdy::AxisRefAttr> axes,
+          int64_t &numChannels)
+      : group(mesh, axes), shards(group, numChannels) {}
+  ShareGroup group;
+  Shards shards;
+};
+
+/// An argument that is kept, or whose update is done, in shares.
+struct State {
+  unsigned argument, result;
+  Sharing *sharing;
+  bool isKeptInShares;
+};
+
+class StateSharder {
+public:
+  StateSharder(func::FuncOp main, sdy::MeshOp meshOp, int64_t level)
+      : main(main), meshAttr(meshOp.getMesh()), mesh(meshAttr),
+        meshName(FlatSymbolRefAttr::get(meshOp.getSymNameAttr())), level(level),
+        end(main.getBody().front().getTerminator()) {}
+
+  void run();
+
+private:
+  void findGroups();
+  Sharing *findSharing(Value value, Operation *&other);
+  void findStates();
+  void keepInShares(const State &state);
+  void sumInShares();
+  void returnShares(const State &state);
+  void eraseUnread();
+  void retype();
+  void reportWhole();
+
+  func::FuncOp main;
+  sdy::MeshAttr meshAttr;
+  DeviceMesh mesh;
+  FlatSymbolRefAttr meshName;
+  int64_t level;
+  Operation *end;
+  int64_t numChannels = 0;
+  llvm::MapVector<Attribute, std::unique_ptr<Sharing>> sharings; // by groups
+  SmallVector<State> states;
+  SmallVector<std::pair<Operation *, unsigned>> gathers; // of arguments
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What is shared, and by whom
+//===----------------------------------------------------------------------===//
+
+/// Every choice of the mesh's axes is a group that a sum may be over.
+void StateSharder::findGroups() {
+  ArrayRef<sdy::MeshAxisAttr> all = meshAttr.getAxes();
+  for (unsigned choice = 1; choice < (1u << all.size()); ++choice) {
+    SmallVector<sdy::AxisRefAttr> axes;
+    for (auto [index, axis] : llvm::enumerate(all))
+      if (choice >> index & 1 && axis.getSize() > 1)
+        axes.push_back(
+            sdy::AxisRefAttr::get(main.getContext(), axis.getName(), 0, 0));
+    if (axes.empty())
+      continue;
+    auto sharing = std::make_unique<Sharing>(mesh, axes, numChannels);
+    Attribute groups = sharing->group.getGroups();
+    sharings.insert({groups, std::move(sharing)});
+  }
+}
+
+/// The ranks over which the sums go that a value is computed from element by
+/// element; null where there are none, or, with one of them in `other`, several
+/// groups.
+Sharing *StateSharder::findSharing(Value value, Operation *&other) {
+  Sharing *found = nullptr;
+  llvm::SetVector<Value> values;
+  values.insert(value);
+  for (size_t next = 0; next < values.size(); ++next) {
+    Operation *op = stripMoves(values[next]).getDefiningOp();
+    if (auto sum = dyn_cast_or_null<AllReduceOp>(op)) {
+      auto place = sharings.find(sum.getReplicaGroups());
+      if (place == sharings.end() || sum.getOperands().size() != 1)
+        continue;
+      if (found && found != place->second.get()) {
+        other = sum;
+        return nullptr;
+      }
+      found = place->second.get();
+    } else if (op && isElementwiseOp(op)) {
+      for (Value operand : op->getOperands())
+        if (typeOf(operand).getRank() > 0)
+          values.insert(operand);
+    }
+  }
+  return found;
+}
+
+void StateSharder::findStates() {
+  for (unsigned index = 0; index < main.getNumArguments(); ++index) {
+    BlockArgument argument = main.getArgument(index);
+    auto alias =
+        main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
+    auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+    if (!alias || !role || !isa<FloatType>(typeOf(argument).getElementType()) ||
+        typeOf(argument).getRank() == 0)
+      continue;
+    auto result = static_cast<unsigned>(alias.getInt());
+    Operation *other = nullptr;
+    Sharing *sharing = findSharing(end->getOperand(result), other);
+    if (!sharing) {
+      auto remark = emitRemark(argument.getLoc());
+      if (other)
+        remark << "stays whole on every rank: it is computed from sums over "
+                  "different groups of ranks";
+      else
+        remark << "stays whole on every rank: it is not computed element by "
+                  "element from a sum over ranks";
+      continue;
+    }
+    bool isParam = role.getValue() == "param";
+    states.push_back({index, result, sharing, !isParam || level >= 3});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Rewriting
+//===----------------------------------------------------------------------===//
+
+/// The argument becomes its share; whoever wants it whole reads what is
+/// gathered.
+void StateSharder::keepInShares(const State &state) {
+  BlockArgument argument = main.getArgument(state.argument);
+  RankedTensorType type = typeOf(argument);
+  ShareGroup &group = state.sharing->group;
+  argument.setType(RankedTensorType::get(
+      {group.getShare(type.getNumElements())}, type.getElementType()));
+  OpBuilder builder = OpBuilder::atBlockBegin(&main.getBody().front());
+  Value whole =
+      state.sharing->shards.gather(builder, argument.getLoc(), argument, type);
+  Operation *gather = &main.getBody().front().front();
+  argument.replaceAllUsesExcept(whole, gather);
+  state.sharing->shards.set(whole, argument);
+  gathers.push_back({gather, state.argument});
+}
+
+static bool isSumOfAll(stablehlo::ReduceOp reduce) {
+  return reduce.getInputs().size() == 1 &&
+         isa<stablehlo::AddOp>(reduce.getBody().front().front()) &&
+         stablehlo::hasNeutralInit(reduce) &&
+         static_cast<int64_t>(reduce.getDimensions().size()) ==
+             typeOf(reduce.getInputs()[0]).getRank() &&
+         isa<FloatType>(typeOf(reduce.getInputs()[0]).getElementType());
+}
+
+/// Norms of gradients: of shares, so that no rank needs them whole.
+void StateSharder::sumInShares() {
+  for (auto reduce : llvm::make_early_inc_range(
+           main.getBody().front().getOps<stablehlo::ReduceOp>())) {
+    if (!isSumOfAll(reduce))
+      continue;
+    Value value = reduce.getInputs()[0];
+    Operation *other = nullptr;
+    Sharing *sharing = findSharing(value, other);
+    if (!sharing || !sharing->shards.isShared(value) ||
+        !sharing->shards.isZeroInPadding(value))
+      continue;
+    reduce->getResult(0).replaceAllUsesWith(sharing->shards.sum(reduce));
+    reduce.erase();
+  }
+}
+
+void StateSharder::returnShares(const State &state) {
+  Value whole = end->getOperand(state.result);
+  Value share = state.sharing->shards.get(whole);
+  if (!state.isKeptInShares) {
+    OpBuilder builder(end);
+    share = state.sharing->shards.gather(builder, whole.getLoc(), share,
+                                         typeOf(whole));
+  }
+  end->setOperand(state.result, share);
+}
+
+void StateSharder::eraseUnread() {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(main.getBody().front()))) {
+    bool mayErase =
+        isPure(&op) || isa<AllReduceOp, stablehlo::AllGatherOp,
+                           stablehlo::ReduceScatterOp, stablehlo::ReduceOp>(op);
+    if (&op == end || !op.use_empty() || !mayErase)
+      continue;
+    llvm::erase_if(gathers, [&](auto &entry) { return entry.first == &op; });
+    op.erase();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What is said of it
+//===----------------------------------------------------------------------===//
+
+/// Of a value that every rank has whole.
+static sdy::TensorShardingAttr getReplicated(RankedTensorType type,
+                                             FlatSymbolRefAttr mesh) {
+  MLIRContext *context = type.getContext();
+  SmallVector<sdy::DimensionShardingAttr> dims(
+      type.getRank(), sdy::DimensionShardingAttr::get(context, {}, true, -1));
+  return sdy::TensorShardingAttr::get(context, mesh, dims, {}, {});
+}
+
+/// Of an argument or result: all ranks' shares one behind the other are its
+/// whole value now; `scalify.flat` says of what.
+static DictionaryAttr getFlat(DictionaryAttr attrs, RankedTensorType local,
+                              const ShareGroup &group, const DeviceMesh &mesh,
+                              FlatSymbolRefAttr meshName) {
+  MLIRContext *context = local.getContext();
+  Builder builder(context);
+  NamedAttrList flat(attrs);
+  auto sharding = flat.get(kShardingAttr)
+                      ? cast<sdy::TensorShardingAttr>(flat.get(kShardingAttr))
+                      : getReplicated(local, meshName);
+  Attribute whole = flat.get(kWholeTypeAttr);
+  SmallVector<sdy::AxisRefAttr> axes;
+  int64_t parts = 1;
+  for (sdy::DimensionShardingAttr dim : sharding.getDimShardings()) {
+    llvm::append_range(axes, dim.getAxes());
+    parts *= mesh.getNumParts(dim.getAxes());
+  }
+  llvm::append_range(axes, group.getAxes());
+  flat.set(kFlatAttr,
+           builder.getDictionaryAttr(
+               {builder.getNamedAttr("parts", getParts(sharding, mesh)),
+                builder.getNamedAttr("whole",
+                                     whole ? whole : TypeAttr::get(local))}));
+  auto dim = sdy::DimensionShardingAttr::get(context, axes, /*isClosed=*/true,
+                                             /*priority=*/-1);
+  auto shares = sdy::TensorShardingAttr::get(context, sharding.getMeshOrRef(),
+                                             {dim}, {}, {});
+  flat.set(kShardingAttr, shares);
+  flat.set(kPartsAttr, getParts(shares, mesh));
+  flat.set(kWholeTypeAttr,
+           TypeAttr::get(RankedTensorType::get(
+               {parts * group.size() * group.getShare(local.getNumElements())},
+               local.getElementType())));
+  return flat.getDictionary(context);
+}
+
+void StateSharder::retype() {
+  FunctionType before = main.getFunctionType();
+  MLIRContext *context = main.getContext();
+  for (const State &state : states) {
+    if (!state.isKeptInShares)
+      continue;
+    auto local = cast<RankedTensorType>(before.getInput(state.argument));
+    const ShareGroup &group = state.sharing->group;
+    main.setArgAttrs(state.argument,
+                     getFlat(main.getArgAttrDict(state.argument), local, group,
+                             mesh, meshName));
+    main.setResultAttrs(state.result,
+                        getFlat(main.getResultAttrDict(state.result), local,
+                                group, mesh, meshName));
+  }
+  main.setFunctionType(
+      FunctionType::get(context, main.getBody().front().getArgumentTypes(),
+                        end->getOperandTypes()));
+}
+
+/// What costs memory or time that shares were to save.
+void StateSharder::reportWhole() {
+  for (auto [gather, argument] : gathers) {
+    auto role = main.getArgAttrOfType<StringAttr>(argument, kRoleAttr);
+    if (role.getValue() != "param")
+      emitRemark(main.getArgument(argument).getLoc())
+          << "is kept in shares and gathered in each step, since it is read "
+             "whole";
+  }
+  for (auto sum : main.getBody().front().getOps<AllReduceOp>())
+    if (llvm::any_of(states, [&](const State &state) {
+          return sum.getOperands().size() == 1 &&
+                 typeOf(sum.getOperands()[0]).getRank() > 0 &&
+                 state.sharing->shards.knows(sum.getResult(0));
+        }))
+      emitRemark(sum.getLoc())
+          << "is summed whole and in shares: something reads the whole sum";
+}
+
+void StateSharder::run() {
+  main.walk([&](Operation *op) {
+    if (auto channel =
+            op->getAttrOfType<stablehlo::ChannelHandleAttr>("channel_handle"))
+      numChannels = std::max(numChannels, channel.getHandle());
+  });
+  findGroups();
+  findStates();
+  for (const State &state : llvm::reverse(states))
+    if (state.isKeptInShares)
+      keepInShares(state);
+  if (!states.empty())
+    sumInShares();
+  for (const State &state : states)
+    returnShares(state);
+  eraseUnread();
+  retype();
+  reportWhole();
+}
+
+namespace {
+class ShardStatePass
+    : public scalify::impl::ShardStatePassBase<ShardStatePass> {
+public:
+  using ShardStatePassBase::ShardStatePassBase;
+  void runOnOperation() override {
+    sdy::MeshOp mesh;
+    for (auto op : getOperation().getOps<sdy::MeshOp>())
+      if (!mesh || op.getMesh().getTotalSize() > mesh.getMesh().getTotalSize())
+        mesh = op;
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (level < 1 || level > 3) {
+      getOperation().emitError("ZeRO has levels 1 to 3, not ") << level;
+      return signalPassFailure();
+    }
+    if (!mesh || !main) {
+      getOperation().emitError("has no mesh, or no @main, to share state of");
+      return signalPassFailure();
+    }
+    StateSharder(main, mesh, level).run();
+  }
+};
+} // namespace

@@ -1,0 +1,89 @@
+//===- Shards.h - Elementwise values on one rank's share --------*- C++ -*-===//
+//
+// A value that ranks have alike can be computed in shares: its elements in
+// row-major order, filled up with zeros, cut into equal pieces, one for each
+// rank of a group.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_LIB_DISTRIBUTION_SHARDS_H
+#define SCALIFY_LIB_DISTRIBUTION_SHARDS_H
+
+#include "DeviceMesh.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace scalify {
+
+/// The elements that are summed in order before sums of chunks are: by how many
+/// there are alone, so that no sum depends on how many ranks share them.
+int64_t getChunk(int64_t elements);
+
+/// The ranks that share a value.
+class ShareGroup {
+public:
+  ShareGroup(const DeviceMesh &mesh, llvm::ArrayRef<sdy::AxisRefAttr> axes);
+
+  mlir::DenseIntElementsAttr getGroups() const { return groups; }
+  llvm::ArrayRef<sdy::AxisRefAttr> getAxes() const { return axes; }
+  int64_t size() const { return numRanks; }
+  /// Elements of a share: whole chunks, the same on all ranks.
+  int64_t getShare(int64_t elements) const;
+  /// The number of this rank's share.
+  mlir::Value getPlace(mlir::OpBuilder &builder, mlir::Location loc) const;
+
+private:
+  const DeviceMesh &mesh;
+  llvm::SmallVector<sdy::AxisRefAttr> axes;
+  mlir::DenseIntElementsAttr groups;
+  int64_t numRanks;
+};
+
+/// The value behind what only moves elements, as transposes do.
+mlir::Value stripMoves(mlir::Value value);
+
+/// Writes shares of values.
+class Shards {
+public:
+  explicit Shards(const ShareGroup &group, int64_t &numChannels)
+      : group(group), numChannels(numChannels) {}
+
+  /// Notes the share of a value, which need not be computed.
+  void set(mlir::Value value, mlir::Value share) { shares[value] = share; }
+  bool knows(mlir::Value value) const { return shares.contains(value); }
+  /// A rank's share of a value: elementwise ops are done on shares, of a sum
+  /// over the group only the share is summed; of all else the value is cut.
+  mlir::Value get(mlir::Value value);
+  /// Whether get() cuts nothing that is large.
+  bool isShared(mlir::Value value) const;
+  /// Whether what a share is filled up with stays zero.
+  bool isZeroInPadding(mlir::Value value) const;
+
+  /// The whole value of all ranks' shares.
+  mlir::Value gather(mlir::OpBuilder &builder, mlir::Location loc,
+                     mlir::Value share, mlir::RankedTensorType type);
+  /// The sum of all elements of `value`, of chunks of the ranks' shares.
+  mlir::Value sum(stablehlo::ReduceOp reduce);
+
+private:
+  mlir::Value make(mlir::Value value);
+  bool readsShare(mlir::Value value);
+  mlir::Value cut(mlir::Value value);
+  mlir::Value onShares(mlir::Operation *op);
+  mlir::Value reduceScatter(mlir::Value value);
+  mlir::Value fill(mlir::OpBuilder &builder, mlir::Location loc,
+                   mlir::Value value);
+  bool isSum(mlir::Value value) const;
+
+  const ShareGroup &group;
+  int64_t &numChannels;
+  llvm::DenseMap<mlir::Value, mlir::Value> shares;
+  llvm::DenseMap<mlir::Value, bool> reads; // what readsShare() found
+};
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_DISTRIBUTION_SHARDS_H

@@ -1,0 +1,157 @@
+"""Twenty steps of LLaMA on ranks, bit for bit those of one process that computes all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import partition_programs
+import pytest
+from partition_programs import P, Sharded
+
+from scalify import _runtime
+from scalify._executable import Executable, build
+from scalify.mesh import layout_of
+from scalify.partition import partition
+
+STEPS = 20
+# Sequence parallel, as Megatron has it: norms on parts of the sequence.
+IN_PARTS = P("data", "sequence", None)
+
+
+def program(axes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Sharded:
+    """Returns the example's step with two examples a rank of data, and its donated state."""
+    model, optimizer = partition_programs.model, partition_programs.optimizer
+    cfg = partition_programs.config.ModelConfig(layers=2, seq=16, dim=64, ffn=128)
+    adamw = optimizer.make_optimizer(partition_programs.config.TrainConfig(warmup=2))
+    params = jax.jit(lambda: model.init(jax.random.key(0), cfg))()
+    state = jax.jit(adamw.init)(params)
+    batch = np.zeros((2 * axes["data"], cfg.seq + 1), np.int32)
+    spec_of = partition_programs.tensor_parallel if "tensor" in axes else partition_programs.whole
+    if "sequence" in axes:
+        norm = model.rms_norm
+        constrain = jax.lax.with_sharding_constraint
+        monkeypatch.setattr(model, "rms_norm", lambda x, *args: norm(constrain(x, IN_PARTS), *args))
+
+    def specs(tree: Any) -> Any:
+        return jax.tree_util.tree_map_with_path(
+            lambda path, leaf: spec_of(jax.tree_util.keystr(path), leaf), tree
+        )
+
+    placed = (specs(params), specs(state))
+    step = optimizer.make_step(cfg, adamw)
+    args = (params, state, batch)
+    return Sharded(step, args, axes, (*placed, P("data")), (*placed, P()), frozenset())
+
+
+def lower(sharded: Sharded) -> str:
+    specs, out = sharded.shardings()
+    jitted = jax.jit(sharded.fn, in_shardings=specs, out_shardings=out, donate_argnums=(0, 1))
+    with jax.set_mesh(sharded.mesh()):
+        return jitted.lower(*sharded.args).as_text(debug_info=True)
+
+
+def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) -> Any:
+    """Returns the state after all batches, and the losses."""
+    losses = []
+    for batch in batches:
+        *state, loss = executable(*state, batch)
+        losses.append(np.asarray(loss).item())
+    return [np.asarray(one) for one in state], losses
+
+
+@pytest.mark.parametrize(
+    ("axes", "recipe", "zero"),
+    [
+        ({"data": 8}, "fp8", 3),
+        ({"data": 4, "tensor": 2}, "bf16", 1),
+        ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0),
+    ],
+)
+def test_ranks_train_as_one_process_does(
+    axes: dict[str, int], recipe: str, zero: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sharded = program(axes, monkeypatch)
+    local = partition(lower(sharded), zero=zero)
+    artefact, _ = build(local.text, {"recipe": recipe, "packState": False})
+    together, _ = build(
+        local.text, {"recipe": recipe, "packState": False, "simulateRanks": local.devices}
+    )
+    *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
+    rng = np.random.default_rng(0)
+    # Text that can be learnt: each token follows the one before it.
+    count = np.arange(first.shape[1], dtype=np.int32)
+    starts = [rng.integers(0, 256, (first.shape[0], 1), dtype=np.int32) for _ in range(STEPS)]
+    batches = [(start + count) % 256 for start in starts]
+
+    one = Executable(together, 1)
+    laid = [layout_of(entry) for entry in one.manifest["args"]]
+    start = [leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)]
+    wanted, losses = train(one, start, batches)
+    wanted = [
+        leaf if at is None else at.join([leaf]) for leaf, at in zip(wanted, laid, strict=False)
+    ]
+    assert losses[-1] < losses[0]
+
+    found: list[Any] = [None] * local.devices
+
+    def run(rank: int) -> None:
+        try:
+            job = f"llama-{os.getpid()}-{recipe}"
+            comm = _runtime.Communicator("local", 120, rank, local.devices, job)
+            mine = Executable(artefact, 1, comm=comm)
+            at = [layout_of(entry) for entry in mine.manifest["args"]]
+
+            def cut(leaf: Any, index: int) -> Any:
+                layout = at[index]
+                return leaf if layout is None else layout.cut(leaf, rank)
+
+            own = [cut(leaf, index) for index, leaf in enumerate(state)]
+            parts = [cut(batch, len(state)) for batch in batches]
+            found[rank] = (*train(mine, own, parts), at, comm.bytes_sent)
+            comm.barrier()
+        except Exception as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(local.devices)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in found:
+        if isinstance(result, Exception):
+            raise result
+        assert result[1] == losses
+        assert result[3] > 0
+    for index, (want, at) in enumerate(zip(wanted, found[0][2], strict=False)):
+        parts = [result[0][index] for result in found]
+        whole = parts[0] if at is None else at.join(parts)
+        assert whole.tobytes() == want.tobytes()
+        # Those that have it alike have the same bits.
+        for rank, part in enumerate(parts):
+            want_part = whole if at is None else at.cut(whole, rank)
+            assert part.tobytes() == want_part.tobytes()
+
+
+def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = lower(program({"data": 8}, monkeypatch))
+    bytes_of = {}
+    for zero in (0, 1, 3):
+        local = partition(text, zero=zero).text
+        artefact, _ = build(local, {"recipe": "none"})
+        arguments = Executable(artefact, device="null").memory["arguments"]
+        bytes_of[zero] = (arguments["param"], arguments["moment"])
+        kinds = re.findall(r'"stablehlo\.(all_reduce|reduce_scatter)"', local)
+        # One sum for each parameter and one of the loss; none of a parameter is made whole.
+        assert kinds.count("reduce_scatter") == (21 if zero else 0)
+        assert kinds.count("all_reduce") == (1 if zero else 22)
+    params, moments = bytes_of[0]
+    assert moments == 2 * params
+    # Sizes that 8 ranks divide: no share is filled up.
+    assert bytes_of[1] == (params, moments // 8)
+    assert bytes_of[3] == (params // 8, moments // 8)
