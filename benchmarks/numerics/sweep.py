@@ -125,6 +125,8 @@ def main() -> int:
     print(found)
     if options.write:
         text = f"{described(cfg, first, options.seeds)}\n\n{found}"
+        if left := len(work) - sum(map(len, losses.values())):
+            text += f"\n\n{left} of {len(work)} runs are still to be made."
         gradients.write("docs/numerics-sweep.md", "Learning rates", text, "make sweep")
     return 0
 

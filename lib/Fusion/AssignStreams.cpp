@@ -93,7 +93,7 @@ static SmallVector<Command> readCosts(plan::ProgramOp program) {
     for (size_t need : command.needs)
       commands[need].feeds.push_back(commands.size());
     Cost cost = costOf(command.op);
-    commands.push_back({std::move(command), cost});
+    commands.push_back({std::move(command), cost, {}});
   }
   return commands;
 }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scalify import _compiler, _ptxas, _runtime
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
 from scalify._scaled_array import ScaledArray, Storage
+from scalify._wire import collectives
 from scalify.portable import to_text
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
@@ -264,6 +265,15 @@ class Executable:
         there to the update, and `peak`, the sum.
         """
         return dict(self.manifest["memory"])
+
+    @property
+    def collectives(self) -> list[dict[str, Any]]:
+        """What a step exchanges with other ranks, in the order in which all ranks issue it.
+
+        Per collective: `kind`, `join`, `loc`, `dtype`, `elements` of this rank's source, `groups`
+        of ranks, and the bytes that this rank has `sent` when it is done, headers apart.
+        """
+        return collectives(self.manifest, 0 if self._comm is None else self._comm.rank)
 
     @property
     def assumptions(self) -> list[dict[str, Any]]:

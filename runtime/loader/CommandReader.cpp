@@ -274,10 +274,6 @@ void checkLength(const JsonNode &node, const Interface &interface,
                          std::to_string(interface.buffers[index].type.bytes) +
                          " of buffer " + std::to_string(index));
 }
-
-bool isEvent(const Command &command) {
-  return command.op == Command::Op::Record || command.op == Command::Op::Wait;
-}
 } // namespace
 
 Command scalify::rt::readCommand(const JsonNode &node,
@@ -325,10 +321,5 @@ Command scalify::rt::readCommand(const JsonNode &node,
                 "' is not one this runtime runs (kernel, gemm, collective, "
                 "copy, fill, record, wait; attention on a GPU)");
   }
-  if (command.stream != 0 && !program.isGpu() &&
-      command.op != Command::Op::Collective && !isEvent(command))
-    unsupported("command '" + command.name +
-                "' is on another stream than the first, where a CPU runs "
-                "collectives alone");
   return command;
 }

@@ -49,12 +49,14 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
 }
 
 void Executable::startSide() {
-  int32_t streams = 1, events = 0;
+  bool hasSide = false;
+  int32_t events = 0;
   for (const Function &function : plan.functions) {
-    streams = std::max(streams, function.streams());
+    for (const Command &command : function.commands)
+      hasSide |= command.isBeside;
     events = std::max(events, function.events());
   }
-  if (streams > 1 && !plan.isGpu() && dev->isReal())
+  if (hasSide && dev->isReal())
     side = std::make_unique<SideThread>(
         events, [](void *self) { static_cast<Executable *>(self)->walkSide(); },
         this);
@@ -240,7 +242,7 @@ void Executable::walk(const Function &function) {
   Clock::time_point start = Clock::now();
   lastPoll = start;
   for (const Command &command : function.commands) {
-    if (side && command.stream != 0) {
+    if (side && command.isBeside) {
       ++row;
       continue;
     }
@@ -272,12 +274,12 @@ void Executable::walkWithSide(const Function &function) {
   }
 }
 
-/// The commands of other streams than the first: collectives and events.
+/// The commands of the collectives' stream: these and events.
 void Executable::walkSide() {
   const Function &function = *call.function;
   ProfileRow *row = rowsOf(function);
   for (const Command &command : function.commands) {
-    if (command.stream != 0) {
+    if (command.isBeside) {
       Clock::time_point start = Clock::now();
       if (command.op == Command::Op::Record)
         side->record(command.event);

@@ -3,6 +3,7 @@
 #include "loader/JsonNode.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace scalify::rt;
 
@@ -193,6 +194,27 @@ void readCounters(const JsonNode &list, Program &program) {
   }
 }
 
+bool isEvent(const Command &command) {
+  return command.op == Command::Op::Record || command.op == Command::Op::Wait;
+}
+
+/// A CPU runs streams with collectives beside the first one, and all others in
+/// the order of the program.
+void findBeside(Function &function) {
+  std::array<bool, mostStreams> isBeside = {};
+  for (const Command &command : function.commands)
+    if (command.op == Command::Op::Collective && command.stream != 0)
+      isBeside[size_t(command.stream)] = true;
+  for (Command &command : function.commands) {
+    command.isBeside = isBeside[size_t(command.stream)];
+    if (command.isBeside && command.op != Command::Op::Collective &&
+        !isEvent(command))
+      unsupported("command '" + command.name + "' is on stream " +
+                  std::to_string(command.stream) +
+                  " beside collectives, where a CPU runs nothing else");
+  }
+}
+
 void readFunctions(const JsonNode &table, Program &program) {
   if (!table.json().is_object())
     table.fail("must be an object");
@@ -217,6 +239,8 @@ void readFunctions(const JsonNode &table, Program &program) {
                         ", which no command before it records");
       function.commands.push_back(std::move(command));
     }
+    if (!program.isGpu())
+      findBeside(function);
     program.functions.push_back(std::move(function));
   }
 }

@@ -92,6 +92,8 @@ struct Command {
   std::string loc;
   size_t index = 0; // among the program's commands
   int32_t stream = 0;
+  /// On a CPU: run by another thread than the one that computes.
+  bool isBeside = false;
   int64_t bytes = 0; // memory traffic; for copy and fill also the length
 
   // Kernel.

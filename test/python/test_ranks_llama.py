@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import threading
@@ -111,9 +112,14 @@ def test_ranks_train_as_one_process_does(
                 layout = at[index]
                 return leaf if layout is None else layout.cut(leaf, rank)
 
+            before = comm.bytes_sent
             own = [cut(leaf, index) for index, leaf in enumerate(state)]
             parts = [cut(batch, len(state)) for batch in batches]
-            found[rank] = (*train(mine, own, parts), at, comm.bytes_sent)
+            trained = train(mine, own, parts)
+            # What the transport counts is what the plan says.
+            planned = sum(row["sent"] for row in mine.collectives)
+            assert comm.bytes_sent - before == STEPS * planned > 0
+            found[rank] = (*trained, at)
             comm.barrier()
         except Exception as error:
             found[rank] = error
@@ -127,7 +133,6 @@ def test_ranks_train_as_one_process_does(
         if isinstance(result, Exception):
             raise result
         assert result[1] == losses
-        assert result[3] > 0
     for index, (want, at) in enumerate(zip(wanted, found[0][2], strict=False)):
         parts = [result[0][index] for result in found]
         whole = parts[0] if at is None else at.join(parts)
@@ -136,6 +141,29 @@ def test_ranks_train_as_one_process_does(
         for rank, part in enumerate(parts):
             want_part = whole if at is None else at.cut(whole, rank)
             assert part.tobytes() == want_part.tobytes()
+
+
+def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = partition(lower(program({"data": 8}, monkeypatch)), zero=3).text
+    artefact, _ = build(local, {"recipe": "none"})
+    step = Executable(artefact, device="null").manifest["functions"]["step"]
+    at = {
+        kind: [i for i, command in enumerate(step) if command.get("kind") == kind]
+        for kind in ("all_gather", "reduce_scatter")
+    }
+    products = [i for i, command in enumerate(step) if command["op"] == "gemm"]
+    assert len(at["reduce_scatter"]) == 21
+    # Each is on the stream of collectives, the last ones apart, with products still to come: in
+    # the backward of two layers and the head there are over 20 behind the first sum.
+    overlapped = [i for i in at["reduce_scatter"] if products[-1] > i]
+    assert len(overlapped) >= 16
+    assert all(step[i]["stream"] == 1 for i in overlapped)
+    assert sum(i > overlapped[0] for i in products) >= 20
+    # Parameters come one ahead of their first use, and not all at once.
+    gathers = [i for i in at["all_gather"] if i < at["reduce_scatter"][0]]
+    between = [sum(a < i < b for i in products) for a, b in itertools.pairwise(gathers)]
+    assert len(gathers) >= 20
+    assert sum(count > 0 for count in between) >= 12
 
 
 def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:
