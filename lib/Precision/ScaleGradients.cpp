@@ -9,6 +9,7 @@
 #include "DelayedHistory.h"
 #include "FreeScales.h"
 #include "KeptArgument.h"
+#include "RankMaxima.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -212,6 +213,8 @@ LogicalResult GradientScaler::scaleByMu() {
   builder.setInsertionPoint(end);
   Value fill =
       stablehlo::ConcatenateOp::create(builder, loc, fills, /*dimension=*/0);
+  // Ranks that count other parts go on with the same mu.
+  fill = buildMaxOverRanks(builder, loc, fill);
   end->insertOperands(end->getNumOperands(), buildNext(mu, fill));
   return success();
 }

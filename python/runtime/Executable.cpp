@@ -237,8 +237,8 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
                          "A compiled step, loaded from an artefact's bytes or "
                          "path.")
       .def(nb::init<nb::object, int, std::string, const Communicator *>(),
-           nb::arg("source"), nb::arg("threads") = 0,
-           nb::arg("device") = "cpu", nb::arg("comm") = nb::none())
+           nb::arg("source"), nb::arg("threads") = 0, nb::arg("device") = "cpu",
+           nb::arg("comm") = nb::none())
       .def("run", &Executable::run, nb::arg("inputs"),
            nb::arg("function") = "step",
            "Runs one function. Donated results come back as Array, and on a "

@@ -70,6 +70,7 @@ def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) 
     ("axes", "recipe", "zero"),
     [
         ({"data": 8}, "fp8", 3),
+        ({"data": 4}, "fp8-lm-o2", 1),
         ({"data": 4, "tensor": 2}, "bf16", 1),
         ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0),
     ],
