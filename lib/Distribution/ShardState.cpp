@@ -195,7 +195,8 @@ void StateSharder::sumInShares() {
     Operation *other = nullptr;
     Sharing *sharing = findSharing(value, other);
     if (!sharing || !sharing->shards.isShared(value) ||
-        !sharing->shards.isZeroInPadding(value))
+        (sharing->shards.isFilled(typeOf(value).getNumElements()) &&
+         !sharing->shards.isZeroInPadding(value)))
       continue;
     reduce->getResult(0).replaceAllUsesWith(sharing->shards.sum(reduce));
     reduce.erase();

@@ -133,8 +133,9 @@ bool Shards::readsShare(Value value) {
 }
 
 bool Shards::isZeroInPadding(Value value) const {
+  // Not of what is kept: an update may write there, as that of Adafactor does.
   Operation *op = value.getDefiningOp();
-  if (shares.contains(value) || isSum(value))
+  if (isSum(value))
     return true;
   if (isa_and_present<ReshapeOp, ConvertOp, AbsOp, NegOp, SignOp, SqrtOp>(op))
     return isZeroInPadding(op->getOperand(0));

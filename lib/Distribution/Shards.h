@@ -59,7 +59,11 @@ public:
   mlir::Value get(mlir::Value value);
   /// Whether get() cuts nothing that is large.
   bool isShared(mlir::Value value) const;
-  /// Whether what a share is filled up with stays zero.
+  /// Whether shares of so many elements are filled up.
+  bool isFilled(int64_t elements) const {
+    return group.getShare(elements) * group.size() != elements;
+  }
+  /// Whether what a share is filled up with is zero.
   bool isZeroInPadding(mlir::Value value) const;
 
   /// The whole value of all ranks' shares.

@@ -144,3 +144,32 @@ func.func @main(%w: tensor<128xf32> {scalify.role = "param", tf.aliasing_output 
   %3 = stablehlo.subtract %w, %2 : tensor<128xf32>
   return %3 : tensor<128xf32>
 }
+
+// -----
+
+// What fills up kept shares may be anything after an update: a sum over them is
+// of the gathered value, and a remark says so.
+
+sdy.mesh @mesh = <["data"=4]>
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[WHOLE:.*]] = "stablehlo.all_gather"(%arg0)
+// CHECK: %[[CUT:.*]] = stablehlo.slice %[[WHOLE]] [0:10]
+// CHECK: %[[ROW:.*]] = stablehlo.reshape %[[CUT]]
+// CHECK: stablehlo.add %[[ROW]]
+// CHECK: stablehlo.reduce({{.*}} : (tensor<10xf32>, tensor<f32>) -> tensor<f32>
+func.func @main(
+    // expected-remark @+1 {{is kept in shares and gathered in each step, since it is read whole}}
+    %m: tensor<10xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+    %g: tensor<10xf32>) -> (tensor<10xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // expected-remark @+1 {{is summed whole and in shares}}
+  %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<10xf32>) -> tensor<10xf32>
+  %1 = stablehlo.add %m, %0 : tensor<10xf32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<10xf32>, tensor<f32>) -> tensor<f32>
+  return %1, %2 : tensor<10xf32>, tensor<f32>
+}
