@@ -7,7 +7,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import jax
@@ -15,9 +14,10 @@ import numpy as np
 import partition_programs
 import pytest
 from partition_programs import Sharded
+from rank_threads import on_ranks
 
 import scalify
-from scalify import CompileError, _runtime
+from scalify import CompileError
 from scalify._executable import Executable
 from scalify.mesh import Parts, Shares, layout_of
 from scalify.partition import partition
@@ -27,30 +27,13 @@ SCRIPT = pathlib.Path(__file__).with_name("ranks_script.py")
 NAMES = [name for name in partition_programs.PROGRAMS if name != "convolved"]
 
 
-def run_ranks(executable: Executable, artefact: bytes, leaves: list[Any]) -> list[list[Any]]:
-    """Returns each result's parts by rank; ranks are threads, each with its executable."""
-    size = len(leaves[0])
-    job = f"test-ranks-{os.getpid()}-{id(executable)}"
-    found: list[Any] = [None] * size
+def run_ranks(artefact: bytes, leaves: list[Any]) -> list[list[Any]]:
+    """Returns each result's parts by rank, of each argument's parts by rank."""
 
-    def run(rank: int) -> None:
-        try:
-            comm = _runtime.Communicator("local", 60, rank, size, job)
-            mine = Executable(artefact, 1, comm=comm)
-            found[rank] = [np.asarray(one) for one in mine(*(leaf[rank] for leaf in leaves))]
-            comm.barrier()
-        except Exception as error:
-            found[rank] = error
+    def run(rank: int, executable: Executable, _: Any) -> list[Any]:
+        return [np.asarray(one) for one in executable(*(leaf[rank] for leaf in leaves))]
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one in found:
-        if isinstance(one, Exception):
-            raise one
-    return list(zip(*found, strict=True))
+    return list(zip(*on_ranks(artefact, len(leaves[0]), run), strict=True))
 
 
 def artefact_of(program: Sharded, recipe: str, overlap: bool = True) -> tuple[Executable, bytes]:
@@ -76,7 +59,7 @@ def test_ranks_make_what_one_device_makes(name: str) -> None:
     program = partition_programs.PROGRAMS[name]()
     executable, artefact = artefact_of(program, "none")
     arguments = parts_of(executable, jax.tree.leaves(program.args), 8)
-    results = run_ranks(executable, artefact, arguments)
+    results = run_ranks(artefact, arguments)
     with jax.set_mesh(program.mesh()):
         wanted = jax.tree.leaves(jax.jit(program.fn)(*program.args))
     for entry, parts, want in zip(executable.manifest["results"], results, wanted, strict=True):
@@ -103,7 +86,7 @@ def test_overlap_changes_no_bit() -> None:
         entries = executable.manifest["args"][len(leaves) :]
         leaves += [np.zeros(entry["shape"], np.float32) for entry in entries]
         parts = parts_of(executable, leaves, 8)
-        found.append(run_ranks(executable, artefact, parts))
+        found.append(run_ranks(artefact, parts))
     for one, other in zip(*found, strict=True):
         assert [part.tobytes() for part in one] == [part.tobytes() for part in other]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import partition_programs
 import pytest
 from partition_programs import P, Sharded
+from rank_threads import on_ranks
 
 from scalify import _runtime
 from scalify._executable import Executable, build
@@ -100,40 +99,23 @@ def test_ranks_train_as_one_process_does(
     ]
     assert losses[-1] < losses[0]
 
-    found: list[Any] = [None] * local.devices
+    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
+        at = [layout_of(entry) for entry in mine.manifest["args"]]
 
-    def run(rank: int) -> None:
-        try:
-            job = f"llama-{os.getpid()}-{recipe}"
-            comm = _runtime.Communicator("local", 120, rank, local.devices, job)
-            mine = Executable(artefact, 1, comm=comm)
-            at = [layout_of(entry) for entry in mine.manifest["args"]]
+        def cut(leaf: Any, index: int) -> Any:
+            layout = at[index]
+            return leaf if layout is None else layout.cut(leaf, rank)
 
-            def cut(leaf: Any, index: int) -> Any:
-                layout = at[index]
-                return leaf if layout is None else layout.cut(leaf, rank)
+        before = comm.bytes_sent
+        own = [cut(leaf, index) for index, leaf in enumerate(state)]
+        trained = train(mine, own, [cut(batch, len(state)) for batch in batches])
+        # What the transport counts is what the plan says.
+        planned = sum(row["sent"] for row in mine.collectives)
+        assert comm.bytes_sent - before == STEPS * planned > 0
+        return *trained, at
 
-            before = comm.bytes_sent
-            own = [cut(leaf, index) for index, leaf in enumerate(state)]
-            parts = [cut(batch, len(state)) for batch in batches]
-            trained = train(mine, own, parts)
-            # What the transport counts is what the plan says.
-            planned = sum(row["sent"] for row in mine.collectives)
-            assert comm.bytes_sent - before == STEPS * planned > 0
-            found[rank] = (*trained, at)
-            comm.barrier()
-        except Exception as error:
-            found[rank] = error
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(local.devices)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in found:
-        if isinstance(result, Exception):
-            raise result
-        assert result[1] == losses
+    found = on_ranks(artefact, local.devices, run)
+    assert all(result[1] == losses for result in found)
     for index, (want, at) in enumerate(zip(wanted, found[0][2], strict=False)):
         parts = [result[0][index] for result in found]
         whole = parts[0] if at is None else at.join(parts)

@@ -184,7 +184,7 @@ def test_ranks_have_the_bits_of_the_simulation(name: str, recipe: str) -> None:
     program = partition_programs.PROGRAMS[name]()
     executable, artefact = test_ranks.artefact_of(program, recipe)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(program.args)]
-    parts = test_ranks.run_ranks(executable, artefact, test_ranks.parts_of(executable, leaves, 8))
+    parts = test_ranks.run_ranks(artefact, test_ranks.parts_of(executable, leaves, 8))
     text = partition(partition_programs.lower(program)).text
     wholes = scalify.compile(text, recipe, simulate_ranks=8)(*leaves)
     for whole, ranks, entry in zip(wholes, parts, executable.manifest["results"], strict=True):
