@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 
 using namespace scalify::rt;
 
@@ -58,6 +59,10 @@ public:
 
   void run(const Collective &collective, const void *source,
            void *destination) override {
+    std::unique_lock<std::mutex> lock(inUse, std::try_to_lock);
+    if (!lock)
+      throw Error(SCALIFY_RT_BUSY,
+                  "the communicator is in use on another thread");
     if (!reason.empty())
       throw Error(SCALIFY_RT_COMM, reason);
     current = &collective;
@@ -114,6 +119,7 @@ private:
   int (*poll)(void *context);
   void *pollContext;
   std::atomic<bool> isInterrupted{false};
+  std::mutex inUse;
   scalify_transport_wait wait;
   uint64_t step = 0, total = 0;
   std::vector<uint64_t> sent, received; // messages, by peer

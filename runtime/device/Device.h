@@ -56,7 +56,7 @@ public:
   virtual void gemm(const Command &command, void *const *buffers) = 0;
   /// Only commands of a GPU's artefact.
   virtual void attention(const Command &command, void *const *buffers);
-  /// `comm` is null on devices that only record.
+  /// `comm` is null on devices that only record, and where there is one rank.
   virtual void collective(const Command &command, Communicator *comm,
                           const void *src, void *dst);
   virtual void copy(const Command &command, const void *src, void *dst) = 0;

@@ -19,7 +19,7 @@ void readBuffers(const JsonNode &node, const Interface &interface,
       int32_t index = list.at(i).index(interface.buffers.size(), "buffers");
       if (isWritten && interface.buffers[index].isReadOnly())
         list.at(i).fail("is written to, but buffer " + std::to_string(index) +
-                        " is a constant");
+                        " is read only");
       command.buffers.push_back(index);
       command.bytes += interface.buffers[index].type.bytes;
     }

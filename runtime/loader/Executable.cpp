@@ -65,6 +65,9 @@ void Executable::startSide() {
 /// Tells commands which group this rank is in. A device that only records runs
 /// as the first of as many ranks as the artefact is for.
 void Executable::joinRanks() {
+  if (plan.isGpu() && plan.ranks > 1)
+    unsupported("the artefact is for " + std::to_string(plan.ranks) +
+                " GPUs, and this runtime exchanges between CPUs alone");
   if (plan.ranks == 1)
     comm = nullptr;
   if (comm && comm->size() != plan.ranks)

@@ -232,8 +232,12 @@ void readFunctions(const JsonNode &table, Program &program) {
       Command command = readCommand(list.at(i), program.interfaceOf(function),
                                     program, list.size());
       command.index = numCommands++;
-      if (command.op == Command::Op::Record)
+      if (command.op == Command::Op::Record) {
+        if (recorded[size_t(command.event)])
+          list.at(i).fail("records event " + std::to_string(command.event) +
+                          " a second time");
         recorded[size_t(command.event)] = true;
+      }
       if (command.op == Command::Op::Wait && !recorded[size_t(command.event)])
         list.at(i).fail("waits for event " + std::to_string(command.event) +
                         ", which no command before it records");

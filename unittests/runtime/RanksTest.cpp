@@ -115,6 +115,28 @@ TEST(Ranks, EachRankIsInItsGroup) {
       "");
 }
 
+// A mesh of one rank: it has itself to exchange with.
+TEST(Ranks, OneRankExchangesWithItself) {
+  auto give = [](const Json &collective) {
+    Json manifest = manifestOf(collective, 4);
+    manifest["mesh"] = Json::array({{"data", 1}});
+    std::string artefact = rt::test::pack(manifest, rt::test::kernels(), "");
+    rt::Executable executable = loadFor(artefact, nullptr);
+    float x[4] = {1, 2, 3, 4};
+    std::vector<float> y(4, -1.0f);
+    uint32_t number = 99;
+    void *args[] = {x};
+    void *results[] = {y.data(), &number};
+    executable.run("step", args, 1, results, 2);
+    return y;
+  };
+  const std::vector<float> same = {1, 2, 3, 4}, zeros(4);
+  EXPECT_EQ(give(groups("all_reduce", "sum", {{0}})), same);
+  EXPECT_EQ(give(groups("all_to_all", "none", {{0}})), same);
+  EXPECT_EQ(give(groups("permute", "none", {{0, 0}})), same);
+  EXPECT_EQ(give(groups("permute", "none", Json::array())), zeros);
+}
+
 TEST(Ranks, ManifestLies) {
   auto contains = [](const std::string &text, const char *part) {
     return text.find(part) != std::string::npos;
@@ -141,6 +163,10 @@ TEST(Ranks, ManifestLies) {
   Json written = manifestOf(groups("all_reduce", "sum", {{0, 1, 2, 3}}), 4);
   written["functions"]["step"][1]["dst"] = 2;
   EXPECT_TRUE(contains(errorOf(written), "read only"));
+  Json twice = manifestOf(groups("all_reduce", "sum", {{0, 1, 2, 3}}), 4);
+  for (int i = 0; i < 2; ++i)
+    twice["functions"]["step"].push_back({{"op", "record"}, {"event", 0}});
+  EXPECT_TRUE(contains(errorOf(twice), "records event 0 a second time"));
   Json many = manifestOf(groups("all_reduce", "sum", {{0, 1, 2, 3}}), 4);
   many["mesh"][0][1] = int64_t(1) << 40;
   EXPECT_TRUE(contains(errorOf(many), "more than 2^20 ranks"));

@@ -1,7 +1,8 @@
 /* Ranks: the processes (or threads of one process) that run a step together.
  *
  * A communicator is how one rank reaches the others. All ranks of a launch open
- * one, and all open as many; each is used by one thread at a time. Conventions
+ * one, and all open as many; each is used by one thread at a time, and a second
+ * one gets SCALIFY_RT_BUSY. Conventions
  * are those of scalify/runtime.h: scalify_rt_last_error() has the text.
  *
  * A call that needs others returns SCALIFY_RT_COMM when a rank dies (at once),
