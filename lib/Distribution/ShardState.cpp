@@ -59,6 +59,7 @@ public:
 private:
   void findGroups();
   Sharing *findSharing(Value value, Operation *&other);
+  bool liesInParts(unsigned argument, unsigned result, const ShareGroup &group);
   void findStates();
   void keepInShares(const State &state);
   void sumInShares();
@@ -128,6 +129,25 @@ Sharing *StateSharder::findSharing(Value value, Operation *&other) {
   return found;
 }
 
+/// Whether ranks of the group have different parts of the argument or result.
+bool StateSharder::liesInParts(unsigned argument, unsigned result,
+                               const ShareGroup &group) {
+  llvm::DenseSet<std::pair<int64_t, int64_t>> digits;
+  for (auto digit : mesh.getDigits(group.getAxes()))
+    digits.insert(digit);
+  auto isOver = [&](sdy::TensorShardingAttr sharding) {
+    return sharding && llvm::any_of(sharding.getDimShardings(), [&](auto dim) {
+             return llvm::any_of(
+                 mesh.getDigits(dim.getAxes()),
+                 [&](auto digit) { return digits.contains(digit); });
+           });
+  };
+  return isOver(main.getArgAttrOfType<sdy::TensorShardingAttr>(
+             argument, kShardingAttr)) ||
+         isOver(main.getResultAttrOfType<sdy::TensorShardingAttr>(
+             result, kShardingAttr));
+}
+
 void StateSharder::findStates() {
   for (unsigned index = 0; index < main.getNumArguments(); ++index) {
     BlockArgument argument = main.getArgument(index);
@@ -148,6 +168,11 @@ void StateSharder::findStates() {
       else
         remark << "stays whole on every rank: it is not computed element by "
                   "element from a sum over ranks";
+      continue;
+    }
+    if (liesInParts(index, result, sharing->group)) {
+      emitRemark(argument.getLoc())
+          << "stays as it is: it already lies in parts on the ranks that sum";
       continue;
     }
     bool isParam = role.getValue() == "param";

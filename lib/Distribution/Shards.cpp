@@ -86,8 +86,10 @@ static bool isOnElements(Operation *op) {
 static bool isMove(Operation *op) {
   if (isa_and_present<ReshapeOp, TransposeOp>(op))
     return true;
+  // A maximum is neutral to join twice, but not with any first value.
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
   return reduce && reduce.getInputs().size() == 1 && hasNeutralInit(reduce) &&
+         isa<AddOp>(reduce.getBody().front().front()) &&
          countOf(reduce.getInputs()[0]) == countOf(reduce->getResult(0));
 }
 
@@ -250,7 +252,11 @@ Value Shards::reduceScatter(Value sum) {
   for (Operation *move : llvm::reverse(moves)) {
     IRMapping map;
     map.map(move->getOperand(0), value);
-    value = builder.clone(*move, map)->getResult(0);
+    auto type = cast<RankedTensorType>(move->getResult(0).getType());
+    if (isa<TransposeOp>(move))
+      value = builder.clone(*move, map)->getResult(0);
+    else
+      value = ReshapeOp::create(builder, op.getLoc(), type, value);
   }
   auto scatter = ReduceScatterOp::create(
       builder, op.getLoc(),

@@ -147,6 +147,8 @@ LogicalResult scalify::applyArgumentRanges(ModuleOp module,
       given.norms.clear();
       if (given.min)
         given.min = std::min(*given.min, 0.0);
+      if (given.max)
+        given.max = std::max(*given.max, 0.0);
     }
     main.setArgAttr(index, kRangeAttr,
                     makeRangeAttr(module.getContext(), given));

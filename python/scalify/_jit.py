@@ -433,8 +433,16 @@ def jit(
         overlap: on several ranks, whether what they exchange goes on beside what is computed. The
             bits are the same.
     """
+    policy = HealthPolicy(health) if isinstance(health, str) else health
     if mesh is None and (in_shardings is not None or out_shardings is not None):
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
+    if mesh is None and zero:
+        raise ValueError("zero= needs a mesh: ranks that share state")
+    if mesh is not None and policy is not None and policy.action in ("rescale", "widen"):
+        raise ValueError(
+            f"health policy '{policy.action}' follows what one rank counts, and ranks would "
+            "differ: leave it out with a mesh"
+        )
     signature = Signature(
         fn,
         static_argnums,
@@ -444,7 +452,6 @@ def jit(
         {"in_shardings": in_shardings, "out_shardings": out_shardings},
         None if mesh is None else mesh.abstract,
     )
-    policy = HealthPolicy(health) if isinstance(health, str) else health
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
     extra |= {"rangeUse": range_use, "packState": pack_state}

@@ -24,10 +24,11 @@ def compile_on(
     Raises:
         CompileError: on every rank, as the first one got it.
     """
+    comm = mesh.comm  # an error where other than as many ranks were launched
     if mesh.size == 1:
         artefact, diagnostics = build(text, options)
         return Executable(artefact, threads, diagnostics, explain(text, options), device)
-    if mesh.comm is None:
+    if comm is None:
         options = {**options, "simulateRanks": mesh.size}
 
     def local() -> str:
@@ -47,9 +48,7 @@ def compile_on(
         return artefact
 
     artefact = mesh.on_first(make)
-    return Executable(
-        artefact, threads, said, lambda: explain(local(), options)(), device, mesh.comm
-    )
+    return Executable(artefact, threads, said, lambda: explain(local(), options)(), device, comm)
 
 
 def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:

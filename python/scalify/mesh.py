@@ -256,16 +256,25 @@ class Mesh:
 
         Raises:
             CompileError: `make` raised it there.
+            RuntimeError: it raised anything else; on the first rank that itself.
         """
-        content, diagnostics = None, None
+        content: bytes | None = None
+        failure: Exception | None = None
+        said: dict[str, Any] = {}
         if self.rank == 0:
             try:
                 content = make()
             except CompileError as error:
-                diagnostics = error.diagnostics
-        found = json.loads(self.broadcast(None if self.rank else json.dumps(diagnostics).encode()))
-        if found is not None:
-            raise CompileError(found)
+                failure, said = error, {"diagnostics": error.diagnostics}
+            except Exception as error:
+                failure, said = error, {"text": f"{type(error).__name__}: {error}"}
+        said = json.loads(self.broadcast(None if self.rank else json.dumps(said).encode()))
+        if failure is not None:
+            raise failure
+        if "diagnostics" in said:
+            raise CompileError(said["diagnostics"])
+        if "text" in said:
+            raise RuntimeError(f"rank 0 could not compile: {said['text']}")
         return self.broadcast(content)
 
 

@@ -125,6 +125,7 @@ func.func @main(%m: tensor<4x4xf32> {scalify.role = "moment", tf.aliasing_output
 
 sdy.mesh @mesh = <["data"=2]>
 
+// CHECK-LABEL: func.func @main
 // KEPT-LABEL: func.func @main
 // KEPT-NOT: all_reduce
 // KEPT: reduce_scatter
@@ -172,4 +173,52 @@ func.func @main(
   %1 = stablehlo.add %m, %0 : tensor<10xf32>
   %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<10xf32>, tensor<f32>) -> tensor<f32>
   return %1, %2 : tensor<10xf32>, tensor<f32>
+}
+
+// -----
+
+// A maximum with zero is no move, along whatever dimension: it stays behind the
+// sum, and on shares nothing is known of it.
+
+sdy.mesh @mesh = <["data"=2]>
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[SUM:.*]] = "stablehlo.all_reduce"(%arg1)
+// CHECK: stablehlo.reduce(%[[SUM]] init: %{{.*}}) applies stablehlo.maximum
+func.func @main(
+    // expected-remark @+1 {{stays whole on every rank: it is not computed element by element}}
+    %m: tensor<4xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+    %g: tensor<1x4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<1x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %2 = stablehlo.add %m, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// Ranks that sum have different parts already: they are no copies to share.
+
+sdy.mesh @mesh = <["data"=2]>
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %{{.*}}: tensor<4xf32> {scalify.role = "param"
+// CHECK: "stablehlo.all_reduce"
+// CHECK-NOT: reduce_scatter
+func.func @main(
+    // expected-remark @+1 {{stays as it is: it already lies in parts on the ranks that sum}}
+    %e: tensor<4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32, sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>},
+    %g: tensor<4xf32>) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) {
+  %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = stablehlo.add %e, %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
 }

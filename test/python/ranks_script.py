@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 import scalify
+from scalify import _ranks
 
 STEPS = 4
 
@@ -39,6 +40,11 @@ def main() -> None:
         return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
 
     specs = {"first": P(), "second": P("tensor")}
+    if mode == "other mesh":
+        other = jax.sharding.AbstractMesh((2,), ("data",))
+        text = jax.jit(lambda x: x + 1, in_shardings=jax.sharding.NamedSharding(other, P("data")))
+        lowered = text.trace(x[0]).lower(lowering_platforms=("cpu",))
+        _ranks.compile_on(mesh, lowered.as_text(), {}, 1, None, 0)
     shardings = {"in_shardings": (specs, P("data"), P("data")), "out_shardings": (specs, P())}
     train = scalify.jit(step, "none", donate_argnums=0, mesh=mesh, threads=1, **shardings)
     plain, state = jax.jit(step), params

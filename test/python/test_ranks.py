@@ -216,3 +216,18 @@ def test_collectives_that_no_rank_can_do() -> None:
     assert broken != text
     with pytest.raises(CompileError, match="joins by what is no sum"):
         scalify.compile(broken)
+
+
+def test_what_a_mesh_refuses() -> None:
+    with pytest.raises(ValueError, match="zero= needs a mesh"):
+        scalify.jit(lambda x: x, zero=1)
+    mesh = scalify.make_mesh(data=2)
+    with pytest.raises(ValueError, match="'widen' follows what one rank counts"):
+        scalify.jit(lambda x: x, mesh=mesh, health="widen")
+
+
+def test_what_fails_on_the_first_rank_fails_on_all() -> None:
+    for rank, (status, output) in enumerate(launch(4, "other mesh")):
+        assert status == 1
+        assert "has 2 devices" in output
+        assert ("RuntimeError: rank 0 could not compile" in output) == (rank > 0)
