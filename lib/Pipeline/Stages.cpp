@@ -1,7 +1,8 @@
 //===- Stages.cpp - The order of the stages -------------------------------===//
 //
 // The only file that knows which stage follows which. Each stage brings its
-// own pipeline, which ends in the pass that validates its contract.
+// own pipeline, which ends in the pass that validates its contract;
+// that of Distribution has none: what it leaves has the form of what it got.
 //
 //===----------------------------------------------------------------------===//
 
@@ -216,7 +217,7 @@ void scalify::registerPipelines() {
       });
   static PassPipelineRegistration<StagePipelineOptions> whole(
       "scalify-pipeline",
-      "Import, Scaling and Precision; with stablehlo=true also StableHLO out",
+      "Import to Distribution; with stablehlo=true also StableHLO out",
       [](OpPassManager &manager, const StagePipelineOptions &options) {
         ArrayRef<Stage> stages = getStages(/*toStableHLO=*/true);
         buildStages(options.stablehlo ? stages : stages.drop_back(), manager,

@@ -113,7 +113,7 @@ private:
   }
   int64_t members() const { return int64_t(current->members.size()); }
   int64_t width() const { return byteWidth(current->type); }
-  int64_t findPlace() const;
+  int64_t findPlace();
 
   scalify_transport transport;
   int (*poll)(void *context);
@@ -128,6 +128,7 @@ private:
   const Collective *current = nullptr;
   int64_t place = 0; // this rank's, in the group
   Round round;
+  std::vector<bool> seen; // scratch, by rank
   std::vector<const void *> parts;
   std::unique_ptr<uint8_t[]> scratch;
   int64_t scratchSize = 0;
@@ -138,9 +139,9 @@ void copy(const uint8_t *source, uint8_t *destination, int64_t bytes) {
     std::memmove(destination, source, size_t(bytes));
 }
 
-int64_t TransportCommunicator::findPlace() const {
+int64_t TransportCommunicator::findPlace() {
   const std::vector<int32_t> &group = current->members;
-  std::vector<bool> seen(static_cast<size_t>(size()));
+  seen.assign(static_cast<size_t>(size()), false);
   int64_t found = -1;
   for (size_t i = 0; i < group.size(); ++i) {
     int32_t member = group[i];
