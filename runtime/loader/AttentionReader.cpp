@@ -1,4 +1,5 @@
 #include "loader/AttentionReader.h"
+#include "loader/CommandReader.h"
 
 using namespace scalify::rt;
 
@@ -16,10 +17,9 @@ void readBuffers(const JsonNode &node, const Interface &interface,
     if (list.size() != wanted)
       list.fail("must name " + std::to_string(wanted) + " buffers");
     for (size_t i = 0; i < wanted; ++i) {
-      int32_t index = list.at(i).index(interface.buffers.size(), "buffers");
-      if (isWritten && interface.buffers[index].isReadOnly())
-        list.at(i).fail("is written to, but buffer " + std::to_string(index) +
-                        " is read only");
+      int32_t index = bufferIndex(list.at(i), interface);
+      if (isWritten)
+        requireWritable(list.at(i), index, interface);
       command.buffers.push_back(index);
       command.bytes += interface.buffers[index].type.bytes;
     }

@@ -1,4 +1,5 @@
 #include "loader/CollectiveReader.h"
+#include "loader/CommandReader.h"
 
 #include <algorithm>
 
@@ -15,10 +16,6 @@ Enum readEnum(const JsonNode &node, const Enum (&values)[N]) {
     if (text == name(value))
       return value;
   node.fail("is '" + text + "', which this runtime does not know");
-}
-
-int32_t readBuffer(const JsonNode &node, const Interface &interface) {
-  return node.index(interface.buffers.size(), "buffers");
 }
 
 /// Rows of ranks, of one length; none is in a column of `unique` twice.
@@ -87,12 +84,11 @@ void scalify::rt::readCollective(const JsonNode &node,
   what.name = command.name;
   what.loc = command.loc;
   readGroups(node["groups"], program, command);
-  command.buffers = {readBuffer(node["src"], interface),
-                     readBuffer(node["dst"], interface)};
+  command.buffers = {bufferIndex(node["src"], interface),
+                     bufferIndex(node["dst"], interface)};
+  requireWritable(node["dst"], command.buffers[1], interface);
   const Buffer &source = interface.buffers[command.buffers[0]];
   const Buffer &destination = interface.buffers[command.buffers[1]];
-  if (destination.isReadOnly())
-    node["dst"].fail("is written to, but is no memory to write");
   what.type = source.type.dtype;
   what.elements = source.type.elements;
   command.bytes = source.type.bytes + destination.type.bytes;

@@ -30,6 +30,18 @@ const char *scalify::rt::name(Command::Op op) {
   return "";
 }
 
+int32_t scalify::rt::bufferIndex(const JsonNode &node,
+                                 const Interface &interface) {
+  return node.index(interface.buffers.size(), "buffers");
+}
+
+void scalify::rt::requireWritable(const JsonNode &node, int32_t index,
+                                  const Interface &interface) {
+  if (interface.buffers[index].isReadOnly())
+    node.fail("is written to, but buffer " + std::to_string(index) +
+              " is read only");
+}
+
 int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
                                        int64_t bytes) {
   // At most 64 tasks: enough to balance many cores, few enough that handing
@@ -50,17 +62,6 @@ int64_t scalify::rt::chooseRowsPerTask(int64_t rows, int64_t grain,
 namespace {
 constexpr int64_t mostThreads = 1024; // of a block of any NVIDIA GPU
 constexpr const char *operandNames[] = {"a", "b", "c"};
-
-int32_t bufferIndex(const JsonNode &node, const Interface &interface) {
-  return node.index(interface.buffers.size(), "buffers");
-}
-
-void requireWritable(const JsonNode &node, int32_t index,
-                     const Interface &interface) {
-  if (interface.buffers[index].isReadOnly())
-    node.fail("is written to, but buffer " + std::to_string(index) +
-              " is read only");
-}
 
 void readKernel(const JsonNode &node, const Interface &interface,
                 const Program &program, Command &command) {
