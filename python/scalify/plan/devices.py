@@ -1,0 +1,106 @@
+"""What the cost model knows of a GPU and of the links around it.
+
+Every number is from a data sheet, from a published measurement of one kernel or one collective, or
+from a library's source: none comes from the time of a training step. `docs/planner.md` has the
+sources.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+__all__ = ["A100", "DEVICES", "H100", "Device", "Links"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Links:
+    """How GPUs are connected.
+
+    Attributes:
+        node: GPUs of a node, all of them on NVLink.
+        nvlink: bytes/s that a ring of NCCL moves through each GPU of a node.
+        nvls: bytes/s of an all-reduce that the switch sums, or 0.
+        network: bytes/s of a GPU's share of the node's network cards, as the line has it.
+        network_share: of the line, what NCCL gets.
+        hops: by NCCL's protocol (base, hop on NVLink, hop over the network) in seconds, and the
+            share of the bandwidth that is left for data.
+    """
+
+    node: int
+    nvlink: float
+    nvls: float
+    network: float
+    network_share: float
+    hops: Mapping[str, tuple[float, float, float, float]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Device:
+    """A GPU.
+
+    Attributes:
+        peak: FLOP/s of the data sheet by format, without sparsity.
+        math: FLOP/s that products reach within a tile's sum, by format: of a large product that is
+            repeated until the clock has settled, less its last wave and the write of its result.
+        bandwidth: bytes/s that copies reach.
+        memory: bytes.
+        multiprocessors: of the GPU.
+        tiles: (rows, columns) of the tiles that products are cut in.
+        launch: seconds between two kernels that follow each other.
+        attention: FLOP/s of fused attention (forward, backward), on the products that a causal
+            mask leaves.
+        comm_share: of the multiprocessors, what a collective at NVLink's bandwidth takes from a
+            kernel beside it; a slower one takes less.
+        links: of its node and network.
+    """
+
+    name: str
+    peak: Mapping[str, float]
+    math: Mapping[str, float]
+    bandwidth: float
+    memory: float
+    multiprocessors: int
+    tiles: tuple[tuple[int, int], ...]
+    launch: float
+    attention: tuple[float, float]
+    comm_share: float
+    links: Links
+
+
+# NCCL's tuner: LL sends a flag with each word, LL128 with each line, Simple waits for chunks.
+_HOPPER = {
+    "LL": (6.6e-6, 0.6e-6, 2.7e-6, 0.25),
+    "LL128": (14e-6, 1.9e-6, 4.0e-6, 120 / 128),
+    "Simple": (8.4e-6, 3.4e-6, 14e-6, 1.0),
+}
+
+H100 = Device(
+    name="h100",
+    peak={"bf16": 989.4e12, "fp8": 1978.9e12, "f32": 66.9e12},
+    math={"bf16": 767e12, "fp8": 1400e12, "f32": 60e12},
+    bandwidth=3.05e12,
+    memory=80e9,
+    multiprocessors=132,
+    tiles=((128, 256), (256, 128), (128, 128)),
+    launch=2e-6,
+    attention=(500e12, 400e12),
+    comm_share=16 / 132,
+    links=Links(8, 360e9, 470e9, 50e9, 0.94, _HOPPER),
+)
+
+A100 = Device(
+    name="a100",
+    peak={"bf16": 312e12, "fp8": 312e12, "f32": 19.5e12},
+    math={"bf16": 262e12, "fp8": 262e12, "f32": 18e12},
+    bandwidth=1.8e12,
+    memory=80e9,
+    multiprocessors=108,
+    tiles=((128, 256), (256, 128), (128, 128)),
+    launch=2e-6,
+    attention=(190e12, 150e12),
+    comm_share=16 / 108,
+    links=Links(8, 235e9, 0, 25e9, 0.94, _HOPPER),
+)
+
+DEVICES = {device.name: device for device in (A100, H100)}

@@ -1,0 +1,136 @@
+"""Streams of tasks that wait for each other: when everything is done, and what could go wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["Disturbance", "Task", "Timeline", "run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A command on a stream: it starts behind those before it there and behind what it needs.
+
+    Attributes:
+        stream: 0 computes, others exchange.
+        seconds: how long it takes undisturbed.
+        needs: places of earlier tasks in the list.
+        name: for reports.
+        chunk: of an exchange, its number among all; -1 for what computes.
+    """
+
+    stream: int
+    seconds: float
+    needs: tuple[int, ...] = ()
+    name: str = ""
+    chunk: int = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class Disturbance:
+    """What makes exchanges slower than planned.
+
+    Attributes:
+        bandwidth: of the links, what is left.
+        jitter: each exchange takes up to this much longer than planned, at random, relative.
+        straggler: number of the exchange that is late, or -1.
+        late: by how many seconds.
+        seed: of the random numbers.
+    """
+
+    bandwidth: float = 1.0
+    jitter: float = 0.0
+    straggler: int = -1
+    late: float = 0.0
+    seed: int = 0
+
+    def apply(self) -> Callable[[Task], float]:
+        """Returns the seconds of a task, for tasks in the order of the list."""
+        dice = random.Random(self.seed)
+
+        def seconds(task: Task) -> float:
+            if task.chunk < 0:
+                return task.seconds
+            longer = 1 + self.jitter * dice.random()
+            late = self.late if task.chunk == self.straggler else 0.0
+            return task.seconds * longer / self.bandwidth + late
+
+        return seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Timeline:
+    """When tasks ran.
+
+    Attributes:
+        spans: (start, end) of each task, in seconds.
+        tasks: as given.
+    """
+
+    spans: Sequence[tuple[float, float]]
+    tasks: Sequence[Task]
+
+    @property
+    def seconds(self) -> float:
+        """Until the last one is done."""
+        return max((end for _, end in self.spans), default=0.0)
+
+    def busy(self, streams: Iterable[int]) -> float:
+        """Returns the seconds of all tasks of some streams."""
+        chosen = set(streams)
+        return sum(
+            end - start
+            for (start, end), task in zip(self.spans, self.tasks, strict=True)
+            if task.stream in chosen
+        )
+
+    @property
+    def exposed(self) -> float:
+        """Seconds in which nothing is computed."""
+        return self.seconds - self.busy([0])
+
+    @property
+    def hidden(self) -> float:
+        """Seconds of exchanges beside what is computed."""
+        return sum(end - start for start, end in _exchanges(self)) - self.uncovered
+
+    @property
+    def uncovered(self) -> float:
+        """Seconds of exchanges beside which nothing is computed; two at once count twice."""
+        computes = [
+            span for span, task in zip(self.spans, self.tasks, strict=True) if task.stream == 0
+        ]
+        left = 0.0
+        for start, end in _exchanges(self):
+            beside = sum(max(0.0, min(end, b) - max(start, a)) for a, b in computes)
+            left += end - start - beside
+        return left
+
+
+def _exchanges(timeline: Timeline) -> list[tuple[float, float]]:
+    return [
+        span for span, task in zip(timeline.spans, timeline.tasks, strict=True) if task.stream != 0
+    ]
+
+
+def run(tasks: Sequence[Task], disturbance: Disturbance | None = None) -> Timeline:
+    """Returns when tasks run: streams side by side, each in the order of the list.
+
+    Raises:
+        ValueError: a task needs one that is not before it.
+    """
+    seconds = (disturbance or Disturbance()).apply()
+    free: dict[int, float] = {}
+    spans: list[tuple[float, float]] = []
+    for place, task in enumerate(tasks):
+        start = free.get(task.stream, 0.0)
+        for need in task.needs:
+            if need >= place:
+                raise ValueError(f"task {place} needs task {need}, which is not before it")
+            start = max(start, spans[need][1])
+        end = start + seconds(task)
+        free[task.stream] = end
+        spans.append((start, end))
+    return Timeline(spans, tasks)

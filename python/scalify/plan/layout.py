@@ -1,0 +1,86 @@
+"""How a model lies on ranks, and how a step goes over its batch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from scalify.plan.models import Model
+
+__all__ = ["Layout"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A parallel layout.
+
+    Attributes:
+        tensor: ranks that split each matrix; neighbours.
+        pipeline: stages.
+        data: replicas.
+        batch: sequences of a step.
+        micro: sequences of a micro-batch.
+        interleave: pieces of the model on each stage.
+        sequence: norms and residuals in parts over the tensor ranks too.
+        recompute: what the backward makes again: nothing, attention's scores, or whole layers.
+        gradients: how replicas sum. "at_end": when all are there; "last": beside the backward of
+            the last micro-batch; "each": beside that of every micro-batch, in shares.
+        zero: 1 shares the optimizer's state, 2 gradients too, 3 weights too; 0 nothing.
+        gather_hidden: whether weights are gathered beside the forward, not before it.
+        overlap_tensor: whether tensor ranks exchange in pieces beside the products.
+        overlap_pipeline: whether stages send beside what they compute.
+        compute: format of the linear layers' products.
+        cast_reads: how often a value is read before its FP8 cast is written beside what makes
+            it: 0 with scales that are known, 1 with those of its own largest element.
+        wire: formats of gradients and of weights between replicas.
+        bucket: elements of a bucket.
+        master: bytes of state for a parameter: master and moments.
+        drop_gathered: ZeRO-3: whether weights are gathered again for the backward.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    batch: int = 1
+    micro: int = 1
+    interleave: int = 1
+    sequence: bool = True
+    recompute: Literal["none", "attention", "full"] = "none"
+    gradients: Literal["at_end", "last", "each"] = "last"
+    zero: Literal[0, 1, 2, 3] = 1
+    gather_hidden: bool = True
+    overlap_tensor: bool = True
+    overlap_pipeline: bool = True
+    compute: str = "bf16"
+    cast_reads: int = 0
+    wire: tuple[str, str] = ("f32", "bf16")
+    bucket: float = 2e8
+    master: float = 12
+    drop_gathered: bool = True
+
+    @property
+    def ranks(self) -> int:
+        """All of them."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def micro_batches(self) -> int:
+        """Of one replica in a step."""
+        return self.batch // (self.data * self.micro)
+
+    def faults(self, model: Model) -> str:
+        """Returns why a model cannot lie so; empty where it can."""
+        parts = self.pipeline * self.interleave
+        if self.batch % (self.data * self.micro):
+            return f"{self.batch} sequences are no multiple of {self.data} x {self.micro}"
+        if model.layers % parts:
+            return f"{model.layers} layers are no multiple of {parts} pieces"
+        if model.heads % self.tensor or model.kv_heads % self.tensor or model.ffn % self.tensor:
+            return f"heads or channels are no multiple of {self.tensor} tensor ranks"
+        if self.interleave > 1 and self.pipeline == 1:
+            return "pieces of a model need stages to interleave"
+        if self.interleave > 1 and self.micro_batches % self.pipeline:
+            return f"{self.micro_batches} micro-batches are no multiple of {self.pipeline} stages"
+        if self.zero == 3 and self.pipeline > 1:
+            return "weights in shares are gathered anew in each stage's micro-batch"
+        return ""

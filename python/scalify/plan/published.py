@@ -1,0 +1,256 @@
+"""Published times of training steps, and what the planner says of them.
+
+No number of the cost model was fitted on any of these rows. What a publication does not say, as
+the micro-batch of Megatron-LM's H100 rows, is the planner's own choice: the fastest that fits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+
+from scalify.plan.devices import A100, H100, Device
+from scalify.plan.layout import Layout
+from scalify.plan.models import MODELS, Model, gpt
+from scalify.plan.replicas import volume
+from scalify.plan.step import Prediction, predict
+
+__all__ = ["Row", "as_text", "calibration", "fastest", "rows"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A published figure beside the planner's.
+
+    Attributes:
+        table: which publication.
+        name: of the row.
+        unit: of both figures.
+        published: what was measured.
+        simulated: what the planner says.
+        bar: how far they may lie apart: relative, or in points where the unit is "%".
+    """
+
+    table: str
+    name: str
+    unit: str
+    published: float
+    simulated: float
+    bar: float
+
+    @property
+    def error(self) -> float:
+        """Relative, or in points where the unit is "%"."""
+        if self.unit == "%":
+            return self.simulated - self.published
+        return self.simulated / self.published - 1
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bar is met."""
+        return abs(self.error) <= self.bar
+
+
+# Korthikanti et al. 2022 (arXiv 2205.05198), tables 3 and 5: A100 with 80 GB, no replicas.
+# Stages, pieces of each, sequences, micro-batch; seconds with full and with selective recompute.
+_SELENE = {
+    "gpt-22b": (1, 1, 4, 4, 1.42, 1.10),
+    "gpt-175b": (8, 3, 64, 1, 18.13, 13.75),
+    "gpt-530b": (35, 3, 280, 1, 49.05, 37.83),
+    "gpt-1t": (64, 1, 512, 1, 94.42, 71.49),
+}
+
+
+def _selene() -> Iterator[Row]:
+    for name, (stages, pieces, batch, micro, full, selective) in _SELENE.items():
+        # Of that time: dropout, attention in four kernels, nothing overlapped but in the backward.
+        model = dataclasses.replace(MODELS[name], dropout=True, fused_attention=False)
+        common = Layout(
+            8, stages, 1, batch, micro, pieces, overlap_tensor=False, overlap_pipeline=False
+        )
+        whole = dataclasses.replace(common, recompute="full", sequence=False)
+        scores = dataclasses.replace(common, recompute="attention", sequence=True)
+        for kind, seconds, layout in (("full", full, whole), ("selective", selective, scores)):
+            found = predict(A100, model, layout).seconds
+            yield Row("Megatron, A100", f"{name}, {kind}", "s", seconds, found, 0.10)
+
+
+# Megatron-LM's README, H100 in BF16: layers, hidden, heads, tensor, stages, batch, TFLOP/s.
+_EOS = {
+    "1.7B": (24, 2048, 16, 1, 1, 192, 408.8),
+    "7.1B": (30, 4096, 32, 2, 1, 192, 465.9),
+    "16B": (32, 6144, 48, 4, 1, 192, 489.1),
+    "32B": (48, 7168, 56, 8, 1, 192, 459.6),
+    "70B": (84, 8192, 64, 8, 2, 384, 419.7),
+    "119B": (92, 10240, 80, 8, 4, 768, 420.5),
+    "177B": (96, 12288, 96, 8, 6, 1152, 432.8),
+    "314B": (96, 16384, 128, 8, 8, 1536, 474.4),
+    "462B": (112, 18432, 144, 8, 16, 3072, 459.9),
+}
+
+
+def fastest(device: Device, model: Model, layout: Layout) -> tuple[Layout, Prediction]:
+    """Returns the micro-batch and interleave that are fastest of those that fit.
+
+    Raises:
+        ValueError: none fits.
+    """
+    best: tuple[Layout, Prediction] | None = None
+    pieces = [v for v in range(1, 33) if layout.pipeline > 1 or v == 1]
+    for micro, interleave in itertools.product((1, 2, 4, 8), pieces):
+        candidate = dataclasses.replace(layout, micro=micro, interleave=interleave)
+        if candidate.faults(model):
+            continue
+        found = predict(device, model, candidate)
+        if found.memory["peak"] > device.memory:
+            continue
+        if best is None or found.seconds < best[1].seconds:
+            best = candidate, found
+    if best is None:
+        raise ValueError(f"no micro-batch of '{model.name}' fits into {device.memory:.3g} bytes")
+    return best
+
+
+# The same README: 177B, batch 1152, on 96 and on 4,608 GPUs.
+_STRONG = {1: 47.0, 48: 42.0}
+
+
+def _eos_mfu(name: str, stages: int, replicas: int) -> float:
+    layers, hidden, heads, tensor, _, batch, _ = _EOS[name]
+    model = gpt(f"gpt-{name}", layers, hidden, heads, 4096, 131072)
+    _, found = fastest(H100, model, Layout(tensor, stages, replicas, batch))
+    return 100 * found.mfu
+
+
+def calibration() -> float:
+    """Returns the share of the simulated MFU that Megatron-LM's stack had on H100.
+
+    It is the one number here that is taken from a training step: that of 177B on 96 GPUs, the row
+    with the least communication. It is used for that README's other rows alone.
+    """
+    return _STRONG[1] / _eos_mfu("177B", 12, 1)
+
+
+def _eos() -> Iterator[Row]:
+    share = calibration()
+    table = "Megatron-LM, H100"
+    for name, (*_, stages, _, flops) in _EOS.items():
+        mfu, found = 100 * flops / 989.4, _eos_mfu(name, stages, 48)
+        yield Row(table, name, "%", mfu, found, 4.0)
+        yield Row(f"{table}, calibrated", name, "%", mfu, share * found, 4.0)
+    for replicas, mfu in _STRONG.items():
+        found = _eos_mfu("177B", 12, replicas)
+        name = f"177B on {96 * replicas}"
+        yield Row(table, name, "%", mfu, found, 4.0)
+        if replicas > 1:
+            yield Row(f"{table}, calibrated", name, "%", mfu, share * found, 4.0)
+
+
+# Megatron-LLaMA's README: 13B, 4 x 200 Gb/s a node, tokens/s/GPU of its overlapped optimizer and
+# of the distributed one. The batch of that table is not said; that of the 32-GPU one is.
+_ODO = {256: (1890.0, 1630.0), 512: (1845.0, 1430.0)}
+
+
+def _odo() -> Iterator[Row]:
+    links = dataclasses.replace(A100.links, network=A100.links.network / 2)
+    device = dataclasses.replace(A100, links=links)
+    model = dataclasses.replace(MODELS["llama-13b"], seq=2048)
+    for gpus, (overlapped, plain) in _ODO.items():
+        common = Layout(2, 1, gpus // 2, 2048, 4, overlap_tensor=False)
+        ours = dataclasses.replace(common, gradients="each", zero=2, bucket=4e8)
+        theirs = dataclasses.replace(common, gradients="at_end", zero=1, gather_hidden=False)
+        ratio = predict(device, model, theirs).seconds / predict(device, model, ours).seconds
+        yield Row(
+            "Megatron-LLaMA, ODO / DistOpt", f"{gpus} GPUs", "x", overlapped / plain, ratio, 0.10
+        )
+
+
+def _titan() -> Iterator[Row]:
+    # torchtitan's boxes: 96 GB of HBM2e, 2.4 TB/s; BF16 weights are gathered, F32 gradients.
+    device = dataclasses.replace(H100, bandwidth=2.4e12 * 0.91, memory=96e9)
+    model = MODELS["llama-8b"]
+    found = {}
+    for ranks, form in itertools.product((8, 128), ("bf16", "fp8")):
+        wire = ("f32", form)
+        layout = Layout(
+            1,
+            1,
+            ranks,
+            2 * ranks,
+            2,
+            zero=3,
+            gradients="each",
+            compute=form,
+            cast_reads=1,
+            wire=wire,
+        )
+        found[ranks, form] = predict(device, model, layout).tokens
+    gain = found[8, "fp8"] / found[8, "bf16"]
+    yield Row("torchtitan, 8B", "float8 / bf16, 8 GPUs", "x", 8532 / 6667, gain, 0.10)
+    for form, published in (("bf16", 6514 / 6667), ("fp8", 8380 / 8532)):
+        weak = found[128, form] / found[8, form]
+        yield Row("torchtitan, 8B", f"128 / 8 GPUs, {form}", "x", published, weak, 0.10)
+
+
+def _nemo() -> Iterator[Row]:
+    model = MODELS["gpt-175b"]
+    layout = Layout(4, 8, 16, 2048, 2, 6, compute="fp8", cast_reads=0)
+    found = predict(H100, model, layout)
+    yield Row("NeMo, FP8", "GPT3-175B, 512 H100", "TFLOP/s", 932, found.flops / 1e12, 0.15)
+
+
+# FP8-LM's table of volumes: tensor, stages, replicas, how much less is sent.
+_VOLUMES = {
+    "gpt-7b": (1, 1, 32, 62.6),
+    "gpt-13b": (2, 1, 16, 63.8),
+    "gpt-175b": (8, 4, 4, 65.0),
+}
+
+
+def _volumes() -> Iterator[Row]:
+    for name, (tensor, stages, replicas, less) in _VOLUMES.items():
+        model = dataclasses.replace(MODELS[name], vocab=50304 // tensor * tensor)
+        wide = Layout(tensor, stages, replicas, replicas, zero=1, wire=("f32", "bf16"))
+        narrow = dataclasses.replace(wide, wire=("fp8", "fp8"))
+        before, after = sum(volume(model, wide)), sum(volume(model, narrow))
+        # Dense layers are in FP8; embedding and learnt positions stay as they were.
+        kept = (model.vocab + model.seq * tensor) * model.hidden / tensor
+        share = kept / (kept + model.layers // stages * model.layer_parameters / tensor)
+        found = 100 * (1 - (after * (1 - share) + before * share) / before)
+        yield Row("FP8-LM, volume", name, "%", less, found, 2.0)
+
+
+_TABLES: tuple[Callable[[], Iterator[Row]], ...] = (
+    _selene,
+    _eos,
+    _odo,
+    _titan,
+    _nemo,
+    _volumes,
+)
+
+
+def rows() -> list[Row]:
+    """Returns all published rows with what the planner says."""
+    return [row for table in _TABLES for row in table()]
+
+
+def as_text(found: list[Row]) -> str:
+    """Returns the rows as a table of Markdown."""
+    lines = ["| rows | | published | SIMULATED | error | bar | |", "|---|---|---|---|---|---|---|"]
+    for row in found:
+        points = row.unit == "%"
+        error = f"{row.error:+.1f} points" if points else f"{row.error:+.1%}"
+        bar = f"{row.bar:g} points" if points else f"{row.bar:.0%}"
+        cells = [
+            row.table,
+            row.name,
+            f"{row.published:.4g} {row.unit}",
+            f"{row.simulated:.4g} {row.unit}",
+            error,
+            bar,
+            "met" if row.holds else "**missed**",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -1,0 +1,138 @@
+"""The time of a training step of a model in a layout, simulated."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from scalify.plan import costs, layer
+from scalify.plan.devices import Device
+from scalify.plan.layout import Layout
+from scalify.plan.memory import held, rank_parameters
+from scalify.plan.models import Model
+from scalify.plan.replicas import exchange
+
+__all__ = ["Prediction", "predict"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """A step, simulated. Seconds add up to `seconds`; bytes are what one rank sends.
+
+    Attributes:
+        seconds: of the step.
+        compute: products and kernels of the slowest stage.
+        bubble: in which it waits for other stages.
+        tensor: exchange between tensor ranks that nothing hides.
+        stages: sends between stages that nothing hides.
+        replicas: exchange between replicas that nothing hides.
+        optimizer: the update.
+        hidden: exchange beside what is computed.
+        nvlink: bytes over NVLink.
+        network: bytes over the network.
+        memory: bytes of a rank by what they are for, and their "peak".
+        tokens: of a second and a GPU.
+        flops: of the model by second and GPU, as Megatron counts.
+        mfu: of the BF16 peak, or of the FP8 peak where products are FP8.
+    """
+
+    seconds: float
+    compute: float
+    bubble: float
+    tensor: float
+    stages: float
+    replicas: float
+    optimizer: float
+    hidden: float
+    nvlink: float
+    network: float
+    memory: dict[str, float]
+    tokens: float
+    flops: float
+    mfu: float
+    simulated: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stage:
+    """A micro-batch's work on the slowest stage."""
+
+    forward: layer.Work
+    backward: layer.Work
+    one_forward: layer.Work
+    one_backward: layer.Work
+
+
+def _stages(device: Device, model: Model, layout: Layout) -> tuple[_Stage, float]:
+    """Returns the slowest stage, and the seconds of a micro-batch on all the others."""
+    one, back = layer.forward(device, model, layout), layer.backward(device, model, layout)
+    count = model.layers // layout.pipeline
+    into, out_of, head, head_back = layer.ends(device, model, layout)
+    first = (one.times(count) + into, back.times(count) + out_of)
+    last = (one.times(count) + head, back.times(count) + head_back)
+    if layout.pipeline == 1:
+        first = last = (first[0] + head, first[1] + head_back)
+    middle = one.times(count).seconds + back.times(count).seconds
+    both = [sum(work.seconds for work in stage) for stage in (first, last)]
+    slow = first if both[0] >= both[1] else last
+    others = min(both) + max(layout.pipeline - 2, 0) * middle if layout.pipeline > 1 else 0.0
+    return _Stage(*slow, one, back), others
+
+
+def _sends(device: Device, model: Model, layout: Layout) -> tuple[float, float, float]:
+    """Returns the seconds of a send between stages, its bytes, and whether it meets the network."""
+    if layout.pipeline == 1:
+        return 0.0, 0.0, 0.0
+    size = 2.0 * layout.micro * model.seq * model.hidden / layout.tensor
+    inside = layout.tensor * layout.data * 2 <= device.links.node
+    pair = costs.Group(2, 2 if inside else 1)
+    return costs.collective(device, "send", size, pair), size, float(not inside)
+
+
+def update_seconds(device: Device, model: Model, layout: Layout) -> float:
+    """Returns the seconds of the optimizer: it reads and writes master, moments and weights.
+
+    The gradient is read for its norm and for the update; all gradients are zeroed.
+    """
+    count = rank_parameters(model, layout)
+    share = count / (layout.data if layout.zero else 1)
+    return costs.kernel(device, share * (2 * layout.master + 8 + 2) + 4 * count)
+
+
+def predict(device: Device, model: Model, layout: Layout) -> Prediction:
+    """Returns a step, simulated.
+
+    Raises:
+        ValueError: the model cannot lie so; the reason.
+    """
+    if fault := layout.faults(model):
+        raise ValueError(f"'{model.name}' in this layout: {fault}")
+    stage, others = _stages(device, model, layout)
+    many = layout.micro_batches
+    work = (stage.forward + stage.backward).times(many)
+    send, size, far = _sends(device, model, layout)
+    # Each piece of the model receives once forward and once backward.
+    each = 0.0 if layout.overlap_pipeline else 2 * layout.interleave * send
+    bubble = others / layout.interleave + 2 * (layout.pipeline - 1) * send
+    replicas = exchange(device, model, layout, stage.one_forward, stage.one_backward)
+    optimizer = update_seconds(device, model, layout)
+    seconds = work.seconds + many * each + bubble + replicas.exposed + replicas.slower + optimizer
+    sends = 2 * layout.interleave * many * size
+    nvlink = work.tensor_bytes + replicas.nvlink + sends * (1 - far)
+    tokens = layout.batch * model.seq / layout.ranks / seconds
+    flops = tokens * model.flops()
+    return Prediction(
+        seconds=seconds,
+        compute=work.compute + replicas.slower,
+        bubble=bubble,
+        tensor=work.exposed,
+        stages=many * each,
+        replicas=replicas.exposed,
+        optimizer=optimizer,
+        hidden=work.hidden + replicas.hidden,
+        nvlink=nvlink,
+        network=replicas.network + sends * far,
+        memory=held(model, layout),
+        tokens=tokens,
+        flops=flops,
+        mfu=flops / device.peak[layout.compute],
+    )
