@@ -81,6 +81,6 @@ class Layout:
             return "pieces of a model need stages to interleave"
         if self.interleave > 1 and self.micro_batches % self.pipeline:
             return f"{self.micro_batches} micro-batches are no multiple of {self.pipeline} stages"
-        if self.zero == 3 and self.pipeline > 1:
-            return "weights in shares are gathered anew in each stage's micro-batch"
+        if self.pipeline > 1 and (self.zero == 3 or self.gradients == "each"):
+            return "what replicas exchange in each micro-batch is not simulated with stages"
         return ""

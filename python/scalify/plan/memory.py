@@ -46,14 +46,17 @@ def held(model: Model, layout: Layout) -> dict[str, float]:
     CUDA's context, libraries and fragments are left out.
     """
     count, shares = rank_parameters(model, layout), layout.data
-    weight = 3.0 if layout.compute == "fp8" else 2.0  # FP8 copies in both orders with BF16's own
-    gradient = 1.0 if layout.wire[0] == "fp8" else 4.0
+    # FP8 products read a weight in both orders; BF16's own stays where it is what is gathered.
+    weight = 2.0
+    if layout.compute == "fp8" and layout.wire[1] != "fp8":
+        weight = 4.0
     layers = model.layers // layout.pipeline
-    weights, gradients, state = weight * count, gradient * count, layout.master * count
+    weights, gradients, state = weight * count, 4.0 * count, layout.master * count
     if layout.zero >= 1:
         state /= shares
     if layout.zero >= 2:
-        gradients = gradients / shares + 2 * min(layout.bucket, count) * gradient
+        # A share in F32, and two buckets on their way.
+        gradients = gradients / shares + 2 * min(layout.bucket, count) * BYTES[layout.wire[0]]
     if layout.zero == 3:
         # Two layers' weights are gathered at a time.
         weights = weights / shares + 2 * weight * model.layer_parameters / layout.tensor

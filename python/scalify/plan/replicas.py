@@ -88,9 +88,12 @@ class _Schedule:
 
     def move(self, kind: str, elements: float, form: str, load: float = 1) -> float:
         size = elements * BYTES[form]
-        if kind == "reduce_scatter" and form != "f32":
-            kind = "all_to_all"  # sums of narrow numbers are made at the receiver, in F32
-        return costs.collective(self.device, kind, size, self.group, load=load)
+        own = 0.0
+        if kind == "reduce_scatter" and form == "fp8":
+            # Sums of FP8 are made at the receiver, in F32.
+            kind = "all_to_all"
+            own = costs.kernel(self.device, size + elements / self.group.ranks * BYTES["f32"])
+        return costs.collective(self.device, kind, size, self.group, load=load) + own
 
     def gather(self, layers: range, load: float = 1) -> None:
         """Adds the gathers of some layers, a bucket at a time, in the order of their use."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from scalify.plan import costs, layer
 from scalify.plan.devices import Device
@@ -11,7 +12,7 @@ from scalify.plan.memory import held, rank_parameters
 from scalify.plan.models import Model
 from scalify.plan.replicas import exchange
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["Prediction", "least", "predict"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +63,27 @@ class _Stage:
     one_backward: layer.Work
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def _pieces(device: Device, model: Model, layout: Layout) -> tuple[layer.Work, ...]:
+    """Returns forward and backward of a layer, and those of both ends of the model."""
+    one, back = layer.forward(device, model, layout), layer.backward(device, model, layout)
+    return (one, back, *layer.ends(device, model, layout))
+
+
 def _stages(device: Device, model: Model, layout: Layout) -> tuple[_Stage, float]:
     """Returns the slowest stage, and the seconds of a micro-batch on all the others."""
-    one, back = layer.forward(device, model, layout), layer.backward(device, model, layout)
+    # What the work of a micro-batch depends on; all else as it is by default.
+    alike = Layout(
+        tensor=layout.tensor,
+        micro=layout.micro,
+        sequence=layout.sequence,
+        recompute=layout.recompute,
+        overlap_tensor=layout.overlap_tensor,
+        compute=layout.compute,
+        cast_reads=layout.cast_reads,
+    )
+    one, back, into, out_of, head, head_back = _pieces(device, model, alike)
     count = model.layers // layout.pipeline
-    into, out_of, head, head_back = layer.ends(device, model, layout)
     first = (one.times(count) + into, back.times(count) + out_of)
     last = (one.times(count) + head, back.times(count) + head_back)
     if layout.pipeline == 1:
@@ -98,12 +115,24 @@ def update_seconds(device: Device, model: Model, layout: Layout) -> float:
     return costs.kernel(device, share * (2 * layout.master + 8 + 2) + 4 * count)
 
 
-def predict(device: Device, model: Model, layout: Layout) -> Prediction:
-    """Returns a step, simulated.
+@dataclasses.dataclass(frozen=True)
+class _Bare:
+    """A step without what replicas exchange."""
 
-    Raises:
-        ValueError: the model cannot lie so; the reason.
-    """
+    stage: _Stage
+    work: layer.Work
+    bubble: float
+    sends: float
+    sent: float
+    far: float
+    optimizer: float
+
+    @property
+    def seconds(self) -> float:
+        return self.work.seconds + self.sends + self.bubble + self.optimizer
+
+
+def _bare(device: Device, model: Model, layout: Layout) -> _Bare:
     if fault := layout.faults(model):
         raise ValueError(f"'{model.name}' in this layout: {fault}")
     stage, others = _stages(device, model, layout)
@@ -113,24 +142,42 @@ def predict(device: Device, model: Model, layout: Layout) -> Prediction:
     # Each piece of the model receives once forward and once backward.
     each = 0.0 if layout.overlap_pipeline else 2 * layout.interleave * send
     bubble = others / layout.interleave + 2 * (layout.pipeline - 1) * send
-    replicas = exchange(device, model, layout, stage.one_forward, stage.one_backward)
-    optimizer = update_seconds(device, model, layout)
-    seconds = work.seconds + many * each + bubble + replicas.exposed + replicas.slower + optimizer
-    sends = 2 * layout.interleave * many * size
-    nvlink = work.tensor_bytes + replicas.nvlink + sends * (1 - far)
+    sent = 2 * layout.interleave * many * size
+    update = update_seconds(device, model, layout)
+    return _Bare(stage, work, bubble, many * each, sent, far, update)
+
+
+def least(device: Device, model: Model, layout: Layout) -> float:
+    """Returns the seconds of a step whose replicas exchange nothing: no less can be.
+
+    Raises:
+        ValueError: the model cannot lie so; the reason.
+    """
+    return _bare(device, model, layout).seconds
+
+
+def predict(device: Device, model: Model, layout: Layout) -> Prediction:
+    """Returns a step, simulated.
+
+    Raises:
+        ValueError: the model cannot lie so; the reason.
+    """
+    bare = _bare(device, model, layout)
+    between = exchange(device, model, layout, bare.stage.one_forward, bare.stage.one_backward)
+    seconds = bare.seconds + between.exposed + between.slower
     tokens = layout.batch * model.seq / layout.ranks / seconds
     flops = tokens * model.flops()
     return Prediction(
         seconds=seconds,
-        compute=work.compute + replicas.slower,
-        bubble=bubble,
-        tensor=work.exposed,
-        stages=many * each,
-        replicas=replicas.exposed,
-        optimizer=optimizer,
-        hidden=work.hidden + replicas.hidden,
-        nvlink=nvlink,
-        network=replicas.network + sends * far,
+        compute=bare.work.compute + between.slower,
+        bubble=bare.bubble,
+        tensor=bare.work.exposed,
+        stages=bare.sends,
+        replicas=between.exposed,
+        optimizer=bare.optimizer,
+        hidden=bare.work.hidden + between.hidden,
+        nvlink=bare.work.tensor_bytes + between.nvlink + bare.sent * (1 - bare.far),
+        network=between.network + bare.sent * bare.far,
         memory=held(model, layout),
         tokens=tokens,
         flops=flops,

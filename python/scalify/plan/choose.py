@@ -1,0 +1,216 @@
+"""A compiled step's time, and what other buckets, formats and schedules would make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scalify.plan import costs, events
+from scalify.plan.costs import BYTES
+from scalify.plan.devices import Device
+from scalify.plan.graph import Graph, Wire
+
+__all__ = ["BUCKETS", "FORMATS", "Choice", "Outcome", "choices", "outcome", "tasks"]
+
+FORMATS = ("f32", "bf16", "fp8")
+BUCKETS = (0.0, 4e6, 16e6, 64e6, 256e6, 1e9)
+SUMS = ("all_reduce", "reduce_scatter")
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What may be chosen of a compiled step.
+
+    Attributes:
+        gradients: format of replicas' sums; empty as the plan has it.
+        weights: format of their gathers; empty as the plan has it.
+        bucket: bytes from which on exchanges of one kind are not joined; 0 joins none.
+        overlap: whether exchanges go beside what is computed.
+    """
+
+    gradients: str = ""
+    weights: str = ""
+    bucket: float = 0.0
+    overlap: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A compiled step, simulated; bytes are what one rank sends.
+
+    Attributes:
+        choice: of which.
+        seconds: of the step.
+        compute: of products and kernels.
+        exposed: of exchange beside which nothing is computed.
+        hidden: of exchange beside what is computed.
+        nvlink: bytes over NVLink.
+        network: bytes over the network.
+    """
+
+    choice: Choice
+    seconds: float
+    compute: float
+    exposed: float
+    hidden: float
+    nvlink: float
+    network: float
+    simulated: bool = True
+
+
+def _form(wire: Wire, data_stride: int, choice: Choice) -> Wire:
+    """Returns the wire in the formats of the choice; those of other groups stay."""
+    if wire.stride != data_stride or wire.ranks.ranks == 1:
+        return wire
+    wanted = choice.gradients if wire.kind in SUMS else choice.weights
+    if wire.kind == "permute" or not wanted:
+        return wire
+    dtype = {"f32": "f32", "bf16": "bf16", "fp8": "f8E4M3FN"}[wanted]
+    return dataclasses.replace(wire, dtype=dtype)
+
+
+def _seconds(device: Device, wire: Wire) -> float:
+    """Returns the time of a collective; narrow sums are made at the receiver in F32.
+
+    FP8 sums are an all-to-all of pieces, a sum of them in the order of ranks, and of an
+    all-reduce a gather behind it.
+    """
+    if wire.kind not in SUMS or "f8" not in wire.dtype:
+        kind = "send" if wire.kind == "permute" else wire.kind
+        return costs.collective(device, kind, wire.size, wire.ranks)
+    seconds = costs.collective(device, "all_to_all", wire.size, wire.ranks)
+    seconds += costs.kernel(device, wire.size + wire.elements / wire.ranks.ranks * BYTES["f32"])
+    if wire.kind == "all_reduce":
+        seconds += costs.collective(device, "all_gather", wire.size, wire.ranks)
+    return seconds
+
+
+def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Task], list[Wire]]:
+    """Returns the tasks of a step under a choice, and what each exchange moves, by its chunk."""
+    stride = data_stride(graph)
+    made: list[events.Task] = []
+    wires: list[Wire] = []
+    places: dict[int, int] = {}
+    # Exchanges that wait for others to be joined: kind and group -> places of commands.
+    open_buckets: dict[tuple[str, int, str, int], list[int]] = {}
+
+    def close(key: tuple[str, int, str, int]) -> None:
+        members = open_buckets.pop(key)
+        commands = [graph.commands[at] for at in members]
+        formed = [_form(c.wire, stride, choice) for c in commands if c.wire is not None]
+        wire = dataclasses.replace(formed[0], elements=sum(one.elements for one in formed))
+        needs = tuple(sorted({places[n] for c in commands for n in c.needs}))
+        name = commands[0].name if len(commands) == 1 else f"{wire.kind} of {len(commands)}"
+        stream = commands[0].stream if choice.overlap else 0
+        made.append(events.Task(stream, _seconds(device, wire), needs, name, len(wires)))
+        wires.append(wire)
+        for at in members:
+            places[at] = len(made) - 1
+
+    for at, command in enumerate(graph.commands):
+        for key in [k for k, members in open_buckets.items() if set(members) & set(command.needs)]:
+            close(key)
+        if command.wire is None:
+            needs = tuple(places[need] for need in command.needs)
+            made.append(events.Task(command.stream, command.seconds, needs, command.name))
+            places[at] = len(made) - 1
+            continue
+        wire = _form(command.wire, stride, choice)
+        key = (wire.kind, wire.stride, wire.dtype, command.stream)
+        if command.stream == 0:
+            # Nothing waits for it but what follows.
+            open_buckets[key] = [at]
+            close(key)
+            continue
+        open_buckets.setdefault(key, []).append(at)
+        total = sum(
+            one.size for member in open_buckets[key] if (one := graph.commands[member].wire)
+        )
+        if total >= choice.bucket:
+            close(key)
+    for key in list(open_buckets):
+        close(key)
+    return made, wires
+
+
+def data_stride(graph: Graph) -> int:
+    """Returns the stride of the replicas' groups: of the mesh's first axis, which is outermost."""
+    return math.prod(list(graph.mesh.values())[1:])
+
+
+def outcome(
+    device: Device,
+    graph: Graph,
+    choice: Choice | None = None,
+    disturbance: events.Disturbance | None = None,
+) -> Outcome:
+    """Returns a step under a choice, simulated, disturbed or not."""
+    choice = choice or Choice()
+    made, wires = tasks(device, graph, choice)
+    line = events.run(made, disturbance)
+    compute = sum(t.seconds for t in made if t.chunk < 0)
+    exchange = sum(
+        end - start for (start, end), t in zip(line.spans, made, strict=True) if t.chunk >= 0
+    )
+    exposed = line.seconds - compute
+    hidden = max(exchange - exposed, 0.0)
+    slower = 0.0
+    nvlink = network = 0.0
+    for wire in wires:
+        kind = "send" if wire.kind == "permute" else wire.kind
+        sent = costs.sent(kind, wire.size, wire.ranks.ranks)
+        far = 1.0 / wire.ranks.inside if wire.ranks.nodes > 1 else 0.0
+        network += sent * far
+        nvlink += sent * (1 - far)
+    if wires and exchange:
+        weights = [
+            (costs.taken(device, w.ranks), t) for w, t in zip(wires, _times(made), strict=True)
+        ]
+        slower = (
+            hidden * sum(share * t for share, t in weights) / max(sum(t for _, t in weights), 1e-30)
+        )
+    return Outcome(
+        choice, line.seconds + slower, compute + slower, exposed, hidden, nvlink, network
+    )
+
+
+def _times(made: Iterable[events.Task]) -> list[float]:
+    return [task.seconds for task in made if task.chunk >= 0]
+
+
+def choices(device: Device, graph: Graph) -> list[Outcome]:
+    """Returns the step under each choice of formats and bucket, fastest first; then fewest bytes.
+
+    The wider format and the smaller bucket win where they cost nothing.
+    """
+    found = [
+        outcome(device, graph, Choice(gradients, weights, bucket))
+        for gradients in FORMATS
+        for weights in FORMATS
+        for bucket in BUCKETS
+    ]
+    return sorted(found, key=lambda one: round(one.seconds, 6))
+
+
+def disturbed(device: Device, graph: Graph, choice: Choice) -> list[tuple[str, Outcome, Outcome]]:
+    """Returns (what is wrong, the step overlapped, the step serial) for links that misbehave.
+
+    Half and a quarter of the bandwidth, exchanges up to twice as long at random, and one exchange
+    that is late by a tenth of the step.
+    """
+    serial = dataclasses.replace(choice, overlap=False)
+    late = outcome(device, graph, choice).seconds / 10
+    middle = len(tasks(device, graph, choice)[1]) // 2
+    cases: Sequence[tuple[str, Any]] = (
+        ("nothing", None),
+        ("half the bandwidth", events.Disturbance(bandwidth=0.5)),
+        ("a quarter of the bandwidth", events.Disturbance(bandwidth=0.25)),
+        ("jitter, up to twice as long", events.Disturbance(jitter=1.0)),
+        ("a straggler", events.Disturbance(straggler=middle, late=late)),
+    )
+    return [
+        (name, outcome(device, graph, choice, case), outcome(device, graph, serial, case))
+        for name, case in cases
+    ]

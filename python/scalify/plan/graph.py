@@ -1,0 +1,223 @@
+"""The commands of a compiled step, as the plan has them, with what each costs on a GPU.
+
+A step with shardings is partitioned and compiled for `sm_90a` as for a run; its manifest lists
+products, kernels and collectives in order, on streams, with the events between them. Nothing is
+run, and the devices of the mesh need not exist.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalify import _compiler
+from scalify._dtypes import to_numpy
+from scalify.errors import CompileError
+from scalify.partition import partition
+from scalify.plan import costs
+from scalify.plan.devices import Device
+
+__all__ = ["Command", "Graph", "Wire", "compile_step", "manifest_of", "read"]
+
+Manifest = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wire:
+    """What a collective moves.
+
+    Attributes:
+        kind: as the plan names it.
+        elements: of the whole data: what a gather gives, what a reduction takes.
+        dtype: of an element.
+        ranks: of the group, and how many of them share a node.
+        stride: from a member to the next, which tells groups of one mesh apart.
+    """
+
+    kind: str
+    elements: int
+    dtype: str
+    ranks: costs.Group
+    stride: int
+
+    @property
+    def size(self) -> float:
+        """Bytes of the whole data."""
+        return float(self.elements * to_numpy(self.dtype).itemsize)
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command of the plan.
+
+    Attributes:
+        op: "gemm", "attention", "kernel", "copy", "fill" or "collective".
+        name: with its place in the program.
+        stream: 0 computes.
+        needs: commands on other streams that it waits for.
+        seconds: on the device, alone; of a collective as the plan has it.
+        moved: bytes of memory that a kernel reads and writes.
+        flops: of a product.
+        wire: of a collective.
+    """
+
+    op: str
+    name: str
+    stream: int
+    needs: tuple[int, ...]
+    seconds: float
+    moved: float = 0.0
+    flops: float = 0.0
+    wire: Wire | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """A step of one rank.
+
+    Attributes:
+        commands: in the order of the program.
+        mesh: sizes of its axes by names.
+        memory: bytes by what they are for, as the plan says.
+    """
+
+    commands: Sequence[Command]
+    mesh: dict[str, int]
+    memory: dict[str, Any]
+
+
+def compile_step(text: str, *, recipe: str, zero: int = 0) -> bytes:
+    """Returns the artefact for `sm_90a` of a step; with a mesh, that of one of its ranks.
+
+    Raises:
+        CompileError: it cannot be partitioned or compiled.
+    """
+    if "sdy.mesh" in text:
+        text = partition(text, zero=zero).text
+    artefact, _ = _compiler.compile(text, json.dumps({"recipe": recipe, "target": "sm_90a"}))
+    return bytes(artefact)
+
+
+def manifest_of(artefact: bytes) -> Manifest:
+    """Returns an artefact's table of contents (docs/runtime.md has the format).
+
+    Raises:
+        ValueError: it is none.
+    """
+    if artefact[:8] != b"SCALIFY1":
+        raise ValueError("not an artefact of scalify-compile")
+    (length,) = struct.unpack_from("<Q", artefact, 8)
+    found: Manifest = json.loads(artefact[32 : 32 + length])
+    return found
+
+
+def read(manifest: Manifest, device: Device) -> Graph:
+    """Returns the step of a manifest, each command with its seconds on the device.
+
+    Raises:
+        CompileError: it has products in FP8, which the device has not.
+    """
+    reader = _Reader(manifest, device)
+    for command in manifest["functions"]["step"]:
+        reader.add(command)
+    mesh = {str(name): int(size) for name, size in manifest.get("mesh") or ()}
+    return Graph(reader.commands, mesh, dict(manifest["memory"]))
+
+
+class _Reader:
+    """Turns a manifest's commands into ours: events become needs."""
+
+    def __init__(self, manifest: Manifest, device: Device) -> None:
+        self.buffers = manifest["buffers"]
+        self.device = device
+        self.commands: list[Command] = []
+        self.last: dict[int, int] = {}
+        self.events: dict[int, int | None] = {}
+        self.waits: dict[int, set[int]] = {}
+
+    def add(self, command: Mapping[str, Any]) -> None:
+        """Adds a command, or what an event says."""
+        stream = int(command.get("stream", 0))
+        if command["op"] == "record":
+            self.events[command["event"]] = self.last.get(stream)
+            return
+        if command["op"] == "wait":
+            place = self.events[command["event"]]
+            if place is not None:
+                self.waits.setdefault(stream, set()).add(place)
+            return
+        needs = tuple(sorted(self.waits.pop(stream, set())))
+        name = f"{command.get('name', command['op'])} {command.get('loc', '')}".strip()
+        seconds, moved, flops, wire = self._cost(command)
+        made = Command(command["op"], name, stream, needs, seconds, moved, flops, wire)
+        self.last[stream] = len(self.commands)
+        self.commands.append(made)
+
+    def _cost(self, command: Mapping[str, Any]) -> tuple[float, float, float, Wire | None]:
+        """Returns seconds, bytes of memory, FLOPs, and what goes over wires."""
+        op = command["op"]
+        if op == "gemm":
+            return self._gemm(command)
+        if op == "attention":
+            batch, heads, group, rows, columns, head = command["sizes"]
+            products = 5 if command["gradient"] else 2
+            flops = products * 2.0 * batch * heads * group * rows * columns * head
+            flops *= 0.5 if command["causal"] else 1.0
+            backward = bool(command["gradient"])
+            return costs.attention(self.device, flops, backward=backward), 0.0, flops, None
+        if op == "collective":
+            wire = self._wire(command)
+            kind = "send" if wire.kind == "permute" else wire.kind
+            return costs.collective(self.device, kind, wire.size, wire.ranks), 0.0, 0.0, wire
+        moved = float(command["bytes"]) * (2 if op == "copy" else 1)
+        return costs.kernel(self.device, moved), moved, 0.0, None
+
+    def _gemm(self, command: Mapping[str, Any]) -> tuple[float, float, float, None]:
+        dtype = self.buffers[command["a"]]["dtype"]
+        narrow = "f8" in dtype
+        if narrow and self.device.peak["fp8"] == self.device.peak["bf16"]:
+            message = (
+                f"{self.device.name} has no products in FP8, which the step has at "
+                f"{command.get('loc', '')}: plan it with --recipe bf16"
+            )
+            raise CompileError(
+                [
+                    {
+                        "severity": "error",
+                        "message": message,
+                        "location": "",
+                        "source": "",
+                        "notes": [],
+                    }
+                ]
+            )
+        form = "fp8" if narrow else "f32" if dtype == "f32" else "bf16"
+        batch = math.prod(int(dim["n"]) for dim in command["batch"])
+        m, n, k = int(command["m"]), int(command["n"]), int(command["k"])
+        out = float(to_numpy(self.buffers[command["c"]]["dtype"]).itemsize)
+        out *= 1 if not command["beta"] else 2
+        seconds = costs.gemm(self.device, m, n, k, batch=batch, dtype=form, out=out)
+        return seconds, 0.0, 2.0 * batch * m * n * k, None
+
+    def _wire(self, command: Mapping[str, Any]) -> Wire:
+        source = self.buffers[command["src"]]
+        elements = math.prod(source["shape"])
+        members = command["groups"][0]
+        kind = command["kind"]
+        if kind == "permute":
+            far = any(self._node(a) != self._node(b) for a, b in command["groups"])
+            return Wire(kind, elements, source["dtype"], costs.Group(2, 1 if far else 2), 0)
+        nodes = [self._node(member) for member in members]
+        inside = max(nodes.count(node) for node in set(nodes))
+        if kind == "all_gather":
+            elements *= len(members)
+        stride = members[1] - members[0] if len(members) > 1 else 0
+        ranks = costs.Group(len(members), inside)
+        return Wire(kind, elements, source["dtype"], ranks, stride)
+
+    def _node(self, rank: int) -> int:
+        return rank // self.device.links.node

@@ -1,0 +1,121 @@
+"""Which layout of a model on so many GPUs is fastest under a cap of memory, simulated."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Literal
+
+from scalify.plan.devices import Device
+from scalify.plan.layout import Layout
+from scalify.plan.memory import held
+from scalify.plan.models import Model
+from scalify.plan.step import Prediction, least, predict
+
+__all__ = ["WIRES", "Found", "candidates", "search"]
+
+WIRES = (("f32", "bf16"), ("bf16", "bf16"), ("fp8", "fp8"))
+BUCKETS = (2.5e7, 1e8, 4e8)
+# What is left of a GPU's memory beside its context, libraries' work space and fragments.
+ROOM = 0.88
+TUNED = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A layout and its step."""
+
+    layout: Layout
+    step: Prediction
+
+
+def candidates(model: Model, gpus: int, batch: int, compute: str, node: int) -> Iterator[Layout]:
+    """Yields layouts of a model on so many GPUs; tensor ranks stay in a node.
+
+    ZeRO-1 sums gradients in the last micro-batch, 2 and 3 in each, which have no stages.
+    """
+    powers = [1, 2, 4, 8, 16, 32]
+    levels: tuple[Literal[1, 2, 3], ...] = (1, 2, 3)
+    kinds: tuple[Literal["none", "full"], ...] = ("none", "full")
+    for tensor, pipeline in itertools.product(powers, powers):
+        if tensor > node or gpus % (tensor * pipeline):
+            continue
+        data = gpus // (tensor * pipeline)
+        for micro, pieces, zero, again, parts in itertools.product(
+            (1, 2, 4, 8), (1, 2, 4, 5, 8), levels, kinds, (False, True)
+        ):
+            if parts and tensor == 1:
+                continue
+            layout = Layout(
+                tensor=tensor,
+                pipeline=pipeline,
+                data=data,
+                batch=batch,
+                micro=micro,
+                interleave=pieces,
+                sequence=parts,
+                recompute=again,
+                gradients="last" if zero == 1 else "each",
+                zero=zero,
+                compute=compute,
+                wire=WIRES[-1] if compute == "fp8" else WIRES[1],
+            )
+            if batch >= data * micro and not layout.faults(model):
+                yield layout
+
+
+def search(
+    device: Device,
+    model: Model,
+    gpus: int,
+    *,
+    batch: int,
+    compute: str = "fp8",
+    cap: float | None = None,
+    best: int = 1,
+) -> list[Found]:
+    """Returns the fastest layouts of those that fit, fastest first.
+
+    Formats of the wire and sizes of buckets are tried on the fastest dozen.
+
+    Args:
+        device: of which the GPUs are.
+        model: what is trained.
+        gpus: how many there are.
+        batch: sequences of a step.
+        compute: format of linear layers' products.
+        cap: bytes that a rank may hold; else the device's memory, less what others need there.
+        best: how many to return.
+
+    Raises:
+        ValueError: no layout fits; how many bytes the smallest takes.
+    """
+    cap = device.memory * ROOM if cap is None else cap
+    layouts = list(candidates(model, gpus, batch, compute, device.links.node))
+    fits = [layout for layout in layouts if held(model, layout)["peak"] <= cap]
+    if not fits:
+        smallest = min((held(model, layout)["peak"] for layout in layouts), default=float("inf"))
+        raise ValueError(
+            f"no layout of '{model.name}' on {gpus} GPUs fits into {cap:.3g} bytes a rank; the "
+            f"smallest takes {smallest:.3g}"
+        )
+    # What replicas exchange can only add to the least: the rest need not be looked at.
+    bounds = sorted(((least(device, model, one), one) for one in fits), key=lambda pair: pair[0])
+    found: list[Found] = []
+    for bound, layout in bounds:
+        if len(found) >= TUNED and bound > _seconds(found[TUNED - 1]):
+            break
+        found = sorted([*found, Found(layout, predict(device, model, layout))], key=_seconds)
+    tuned = []
+    for one in found[:TUNED]:
+        for wire, bucket in itertools.product(WIRES, BUCKETS):
+            layout = dataclasses.replace(one.layout, wire=wire, bucket=bucket)
+            if held(model, layout)["peak"] <= cap:
+                tuned.append(Found(layout, predict(device, model, layout)))
+    return sorted(tuned or found, key=_seconds)[:best]
+
+
+def _seconds(found: Found) -> float:
+    # Of equals the one that comes first: fewer ranks for tensors, wider formats.
+    return round(found.step.seconds, 4)

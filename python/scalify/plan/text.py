@@ -1,0 +1,105 @@
+"""What the planner says, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalify.plan.choose import Choice, Outcome
+from scalify.plan.layout import Layout
+from scalify.plan.step import Prediction
+
+__all__ = ["of_layout", "of_outcomes", "of_prediction"]
+
+HEAD = "SIMULATED: nothing of this was run, no figure was measured here"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms" if seconds < 1 else f"{seconds:,.3f} s"
+
+
+def _size(count: float) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:,.2f} {unit}"
+    return f"{count:.0f} B"
+
+
+def _lines(pairs: Sequence[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in pairs)
+    return "\n".join(f"  {name:<{width}}  {value}" for name, value in pairs)
+
+
+def of_layout(layout: Layout) -> str:
+    """Returns a layout in a line."""
+    parts = [f"data {layout.data}", f"tensor {layout.tensor}", f"stages {layout.pipeline}"]
+    if layout.interleave > 1:
+        parts.append(f"{layout.interleave} pieces a stage")
+    if layout.sequence and layout.tensor > 1:
+        parts.append("sequence parallel")
+    parts += [f"micro-batch {layout.micro}", f"ZeRO-{layout.zero}"]
+    if layout.recompute != "none":
+        parts.append(f"recompute {layout.recompute}")
+    parts.append(f"gradients {layout.wire[0].upper()}, weights {layout.wire[1].upper()}")
+    parts.append(f"buckets of {layout.bucket:.3g}")
+    return ", ".join(parts)
+
+
+def of_prediction(step: Prediction) -> str:
+    """Returns a model's step."""
+    memory = ", ".join(f"{name} {_size(count)}" for name, count in step.memory.items() if count)
+    return _lines(
+        [
+            ("step", _time(step.seconds)),
+            ("compute", _time(step.compute)),
+            ("bubble", _time(step.bubble)),
+            ("optimizer", _time(step.optimizer)),
+            ("exposed, tensor ranks", _time(step.tensor)),
+            ("exposed, stages", _time(step.stages)),
+            ("exposed, replicas", _time(step.replicas)),
+            ("hidden exchange", _time(step.hidden)),
+            ("sent over NVLink", f"{_size(step.nvlink)} a rank"),
+            ("sent over the network", f"{_size(step.network)} a rank"),
+            ("memory", memory),
+            ("tokens", f"{step.tokens:,.0f} a second and GPU"),
+            ("rate", f"{step.flops / 1e12:,.0f} TFLOP/s a GPU, MFU {step.mfu:.1%}"),
+        ]
+    )
+
+
+def _choice(choice: Choice) -> str:
+    formats = [
+        f"gradients {choice.gradients.upper() or 'as they are'}",
+        f"weights {choice.weights.upper() or 'as they are'}",
+    ]
+    bucket = f"buckets of {_size(choice.bucket)}" if choice.bucket else "no buckets"
+    return ", ".join([*formats, bucket])
+
+
+def of_outcomes(
+    plan: Outcome,
+    serial: Outcome,
+    found: Sequence[Outcome],
+    memory: Mapping[str, Any],
+    disturbed: Sequence[tuple[str, Outcome, Outcome]],
+) -> str:
+    """Returns a compiled step: as the plan has it, the best choices, and what goes wrong."""
+    kept = _size(sum(memory["arguments"].values()))
+    lines = [
+        ("step", f"{_time(plan.seconds)}; {_time(serial.seconds)} where nothing overlaps"),
+        ("compute", _time(plan.compute)),
+        ("exposed exchange", _time(plan.exposed)),
+        ("hidden exchange", _time(plan.hidden)),
+        ("sent over NVLink", f"{_size(plan.nvlink)} a rank"),
+        ("sent over the network", f"{_size(plan.network)} a rank"),
+        ("memory", _size(memory["peak"])),
+        ("of it", f"arguments {kept}, arena {_size(memory['arena'])}"),
+    ]
+    best = [(_time(one.seconds), _choice(one.choice)) for one in found[:3]]
+    wrong = [
+        (name, f"{_time(ours.seconds)} overlapped, {_time(theirs.seconds)} serial")
+        for name, ours, theirs in disturbed
+    ]
+    return "\n".join(
+        [_lines(lines), "fastest choices:", _lines(best), "links that misbehave:", _lines(wrong)]
+    )
