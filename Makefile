@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory kernel-bytes docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks decoupling zoo adversaries attention gpt-memory kernel-bytes planner docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -75,6 +75,9 @@ gpt-memory: build ## table, simulated: memory of GPT-7B to 175B at FP8-LM's layo
 
 kernel-bytes: build ## kernels of an 8B-shaped LLaMA layer for a GPU and the bytes they move, by the plan (ARGS=--write)
 	@$(PY) benchmarks/kernel_bytes.py $(ARGS)
+
+planner: build ## tables, simulated: published rows, layouts of LLaMA on H100, links that misbehave (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/planner.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

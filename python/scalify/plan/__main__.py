@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 from scalify.errors import CompileError
-from scalify.plan import choose, graph, published, search, text
+from scalify.plan import choose, disturb, graph, published, search, text
 from scalify.plan.devices import DEVICES, Device
 from scalify.plan.layout import Layout
 from scalify.plan.models import MODELS
@@ -87,7 +87,8 @@ def _plan_step(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
         plan = choose.outcome(device, found)
         serial = choose.outcome(device, found, choose.Choice(overlap=False))
         every = choose.choices(device, found) if found.mesh else []
-        wrong = choose.disturbed(device, found, choose.Choice()) if found.mesh else []
+        made, _ = choose.tasks(device, found, choose.Choice())
+        wrong = disturb.losses(made) if found.mesh else []
         title = "" if level < 0 else f"ZeRO-{level}, "
         mesh = ", ".join(f"{name} {size}" for name, size in found.mesh.items()) or "one rank"
         texts.append(f"{title}{mesh}, {len(found.commands)} commands")

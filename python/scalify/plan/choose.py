@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from scalify.plan import costs, events
 from scalify.plan.costs import BYTES
@@ -192,25 +191,3 @@ def choices(device: Device, graph: Graph) -> list[Outcome]:
         for bucket in BUCKETS
     ]
     return sorted(found, key=lambda one: round(one.seconds, 6))
-
-
-def disturbed(device: Device, graph: Graph, choice: Choice) -> list[tuple[str, Outcome, Outcome]]:
-    """Returns (what is wrong, the step overlapped, the step serial) for links that misbehave.
-
-    Half and a quarter of the bandwidth, exchanges up to twice as long at random, and one exchange
-    that is late by a tenth of the step.
-    """
-    serial = dataclasses.replace(choice, overlap=False)
-    late = outcome(device, graph, choice).seconds / 10
-    middle = len(tasks(device, graph, choice)[1]) // 2
-    cases: Sequence[tuple[str, Any]] = (
-        ("nothing", None),
-        ("half the bandwidth", events.Disturbance(bandwidth=0.5)),
-        ("a quarter of the bandwidth", events.Disturbance(bandwidth=0.25)),
-        ("jitter, up to twice as long", events.Disturbance(jitter=1.0)),
-        ("a straggler", events.Disturbance(straggler=middle, late=late)),
-    )
-    return [
-        (name, outcome(device, graph, choice, case), outcome(device, graph, serial, case))
-        for name, case in cases
-    ]

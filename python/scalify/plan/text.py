@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalify.plan.choose import Choice, Outcome
+from scalify.plan.disturb import Loss
 from scalify.plan.layout import Layout
 from scalify.plan.step import Prediction
 
@@ -81,7 +82,7 @@ def of_outcomes(
     serial: Outcome,
     found: Sequence[Outcome],
     memory: Mapping[str, Any],
-    disturbed: Sequence[tuple[str, Outcome, Outcome]],
+    wrong: Sequence[Loss],
 ) -> str:
     """Returns a compiled step: as the plan has it, the best choices, and what goes wrong."""
     kept = _size(sum(memory["arguments"].values()))
@@ -96,10 +97,10 @@ def of_outcomes(
         ("of it", f"arguments {kept}, arena {_size(memory['arena'])}"),
     ]
     best = [(_time(one.seconds), _choice(one.choice)) for one in found[:3]]
-    wrong = [
-        (name, f"{_time(ours.seconds)} overlapped, {_time(theirs.seconds)} serial")
-        for name, ours, theirs in disturbed
+    cases = [
+        (one.name, f"{_time(one.lost)} lost overlapped, {_time(one.serial_lost)} serial")
+        for one in wrong[1:]
     ]
     return "\n".join(
-        [_lines(lines), "fastest choices:", _lines(best), "links that misbehave:", _lines(wrong)]
+        [_lines(lines), "fastest choices:", _lines(best), "links that misbehave:", _lines(cases)]
     )

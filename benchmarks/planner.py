@@ -1,0 +1,104 @@
+"""SIMULATED tables of the planner: published rows, layouts of LLaMA, links that misbehave.
+
+Nothing is run and no such machine was at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "numerics"))
+
+import gradients
+
+from scalify.plan import DEVICES, MODELS, Layout, disturb, published
+from scalify.plan.search import search
+
+__all__ = ["layouts", "main", "misbehaving"]
+
+H100 = DEVICES["h100"]
+# Sequences of 4,096 tokens: four million tokens a step.
+BATCH = 1024
+
+
+def layouts() -> str:
+    """Returns the table of layouts for LLaMA on 8, 64 and 512 GPUs."""
+    header = ["SIMULATED", "GPUs", "data x tensor x stages", "micro-batch, pieces"]
+    header += ["ZeRO", "recompute", "wire", "step", "tokens/s/GPU", "TFLOP/s", "exposed", "GB"]
+    lines = []
+    for name in ("llama-7b", "llama-13b", "llama-70b"):
+        for gpus in (8, 64, 512):
+            try:
+                (found,) = search(H100, MODELS[name], gpus, batch=BATCH)
+            except ValueError as error:
+                lines.append([name, str(gpus), str(error), *[""] * 9])
+                continue
+            layout, step = found.layout, found.step
+            parallel = " + SP" if layout.sequence and layout.tensor > 1 else ""
+            lines.append(
+                [
+                    name,
+                    str(gpus),
+                    f"{layout.data} x {layout.tensor} x {layout.pipeline}{parallel}",
+                    f"{layout.micro}, {layout.interleave}",
+                    str(layout.zero),
+                    layout.recompute,
+                    f"{layout.wire[0]} / {layout.wire[1]}, {layout.bucket:.0e}",
+                    f"{step.seconds:.2f} s",
+                    f"{step.tokens:,.0f}",
+                    f"{step.flops / 1e12:.0f}",
+                    f"{(step.tensor + step.replicas + step.stages) / step.seconds:.1%}",
+                    f"{step.memory['peak'] / 1e9:.0f}",
+                ]
+            )
+    return gradients.table(header, lines)
+
+
+def misbehaving() -> str:
+    """Returns the table of what links that misbehave cost, overlapped and serial."""
+    header = ["SIMULATED", "wire", "links", "overlapped", "serial", "lost overlapped", "serial"]
+    common = Layout(2, 1, 256, BATCH, 4, gradients="each", zero=2, compute="fp8", bucket=1e8)
+    lines = []
+    for wire in (("f32", "bf16"), ("fp8", "fp8")):
+        layout = dataclasses.replace(common, wire=wire)
+        for case in disturb.of_model(H100, MODELS["llama-13b"], layout):
+            times = (case.overlapped, case.serial, case.lost, case.serial_lost)
+            cells = [f"{1e3 * seconds:.0f} ms" for seconds in times]
+            lines.append(["13B, 512 H100", f"{wire[0]} / {wire[1]}", case.name, *cells])
+    return gradients.table(header, lines)
+
+
+def main() -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="to docs/planner-tables.md")
+    options = parser.parse_args()
+    parts = [
+        "**Simulated: nothing of this was run.** [The planner](planner.md) says how.",
+        "## Published rows",
+        published.as_text(published.rows()),
+        "Megatron-LM's calibrated rows are the bare ones times "
+        f"{published.calibration():.3f}, from 177B on 96 GPUs.",
+        "## Layouts of LLaMA",
+        f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "
+        "layers in FP8. Wire: gradients / weights, elements of a bucket.",
+        layouts(),
+        "## Links that misbehave",
+        "Layers and what replicas exchange, without head and update. A straggler: one exchange is "
+        "late by a tenth of the step.",
+        misbehaving(),
+    ]
+    table = "\n\n".join(parts)
+    print(table)
+    if options.write:
+        page = f"# Tables of the planner\n\nWritten by `make planner ARGS=--write`.\n\n{table}\n"
+        (ROOT / "docs" / "planner-tables.md").write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""What links that misbehave cost a model's step, overlapped and serial."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from scalify.plan import events, layer, replicas
+from scalify.plan.devices import Device
+from scalify.plan.layout import Layout
+from scalify.plan.models import Model
+
+__all__ = ["Loss", "losses", "serial"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A step under a disturbance, in seconds.
+
+    Attributes:
+        name: what is wrong.
+        overlapped: the step, with exchanges beside what is computed.
+        serial: the step, one after the other.
+        lost: by the overlapped one, against no disturbance.
+        serial_lost: by the serial one.
+    """
+
+    name: str
+    overlapped: float
+    serial: float
+    lost: float
+    serial_lost: float
+
+
+def serial(tasks: Sequence[events.Task]) -> list[events.Task]:
+    """Returns the tasks one after the other, in the order of the list."""
+    return [dataclasses.replace(task, stream=0) for task in tasks]
+
+
+def losses(tasks: Sequence[events.Task]) -> list[Loss]:
+    """Returns what a schedule loses under four disturbances.
+
+    Half and a quarter of the bandwidth, exchanges of up to twice the time at random, and one
+    exchange in the middle that is late by a tenth of the step.
+    """
+    plain = events.run(tasks).seconds
+    slow = events.run(serial(tasks)).seconds
+    chunks = [task.chunk for task in tasks if task.chunk >= 0]
+    cases = (
+        ("half the bandwidth", events.Disturbance(bandwidth=0.5)),
+        ("a quarter of the bandwidth", events.Disturbance(bandwidth=0.25)),
+        ("jitter, up to twice as long", events.Disturbance(jitter=1.0)),
+        ("a straggler", events.Disturbance(straggler=chunks[len(chunks) // 2], late=plain / 10)),
+    )
+    found = [Loss("nothing", plain, slow, 0.0, 0.0)]
+    for name, case in cases:
+        ours = events.run(tasks, case).seconds
+        theirs = events.run(serial(tasks), case).seconds
+        found.append(Loss(name, ours, theirs, ours - plain, theirs - slow))
+    return found
+
+
+def of_model(device: Device, model: Model, layout: Layout) -> list[Loss]:
+    """Returns what a model's step loses: its layers and what its replicas exchange."""
+    one = layer.forward(device, model, layout).seconds
+    back = layer.backward(device, model, layout).seconds
+    return losses(replicas.schedule(device, model, layout, one, back, layout.micro_batches))
