@@ -14,7 +14,7 @@ from jax.sharding import AbstractMesh, NamedSharding
 from partition_programs import P
 
 from scalify import _wire
-from scalify.plan import DEVICES, choose, disturb, graph
+from scalify.plan import DEVICES, chakra, choose, disturb, events, graph
 from scalify.plan.__main__ import main
 
 H100 = DEVICES["h100"]
@@ -111,6 +111,73 @@ def test_overlap_loses_no_more_when_links_misbehave(artefact):
         assert case.lost <= case.serial_lost * (1 + 1e-9), case
 
 
+def records_of(content: bytes) -> list[bytes]:
+    """Returns what follows each length."""
+    found, at = [], 0
+    while at < len(content):
+        length, at = varint(content, at)
+        found.append(content[at : at + length])
+        at += length
+    return found
+
+
+def varint(content: bytes, at: int) -> tuple[int, int]:
+    """Returns a number by protobuf's wire format, read by hand, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at, value, shift = at + 1, value | (byte & 0x7F) << shift, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields(content: bytes) -> list[tuple[int, Any]]:
+    """Returns (number, value) of a message's fields."""
+    found: list[tuple[int, Any]] = []
+    at = 0
+    while at < len(content):
+        key, at = varint(content, at)
+        value, at = varint(content, at)
+        assert key & 7 in (0, 2), "only numbers, and what has a length"
+        if key & 7 == 2:
+            value, at = content[at : at + value], at + value
+        found.append((key >> 3, value))
+    return found
+
+
+def test_chakra_traces(artefact, tmp_path):
+    """Fields by the numbers of MLCommons' et_def.proto."""
+    found = graph.read(graph.manifest_of(artefact), H100)
+    made, wires = choose.tasks(H100, found, choose.Choice())
+    line = events.run(made)
+    paths = chakra.write(tmp_path, range(2), line, wires)
+    assert [path.name for path in paths] == ["step.0.et", "step.1.et"]
+    head, *nodes = (fields(record) for record in records_of(paths[1].read_bytes()))
+    assert head[0] == (1, b"0.0.4")
+    assert len(nodes) == len(made)
+    exchanges = []
+    for number, (node, task, span) in enumerate(zip(nodes, made, line.spans, strict=True)):
+        own = dict(node)
+        assert own.get(1, 0) == number
+        assert own[2].decode() == task.name
+        assert own[3] == (4 if task.chunk < 0 else 7)  # COMP_NODE, COMM_COLL_NODE
+        packed, needs, at = own.get(5, b""), [], 0
+        while at < len(packed):
+            need, at = varint(packed, at)
+            needs.append(need)
+        assert needs == list(task.needs)
+        assert own.get(7, 0) == round((span[1] - span[0]) * 1e6)
+        attributes = [fields(value) for key, value in node if key == 10]
+        named = {one[0][1].decode(): one[1] for one in attributes}
+        if task.chunk >= 0:
+            exchanges.append(named)
+        else:
+            assert named["num_ops"] == (9, round(task.flops))
+    # int64_val is field 9; ALL_REDUCE 0, ALL_GATHER 2, REDUCE_SCATTER 7.
+    assert {one["comm_type"] for one in exchanges} == {(9, 0), (9, 2), (9, 7)}
+    assert [one["comm_size"] for one in exchanges] == [(9, round(one.size)) for one in wires]
+
+
 def test_command_line(artefact, tmp_path, monkeypatch, capsys):
     path = tmp_path / "step.scalify"
     path.write_bytes(artefact)
@@ -125,6 +192,9 @@ def test_command_line(artefact, tmp_path, monkeypatch, capsys):
     assert "data 64, tensor 8" in printed
     assert plan(str(path), "--json") == 0
     assert json.loads(capsys.readouterr().out)["simulated"] is True
+    assert plan(str(path), "--chakra", str(tmp_path / "traces"), "--ranks", "3") == 0
+    assert len(list((tmp_path / "traces").glob("step.*.et"))) == 3
+    capsys.readouterr()
     assert plan(str(path), "--mesh", "8x8") == 1
     assert "the step's own mesh is 64x8" in capsys.readouterr().err
     assert plan(str(path), "--device", "a100") == 1

@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 from typing import Any
 
 from scalify.errors import CompileError
-from scalify.plan import choose, disturb, graph, published, search, text
+from scalify.plan import chakra, choose, disturb, events, graph, published, search, text
 from scalify.plan.devices import DEVICES, Device
 from scalify.plan.layout import Layout
 from scalify.plan.models import MODELS
@@ -42,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--micro", type=int, default=1, help="sequences of a micro-batch")
     parser.add_argument("--interleave", type=int, default=1, help="pieces of a stage")
     parser.add_argument("--cap", type=float, help="GB that a rank may hold")
+    parser.add_argument("--chakra", type=pathlib.Path, help="folder for a step's Chakra traces")
+    parser.add_argument("--ranks", type=int, default=8, help="of how many ranks, at most")
     parser.add_argument("--json", action="store_true", help="print data")
     parser.add_argument("--published", action="store_true", help="published rows beside ours")
     return parser
@@ -87,8 +90,12 @@ def _plan_step(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
         plan = choose.outcome(device, found)
         serial = choose.outcome(device, found, choose.Choice(overlap=False))
         every = choose.choices(device, found) if found.mesh else []
-        made, _ = choose.tasks(device, found, choose.Choice())
+        made, wires = choose.tasks(device, found, choose.Choice())
         wrong = disturb.losses(made) if found.mesh else []
+        if options.chakra:
+            folder = options.chakra if level < 0 else options.chakra / f"zero{level}"
+            count = min(options.ranks, math.prod(found.mesh.values()))
+            chakra.write(folder, range(count), events.run(made), wires)
         title = "" if level < 0 else f"ZeRO-{level}, "
         mesh = ", ".join(f"{name} {size}" for name, size in found.mesh.items()) or "one rank"
         texts.append(f"{title}{mesh}, {len(found.commands)} commands")

@@ -113,7 +113,8 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
             close(key)
         if command.wire is None:
             needs = tuple(places[need] for need in command.needs)
-            made.append(events.Task(command.stream, command.seconds, needs, command.name))
+            task = events.Task(command.stream, command.seconds, needs, command.name)
+            made.append(dataclasses.replace(task, flops=command.flops, moved=command.moved))
             places[at] = len(made) - 1
             continue
         wire = _form(command.wire, stride, choice)

@@ -19,6 +19,8 @@ class Task:
         needs: places of earlier tasks in the list.
         name: for reports.
         chunk: of an exchange, its number among all; -1 for what computes.
+        flops: of a product.
+        moved: bytes of memory that it reads and writes.
     """
 
     stream: int
@@ -26,6 +28,8 @@ class Task:
     needs: tuple[int, ...] = ()
     name: str = ""
     chunk: int = -1
+    flops: float = 0.0
+    moved: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Command:
         stream: 0 computes.
         needs: commands on other streams that it waits for.
         seconds: on the device, alone; of a collective as the plan has it.
-        moved: bytes of memory that a kernel reads and writes.
+        moved: bytes of memory that it reads and writes.
         flops: of a product.
         wire: of a collective.
     """
@@ -201,7 +201,8 @@ class _Reader:
         out = float(to_numpy(self.buffers[command["c"]]["dtype"]).itemsize)
         out *= 1 if not command["beta"] else 2
         seconds = costs.gemm(self.device, m, n, k, batch=batch, dtype=form, out=out)
-        return seconds, 0.0, 2.0 * batch * m * n * k, None
+        moved = batch * (float(m + n) * k * costs.BYTES[form] + m * n * out)
+        return seconds, moved, 2.0 * batch * m * n * k, None
 
     def _wire(self, command: Mapping[str, Any]) -> Wire:
         source = self.buffers[command["src"]]
