@@ -17,7 +17,7 @@ from scalify.plan import (
     published,
     replicas,
 )
-from scalify.plan.search import search
+from scalify.plan.search import search, tune
 
 H100 = DEVICES["h100"]
 
@@ -142,6 +142,9 @@ def test_a_search_finds_what_fits():
         other = Layout(tensor, 1, 8 // tensor, 64, 1, compute="fp8", wire=wire, bucket=1e8)
         if predict(H100, model, other).memory["peak"] <= 0.88 * H100.memory:
             assert found.step.seconds <= predict(H100, model, other).seconds
+    tuned = tune(H100, model, found.layout)
+    assert tuned[0].step.seconds == pytest.approx(found.step.seconds, abs=1e-3)
+    assert {one.layout.zero for one in tuned} <= {1, 2, 3}
     # Less memory: what it finds is slower, and smaller.
     (small,) = search(H100, model, 8, batch=64, cap=30e9)
     assert small.step.memory["peak"] <= 30e9

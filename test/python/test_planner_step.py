@@ -201,5 +201,11 @@ def test_command_line(artefact, tmp_path, monkeypatch, capsys):
     assert "a100 has no products in FP8" in capsys.readouterr().err
     assert plan("--model", "llama-7b", "--mesh", "8x1x1", "--batch", "64") == 0
     assert "tokens" in capsys.readouterr().out
+    assert plan("--model", "llama-7b", "--mesh", "64", "--batch", "1024", "--zero", "best") == 0
+    assert "ZeRO-" in capsys.readouterr().out
+    alone = tmp_path / "alone.mlir"
+    alone.write_text(jax.jit(lambda x: x @ x).lower(np.zeros((8, 8), np.float32)).as_text())
+    assert plan(str(alone), "--recipe", "none") == 0
+    assert "one rank, 1 commands" in capsys.readouterr().out
     assert plan("--model", "llama-7b", "--mesh", "3x1x1", "--batch", "64") == 1
     assert "64 sequences are no multiple of 3 x 1" in capsys.readouterr().err

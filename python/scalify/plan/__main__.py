@@ -145,6 +145,9 @@ def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
         gradients="each" if zero >= 2 else "last",
         compute=compute,
     )
+    if options.zero == "best":
+        cap = options.cap * 1e9 if options.cap else None
+        layout = search.tune(device, model, layout, cap)[0].layout
     step = predict(device, model, layout)
     both = {"layout": dataclasses.asdict(layout), "step": dataclasses.asdict(step)}
     return f"{text.of_layout(layout)}\n{text.of_prediction(step)}", {"simulated": True, **both}

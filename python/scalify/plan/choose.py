@@ -63,8 +63,10 @@ def _form(wire: Wire, data_stride: int, choice: Choice) -> Wire:
     """Returns the wire in the formats of the choice; those of other groups stay."""
     if wire.stride != data_stride or wire.ranks.ranks == 1:
         return wire
-    wanted = choice.gradients if wire.kind in SUMS else choice.weights
-    if wire.kind == "permute" or not wanted:
+    wanted = choice.gradients if wire.kind in SUMS else ""
+    if wire.kind == "all_gather":
+        wanted = choice.weights
+    if not wanted:
         return wire
     dtype = {"f32": "f32", "bf16": "bf16", "fp8": "f8E4M3FN"}[wanted]
     return dataclasses.replace(wire, dtype=dtype)

@@ -13,7 +13,7 @@ from scalify.plan.memory import held
 from scalify.plan.models import Model
 from scalify.plan.step import Prediction, least, predict
 
-__all__ = ["WIRES", "Found", "candidates", "search"]
+__all__ = ["WIRES", "Found", "candidates", "search", "tune"]
 
 WIRES = (("f32", "bf16"), ("bf16", "bf16"), ("fp8", "fp8"))
 BUCKETS = (2.5e7, 1e8, 4e8)
@@ -107,13 +107,41 @@ def search(
         if len(found) >= TUNED and bound > _seconds(found[TUNED - 1]):
             break
         found = sorted([*found, Found(layout, predict(device, model, layout))], key=_seconds)
-    tuned = []
-    for one in found[:TUNED]:
-        for wire, bucket in itertools.product(WIRES, BUCKETS):
-            layout = dataclasses.replace(one.layout, wire=wire, bucket=bucket)
-            if held(model, layout)["peak"] <= cap:
-                tuned.append(Found(layout, predict(device, model, layout)))
-    return sorted(tuned or found, key=_seconds)[:best]
+    tuned = [one for near in found[:TUNED] for one in _tuned(device, model, near.layout, cap)]
+    return sorted(tuned, key=_seconds)[:best]
+
+
+def _tuned(device: Device, model: Model, layout: Layout, cap: float) -> Iterator[Found]:
+    """Yields the layout with each wire and bucket with which it fits."""
+    for wire, bucket in itertools.product(WIRES, BUCKETS):
+        other = dataclasses.replace(layout, wire=wire, bucket=bucket)
+        if held(model, other)["peak"] <= cap:
+            yield Found(other, predict(device, model, other))
+
+
+def tune(device: Device, model: Model, layout: Layout, cap: float | None = None) -> list[Found]:
+    """Returns a layout with each level of ZeRO, wire and bucket that fits, fastest first.
+
+    Raises:
+        ValueError: the model cannot lie so, or nothing fits.
+    """
+    cap = device.memory * ROOM if cap is None else cap
+    if fault := dataclasses.replace(layout, zero=1, gradients="last").faults(model):
+        raise ValueError(f"'{model.name}' in this layout: {fault}")
+    levels = (
+        dataclasses.replace(layout, zero=1, gradients="last"),
+        dataclasses.replace(layout, zero=2, gradients="each"),
+        dataclasses.replace(layout, zero=3, gradients="each"),
+    )
+    found = [
+        one
+        for level in levels
+        if not level.faults(model)
+        for one in _tuned(device, model, level, cap)
+    ]
+    if not found:
+        raise ValueError(f"no level of ZeRO lets '{model.name}' fit into {cap:.3g} bytes a rank")
+    return sorted(found, key=_seconds)
 
 
 def _seconds(found: Found) -> float:

@@ -101,6 +101,9 @@ def of_outcomes(
         (one.name, f"{_time(one.lost)} lost overlapped, {_time(one.serial_lost)} serial")
         for one in wrong[1:]
     ]
-    return "\n".join(
-        [_lines(lines), "fastest choices:", _lines(best), "links that misbehave:", _lines(cases)]
-    )
+    parts = [_lines(lines)]
+    if best:
+        parts += ["fastest choices:", _lines(best)]
+    if cases:
+        parts += ["links that misbehave:", _lines(cases)]
+    return "\n".join(parts)
