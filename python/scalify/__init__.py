@@ -18,7 +18,7 @@ _build = pathlib.Path(os.environ.get("SCALIFY_BUILD") or _checkout / "build")
 if (_extensions := _build / "python" / "scalify").is_dir():
     __path__.append(str(_extensions))
 
-from scalify import lax, nn  # noqa: E402
+from scalify import checkpoint, lax, nn  # noqa: E402
 from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
@@ -56,6 +56,7 @@ __all__ = [
     "WideCast",
     "calibrate",
     "check_assumptions",
+    "checkpoint",
     "collect",
     "compile",
     "jit",

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["limits", "to_numpy"]
+__all__ = ["from_numpy", "limits", "to_numpy"]
 
 _TYPES: dict[str, Any] = {
     "i1": np.bool_,
@@ -38,6 +38,18 @@ def to_numpy(element: str) -> np.dtype[Any]:
         return np.dtype(_TYPES[element])
     except KeyError:
         raise ValueError(f"element type '{element}' has no numpy type") from None
+
+
+def from_numpy(dtype: np.dtype[Any]) -> str:
+    """Returns MLIR's spelling of a numpy type.
+
+    Raises:
+        ValueError: it has none here.
+    """
+    for name, known in _TYPES.items():
+        if dtype == known:
+            return name
+    raise ValueError(f"numpy type '{dtype}' has no element type")
 
 
 def limits(element: str) -> tuple[float, float]:

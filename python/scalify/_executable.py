@@ -65,6 +65,7 @@ class Executable:
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
+        self._counters: NDArray[np.uint64] | None = None
         self.diagnostics = list(diagnostics)
 
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
@@ -109,6 +110,7 @@ class Executable:
         inputs = self._narrow(arrays)
         self._check_donation(inputs)
         results = self._kept.run(inputs)
+        self._counters = None
         scales = self._kept.get(STATE_SCALES)
         return [_wrap(*pair, scales) for pair in zip(results, self._storages, strict=True)]
 
@@ -193,11 +195,36 @@ class Executable:
             raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
         if not len(before):
             return 0
-        counters = self._runtime.counters()[: len(before)]
+        counters = self.counters[: len(before)]
         (moved,) = self._runtime.run((before, counters), "rescale")
         after = np.array(moved)
         self._kept.set(CAST_SCALES, after)
         return int(np.count_nonzero(after != before))
+
+    @property
+    def counters(self) -> NDArray[np.uint64]:
+        """What each cast of the last step counted, [casts, 4]: saturated, flushed, zeros, nans.
+
+        Those that are set stand until the next step.
+        """
+        return self._runtime.counters() if self._counters is None else self._counters.copy()
+
+    @counters.setter
+    def counters(self, counts: NDArray[np.uint64]) -> None:
+        shape = self._runtime.counters().shape
+        if counts.shape != shape:
+            raise ValueError(f"counters of shape {counts.shape} for a step that has {shape}")
+        self._counters = np.array(counts, np.uint64)
+
+    def _health(self) -> list[dict[str, Any]]:
+        rows = self._runtime.health()
+        if self._counters is None:
+            return rows
+        keys = ("saturated", "flushed", "zeros", "nans")
+        return [
+            row | dict(zip(keys, counts.tolist(), strict=True))
+            for row, counts in zip(rows, self._counters, strict=True)
+        ]
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
@@ -316,13 +343,13 @@ class Executable:
             ValueError: not as many arrays as the step has arguments.
         """
         if not arrays:
-            return self._runtime.health()
+            return self._health()
         if len(arrays) != len(self.args):
             raise ValueError(
                 f"the step takes {len(self.args)} arguments, not {len(arrays)}: their assumptions "
                 "are by position"
             )
-        return [*self._runtime.health(), *broken_assumptions(self.assumptions, arrays)]
+        return [*self._health(), *broken_assumptions(self.assumptions, arrays)]
 
     def put(self, array: Any) -> _runtime.Array:
         """Returns a copy of an array in the memory of the step's device.

@@ -6,16 +6,18 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import numpy as np
 
 from scalify import _runtime
 from scalify._executable import Executable, compile_text
+from scalify._jit_state import JitState, describe_arguments
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
 from scalify._ranks import compile_on, cut, wrap
+from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
 from scalify.calibration import (
     Calibration,
@@ -41,9 +43,12 @@ class _Entry:
     lowered: Lowered
     executable: Executable
     mesh: Mesh | None = None
+    wide: tuple[WideCast, ...] = ()
 
     def run(self, leaves: list[Any]) -> list[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
+        if self.mesh is None:
+            leaves = [one.part(None, 0) if isinstance(one, Saved) else one for one in leaves]
         inputs = [
             _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
         ]
@@ -72,7 +77,7 @@ class _Entry:
 
 def _prepare(leaf: Any, aval: Any) -> Any:
     """Returns what the runtime takes for a leaf of the type that was compiled for."""
-    if isinstance(leaf, (_runtime.Array, ScaledArray, Shard)):
+    if isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)):
         return leaf
     leaf = to_physical(leaf)
     if isinstance(leaf, np.ndarray):
@@ -146,6 +151,8 @@ class Jit:
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
         self._last_key: Hashable = None
+        self._last_arguments: list[Any] = []
+        self._restored: JitState | None = None
         self._steps = 0
         self._warned: set[str] = set()
         functools.update_wrapper(self, signature.fn, updated=())
@@ -167,11 +174,19 @@ class Jit:
                 "(jax.jit, jax.grad, jax.vmap, jax.shard_map): use scalify.transform inside of "
                 "these; its scales are constants or measured in the step"
             )
-        self._last_key = arguments.key()
-        entry = self._last = self._entry(arguments, self._last_key)
+        key = arguments.key()
+        entry = self._entry(arguments, key)
+        if entry is not self._last:
+            self._last, self._last_key = entry, key
+            self._last_arguments = describe_arguments(arguments)
         results = entry.run(arguments.leaves)
         self._look(entry, arguments.leaves, results)
         return jax.tree.unflatten(entry.lowered.out_tree, results)
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The ranks that the step runs on, None without a mesh."""
+        return self._mesh
 
     @property
     def recipe(self) -> str:
@@ -205,6 +220,56 @@ class Jit:
                 casts = [row["cast"] for row in entry.executable.report().casts()]
                 self._kept_scales[key] = dict(zip(casts, scales.tolist(), strict=True))
         self._entries.clear()
+
+    def state(self) -> JitState | None:
+        """Returns what it keeps besides the caller's arrays, for arguments of the last call.
+
+        That is for `scalify.checkpoint`. None before the first call.
+        """
+        if self._last is None:
+            return self._restored
+        tree, statics, _ = cast(tuple[Any, Any, Any], self._last_key)
+        return JitState.of_executable(
+            self._last.executable,
+            self._last_arguments,
+            self.recipe,
+            self._measured.get((tree, statics)),
+            self._last.wide if self._last_key in self._entries else self.widened(),
+            self._patients.get(self._last_key),
+            self._steps,
+        )
+
+    def restore(self, state: JitState) -> None:
+        """Lets the next call with the arguments of a state go on where that was taken.
+
+        It compiles as then: with the scales that were measured, unless `scales=` says others, and
+        with the same casts left wide.
+        """
+        self._restored = state
+        self._last = None
+        self._entries.clear()
+
+    def _resume(self, arguments: Arguments, key: Hashable) -> _Entry | None:
+        """Returns the entry that goes on by a restored state; None if that is of others."""
+        state = self._restored
+        if state is None:
+            return None
+        if state.arguments != describe_arguments(arguments):
+            warnings.warn(
+                f"'{self._signature.name}' starts anew for these arguments, since the checkpoint "
+                "is of a step of others: what it keeps besides them is left aside",
+                stacklevel=4,
+            )
+            return None
+        if state.scales is not None:
+            self._measured[arguments.tree, arguments.statics] = state.scales
+        self._patients[key] = Patient(state.widened, state.sick)
+        self._steps = state.steps
+        self._restored = None
+        lowered = self._signature.lower(arguments)
+        executable = self._compile(lowered, self._scales_for(arguments), state.wide)
+        state.apply(executable, self._signature.name)
+        return _Entry(lowered, executable, self._mesh, state.wide)
 
     def _look(self, entry: _Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
@@ -310,9 +375,12 @@ class Jit:
 
     def _entry(self, arguments: Arguments, key: Hashable) -> _Entry:
         if key not in self._entries:
+            if (resumed := self._resume(arguments, key)) is not None:
+                self._entries[key] = resumed
+                return resumed
             lowered = self._signature.lower(arguments)
-            patient = self._patients.get(key, Patient())
-            executable = self._compile(lowered, self._scales_for(arguments), patient.widened)
+            wide = tuple(self._patients.get(key, Patient()).widened)
+            executable = self._compile(lowered, self._scales_for(arguments), wide)
             scales, kept = executable.cast_scales, self._kept_scales.get(key)
             if scales is not None and kept is not None:
                 casts = [row["cast"] for row in executable.report().casts()]
@@ -320,7 +388,7 @@ class Jit:
                     kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
                 ]
             executable.take_over(self._kept_state.pop(key, {}))
-            self._entries[key] = _Entry(lowered, executable, self._mesh)
+            self._entries[key] = _Entry(lowered, executable, self._mesh, wide)
         return self._entries[key]
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
@@ -333,6 +401,7 @@ class Jit:
                 return None
             # Ranks measure the same: whole arrays.
             whole = [one.gather() if isinstance(one, Shard) else one for one in arguments.leaves]
+            whole = [np.asarray(one) if isinstance(one, Saved) else one for one in whole]
             self._measured[key] = measure(whole)
         return self._measured[key]
 

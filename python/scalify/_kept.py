@@ -18,6 +18,7 @@ __all__ = [
     "AMAX_HISTORY",
     "CAST_SCALES",
     "GRADIENT_MU",
+    "STATE_AMAX",
     "STATE_SCALES",
     "KeptState",
     "check_history",
@@ -35,7 +36,7 @@ GRADIENT_MU = "scalify.gradient_mu"
 # Of the pass scalify-store-state: scales of narrow data that the last step wrote, and the amaxes
 # of their values; zeros mean that none was written.
 STATE_SCALES = "scalify.state_scales"
-_STATE_AMAX = "scalify.state_amax"
+STATE_AMAX = "scalify.state_amax"
 
 
 class KeptState:
@@ -160,5 +161,5 @@ _CHECKS: Mapping[str, Callable[[NDArray[Any]], None]] = {
     CAST_SCALES: _check_powers_of_two,
     GRADIENT_MU: _check_factors,
     STATE_SCALES: _check_state_scales,
-    _STATE_AMAX: _check_amaxes,
+    STATE_AMAX: _check_amaxes,
 }

@@ -19,7 +19,16 @@ from jax.sharding import PartitionSpec
 
 from scalify import _runtime
 
-__all__ = ["Arguments", "Batch", "Lowered", "Signature", "abstract", "to_logical", "to_physical"]
+__all__ = [
+    "Arguments",
+    "Batch",
+    "Lowered",
+    "Signature",
+    "abstract",
+    "key_impl",
+    "to_logical",
+    "to_physical",
+]
 
 # Locations shall lead to the user's lines, not to ours.
 source_info_util.register_exclusion(os.path.dirname(__file__))
@@ -151,7 +160,7 @@ class Signature:
             NotImplementedError: a collective over an axis of the `jax.shard_map` around it.
             Whatever else tracing raises.
         """
-        kinds = [_key_impl(leaf) for leaf in arguments.leaves]
+        kinds = [key_impl(leaf) for leaf in arguments.leaves]
         structs = [_struct(to_physical_type(leaf)) for leaf in arguments.leaves]
         # Only types are kept: the arrays of the first call are the caller's to free.
         arguments = dataclasses.replace(arguments, leaves=structs)
@@ -166,7 +175,7 @@ class Signature:
             ]
             args, kwargs = _merge(bound, leaves)
             outputs = self.fn(*args, **kwargs)
-            out_kinds[:] = map(_key_impl, jax.tree.leaves(outputs))
+            out_kinds[:] = map(key_impl, jax.tree.leaves(outputs))
             return jax.tree.map(to_physical, outputs)
 
         for batch in batches:
@@ -303,7 +312,7 @@ def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
-def _key_impl(leaf: Any) -> str | None:
+def key_impl(leaf: Any) -> str | None:
     """Returns the generator of an array of random keys, None for any other array."""
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
@@ -316,12 +325,12 @@ def _key_impl(leaf: Any) -> str | None:
 
 def to_physical(leaf: Any) -> Any:
     """Returns what main takes for a leaf: a random key's data, else the leaf."""
-    return leaf if _key_impl(leaf) is None else jax.random.key_data(leaf)
+    return leaf if key_impl(leaf) is None else jax.random.key_data(leaf)
 
 
 def to_physical_type(leaf: Any) -> Any:
     """Returns something of the shape and dtype that main takes for a leaf."""
-    return leaf if _key_impl(leaf) is None else jax.eval_shape(jax.random.key_data, leaf)
+    return leaf if key_impl(leaf) is None else jax.eval_shape(jax.random.key_data, leaf)
 
 
 def to_logical(array: Any, impl: str | None) -> Any:

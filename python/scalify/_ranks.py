@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalify._executable import Executable, build, explain
+from scalify._saved import Saved
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 from scalify.partition import partition
 
@@ -56,12 +57,21 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
 
     Raises:
         ValueError: a Shard lies in other parts than the step takes it in.
+        RuntimeError: an array of a checkpoint cannot be read, by this rank or another one.
     """
     layouts = [layout_of(entry) for entry in executable.manifest["args"]]
-    return [_cut(array, one, mesh) for array, one in zip(arrays, layouts, strict=False)]
+
+    def parts() -> list[Any]:
+        return [_cut(array, one, mesh) for array, one in zip(arrays, layouts, strict=False)]
+
+    if any(isinstance(array, Saved) for array in arrays):
+        return mesh.together("a checkpoint was not read", parts)
+    return parts()
 
 
 def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
+    if isinstance(array, Saved):
+        return array.part(layout, mesh.rank)
     if not isinstance(array, Shard):
         return array if layout is None else layout.cut(np.asarray(array), mesh.rank)
     if array.layout != layout:

@@ -230,20 +230,23 @@ class Patient:
 
     Attributes:
         widened: what the next compilation leaves wide, in the order in which it was found.
+        sick: at how many looks in a row each cast was sick.
     """
 
-    def __init__(self, widened: Iterable[WideCast] = ()) -> None:
+    def __init__(
+        self, widened: Iterable[WideCast] = (), sick: Mapping[str, int] | None = None
+    ) -> None:
         self.widened = list(widened)
-        self._sick: dict[str, int] = {}
+        self.sick = dict(sick or {})
 
     def look(self, policy: HealthPolicy, health: Iterable[Mapping[str, Any]]) -> list[WideCast]:
         """Counts in what a step left; returns the casts that have become too sick by it."""
         rows = {row["cast"]: row for row in policy.sick(health)}
-        self._sick = {cast: self._sick.get(cast, 0) + 1 for cast in rows}
+        self.sick = {cast: self.sick.get(cast, 0) + 1 for cast in rows}
         known = {entry.cast for entry in self.widened}
         found = [
             WideCast.of(rows[cast])
-            for cast, looks in self._sick.items()
+            for cast, looks in self.sick.items()
             if looks >= policy.patience and cast not in known
         ]
         self.widened += found

@@ -11,8 +11,8 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -22,6 +22,8 @@ from scalify import _runtime
 from scalify.errors import CompileError
 
 __all__ = ["Mesh", "Parts", "Shard", "Shares", "layout_of", "make_mesh"]
+
+T = TypeVar("T")
 
 # Of what one rank has and the others get, this much goes at a time.
 CHUNK = 1 << 20
@@ -250,6 +252,39 @@ class Mesh:
             piece = mine[start : start + CHUNK].ljust(min(CHUNK, size - start), b"\0")
             pieces.append(self.comm.all_gather(piece)[0])
         return b"".join(pieces)
+
+    def gather_bytes(self, content: bytes) -> list[bytes]:
+        """Returns what every rank gives, of any lengths, in the order of ranks."""
+        if self.comm is None:
+            return [content]
+        sizes = self.comm.all_gather(len(content).to_bytes(8, "little"))
+        lengths = [int.from_bytes(size, "little") for size in sizes]
+        found = [b""] * len(lengths)
+        for start in range(0, max(lengths), CHUNK):
+            piece = content[start : start + CHUNK].ljust(min(CHUNK, max(lengths) - start), b"\0")
+            found = [a + b for a, b in zip(found, self.comm.all_gather(piece), strict=True)]
+        return [whole[:length] for whole, length in zip(found, lengths, strict=True)]
+
+    def together(self, what: str, make: Callable[[], T]) -> T:
+        """Returns what `make()` returns on this rank, once it has returned on all.
+
+        Raises:
+            RuntimeError: it raised on another rank: `what`, which rank, and why. On a rank where
+                it raised, that itself.
+        """
+        result, failure = None, None
+        try:
+            result = make()
+        except Exception as error:
+            failure = error
+        said = "" if failure is None else f"{type(failure).__name__}: {failure}"
+        texts = [text.decode() for text in self.gather_bytes(said.encode())]
+        if failure is not None:
+            raise failure
+        for rank, text in enumerate(texts):
+            if text:
+                raise RuntimeError(f"{what}, since rank {rank} failed: {text}")
+        return cast(T, result)
 
     def on_first(self, make: Any) -> bytes:
         """Returns on all ranks what `make()` returns on the first.

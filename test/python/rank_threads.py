@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from typing import Any
 
 from scalify import _runtime
 from scalify._executable import Executable
+from scalify.mesh import Mesh
 
-__all__ = ["on_ranks"]
+__all__ = ["on_meshes", "on_ranks"]
 
 _jobs = itertools.count()
 
@@ -26,6 +28,25 @@ def on_ranks(
     Raises:
         Whatever the first of the ranks raised that raised anything.
     """
+    return _run(size, lambda comm: body(comm.rank, Executable(artefact, 1, comm=comm), comm))
+
+
+def on_meshes(axes: dict[str, int], body: Callable[[Mesh], Any]) -> list[Any]:
+    """Returns what `body(mesh)` returns on each rank of a mesh.
+
+    Raises:
+        As `on_ranks`.
+    """
+
+    def run(comm: _runtime.Communicator) -> Any:
+        mesh = Mesh(axes)
+        mesh.__dict__["comm"] = comm  # in place of what the launch says
+        return body(mesh)
+
+    return _run(math.prod(axes.values()), run)
+
+
+def _run(size: int, body: Callable[[_runtime.Communicator], Any]) -> list[Any]:
     job = f"rank-threads-{os.getpid()}-{next(_jobs)}"
     found: list[Any] = [None] * size
     failed: list[Exception] = []
@@ -33,7 +54,7 @@ def on_ranks(
     def run(rank: int) -> None:
         try:
             comm = _runtime.Communicator("local", 120, rank, size, job)
-            found[rank] = body(rank, Executable(artefact, 1, comm=comm), comm)
+            found[rank] = body(comm)
             comm.barrier()
         except Exception as error:
             failed.append(error)

@@ -1,0 +1,165 @@
+"""What a compiled step keeps between calls besides its caller's arrays, to resume from."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from scalify._executable import Executable
+from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_AMAX, STATE_SCALES
+from scalify._lowering import Arguments, abstract
+from scalify.calibration import Patient, WideCast
+from scalify.scales import Scales
+
+__all__ = ["COUNTERS", "JitState", "describe_arguments"]
+
+# What casts of the last step counted; each rank has counted its own.
+COUNTERS = "counters"
+
+
+def describe_arguments(arguments: Arguments) -> list[Any]:
+    """Returns what a compilation depends on, as JSON has it: names, shapes, dtypes, statics."""
+    tree = jax.tree.unflatten(arguments.tree, arguments.leaves)
+    types = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        shape, dtype, _ = abstract(leaf)
+        types.append([jax.tree_util.keystr(path), list(shape), str(dtype)])
+    # Where a value prints its address, another process has another one.
+    statics = [[name, re.sub(r" at 0x\w+", "", repr(value))] for name, value in arguments.statics]
+    return [types, statics]
+
+
+@dataclasses.dataclass(frozen=True)
+class JitState:
+    """State of a step for arguments of one structure.
+
+    Attributes:
+        arguments: which ones, by `describe_arguments`.
+        recipe: by which it was compiled.
+        scales: that were measured; None where they were given, or the recipe needs none.
+        wide: the casts that were left wide.
+        widened: those that its next compilation leaves wide.
+        sick: how often in a row a health policy has found each cast sick.
+        steps: how many it has run, by which health policies are due.
+        labels: of each array that it keeps, what its rows stand for.
+        arrays: what it keeps, by name, and the counters of its last step.
+    """
+
+    arguments: list[Any]
+    recipe: str
+    scales: Scales | None
+    wide: tuple[WideCast, ...]
+    widened: tuple[WideCast, ...]
+    sick: dict[str, int]
+    steps: int
+    labels: dict[str, list[str]]
+    arrays: dict[str, NDArray[Any]]
+
+    @staticmethod
+    def of_executable(
+        executable: Executable,
+        arguments: list[Any],
+        recipe: str,
+        scales: Any,
+        wide: Sequence[WideCast],
+        patient: Patient | None,
+        steps: int,
+    ) -> JitState:
+        """Returns the state of a step that has run."""
+        return JitState(
+            arguments,
+            recipe,
+            scales if isinstance(scales, Scales) else None,
+            tuple(wide),
+            () if patient is None else tuple(patient.widened),
+            {} if patient is None else dict(patient.sick),
+            steps,
+            _labels(executable),
+            {**executable.kept, COUNTERS: executable.counters},
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Returns all but the arrays, as JSON has it."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del fields["arrays"]
+        fields["scales"] = None if self.scales is None else dataclasses.asdict(self.scales)
+        for key in ("wide", "widened"):
+            fields[key] = [dataclasses.asdict(cast) for cast in fields[key]]
+        return fields
+
+    @staticmethod
+    def of(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | None]) -> JitState:
+        """Returns what `describe` has told of, with its arrays; None for one that is left out."""
+        scales = content["scales"]
+        casts = {
+            key: tuple(WideCast(**cast) for cast in content[key]) for key in ("wide", "widened")
+        }
+        fields = {
+            **content,
+            **casts,
+            "scales": None if scales is None else Scales.of(scales),
+            "arrays": {name: array for name, array in arrays.items() if array is not None},
+        }
+        return JitState(**fields)
+
+    def apply(self, executable: Executable, name: str) -> None:
+        """Gives a step that was compiled anew what the saved one kept.
+
+        What another mesh or recipe keeps in other rows goes by what the rows stand for. Warns of
+        what does not go over.
+
+        Args:
+            executable: the step.
+            name: of the function, for warnings.
+        """
+        labels, own = _labels(executable), executable.kept
+        saved = dict(self.arrays)
+        counters = saved.pop(COUNTERS, None)
+        if counters is not None and counters.shape == executable.counters.shape:
+            executable.counters = counters
+        for key in own.keys() | saved.keys():
+            if key not in own or key not in saved:
+                what = "drops" if key in saved else "has none of, and starts anew,"
+                warnings.warn(
+                    f"'{name}' {what} '{key}' of the checkpoint, which was by recipe "
+                    f"'{self.recipe}'",
+                    stacklevel=6,
+                )
+                continue
+            array, missing = saved[key], []
+            if labels.get(key) != self.labels.get(key) or array.shape != own[key].shape:
+                array, missing = _by_rows(own[key], labels.get(key), array, self.labels.get(key))
+            if missing:
+                warnings.warn(
+                    f"'{name}' starts {len(missing)} rows of '{key}' anew, which the checkpoint "
+                    f"has not, as '{missing[0]}': it is compiled for another mesh, or is another "
+                    "program",
+                    stacklevel=6,
+                )
+            executable.kept = {key: array}
+
+
+def _labels(executable: Executable) -> dict[str, list[str]]:
+    """Returns what rows stand for of arrays that a step keeps."""
+    return {}
+
+
+def _by_rows(
+    own: NDArray[Any], names: list[str] | None, saved: NDArray[Any], theirs: list[str] | None
+) -> tuple[NDArray[Any], list[str]]:
+    """Returns `own` with the rows that were saved under the same names, and names without one."""
+    if names is None or theirs is None or own.shape[1:] != saved.shape[1:]:
+        return own, ["row 0"]
+    rows = {name: row for row, name in enumerate(theirs)}
+    array = own.copy()
+    for row, name in enumerate(names):
+        if name in rows:
+            array[row] = saved[rows[name]]
+    return array, [name for name in names if name not in rows]

@@ -1,0 +1,123 @@
+"""What of a whole array a rank has, as blocks that lie dense in its memory or its file.
+
+Layouts of state differ between meshes; blocks of the whole are what two of them have in common.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+
+from scalify.mesh import Parts, Shares
+
+__all__ = ["Block", "Layout", "blocks_of", "writers"]
+
+# None is an array that each rank has whole.
+Layout = Parts | Shares | None
+_Place = tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A dense block.
+
+    Attributes:
+        place: start and stop per dimension of the whole array.
+        offset: how many elements lie before it in the memory that holds it.
+    """
+
+    place: _Place
+    offset: int
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The block's shape."""
+        return tuple(stop - start for start, stop in self.place)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.extents)
+
+    def meet(self, other: Block) -> _Place | None:
+        """Returns what both have, None for nothing."""
+        place = tuple(
+            (max(mine[0], theirs[0]), min(mine[1], theirs[1]))
+            for mine, theirs in zip(self.place, other.place, strict=True)
+        )
+        return None if any(start >= stop for start, stop in place) else place
+
+    def within(self, place: _Place) -> tuple[slice, ...]:
+        """Returns where a part of it lies in it."""
+        return tuple(
+            slice(start - mine[0], stop - mine[0])
+            for (start, stop), mine in zip(place, self.place, strict=True)
+        )
+
+
+def _cut_row(place: _Place, start: int, stop: int, offset: int) -> Iterator[Block]:
+    """Yields the elements [start, stop) of a place, counted row by row, as blocks in that order."""
+    if start >= stop:
+        return
+    if not place:
+        yield Block((), offset)
+        return
+    (begin, _), *rest = place
+    inner = math.prod(last - first for first, last in rest)
+    at = start // inner
+    if start % inner == 0 and stop - start >= inner:
+        end = stop // inner
+        yield Block(((begin + at, begin + end), *rest), offset)
+        yield from _cut_row(place, end * inner, stop, offset + end * inner - start)
+        return
+    end = min(stop, (at + 1) * inner)
+    for block in _cut_row(tuple(rest), start - at * inner, end - at * inner, offset):
+        yield Block(((begin + at, begin + at + 1), *block.place), block.offset)
+    yield from _cut_row(place, end, stop, offset + end - start)
+
+
+def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
+    """Returns what a rank's memory has of a whole array of this shape; padding is in none."""
+    if layout is None:
+        return [Block(tuple((0, extent) for extent in shape), 0)]
+    if isinstance(layout, Parts):
+        return [Block(_bounds(layout.place(rank)), 0)]
+    (share,) = layout.row.place(rank)
+    places = [_bounds(place) for place in layout.whole.places()]
+    length = layout.row.shape[0] // len(places)
+    blocks: list[Block] = []
+    for index, place in enumerate(places):
+        begin = index * length
+        size = math.prod(stop - start for start, stop in place)
+        low, high = max(share.start, begin), min(share.stop, begin + size)
+        blocks += _cut_row(place, low - begin, high - begin, low - share.start)
+    return blocks
+
+
+def writers(layout: Layout, ranks: int, index: int) -> list[int]:
+    """Returns the ranks that write an array: of those that have the same part, one.
+
+    Args:
+        layout: of the array.
+        ranks: how many there are.
+        index: a number of the array's, by which ranks that have the same take turns.
+    """
+    return [group[index % len(group)] for group in _groups(layout, ranks)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _groups(layout: Layout, ranks: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the ranks that have the same, for each different part."""
+    if layout is None:
+        return (tuple(range(ranks)),)
+    parts = layout if isinstance(layout, Parts) else layout.row
+    groups: dict[_Place, list[int]] = {}
+    for rank in range(ranks):
+        groups.setdefault(_bounds(parts.place(rank)), []).append(rank)
+    return tuple(map(tuple, groups.values()))
+
+
+def _bounds(place: tuple[slice, ...]) -> _Place:
+    return tuple((part.start, part.stop) for part in place)

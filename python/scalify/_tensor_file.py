@@ -1,0 +1,159 @@
+"""Files of arrays in the format safetensors, with checksums of their blocks.
+
+The library writes them, from memory as it is. They are read by mapping, since a checksum is one
+of bytes as they lie, and a rank shall touch only what it needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+__all__ = ["DamagedError", "TensorFile", "is_storable", "write"]
+
+# Of an array, so many bytes have a checksum: what is read of it is read in such pieces.
+BLOCK = 1 << 22
+
+_DTYPES: dict[str, Any] = {
+    "BOOL": np.bool_,
+    "I8": np.int8,
+    "I16": np.int16,
+    "I32": np.int32,
+    "I64": np.int64,
+    "U8": np.uint8,
+    "U16": np.uint16,
+    "U32": np.uint32,
+    "U64": np.uint64,
+    "F16": np.float16,
+    "F32": np.float32,
+    "F64": np.float64,
+    "BF16": ml_dtypes.bfloat16,
+    "F8_E4M3": ml_dtypes.float8_e4m3fn,
+    "F8_E5M2": ml_dtypes.float8_e5m2,
+}
+
+
+class DamagedError(RuntimeError):
+    """A file is not what was written."""
+
+
+def is_storable(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of this type can be written."""
+    return any(dtype == known for known in _DTYPES.values())
+
+
+def write(path: pathlib.Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+    """Writes arrays into a file that is on the disk when this returns.
+
+    Returns:
+        The file's size and the checksum of its header, which holds those of the arrays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    sums = {name: _checksums(array) for name, array in dense.items()}
+    specs = {
+        name: safetensors.TensorSpec(
+            dtype=array.dtype.name,
+            shape=array.shape,
+            data_ptr=array.ctypes.data,
+            data_len=array.nbytes,
+        )
+        for name, array in dense.items()
+    }
+    try:
+        safetensors.serialize_file(specs, path, metadata={"crc32": json.dumps(sums)})
+    except safetensors.SafetensorError as error:
+        raise OSError(f"'{path}' cannot be written: {error}") from error
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        length = int.from_bytes(file.read(8), "little")
+        return path.stat().st_size, zlib.crc32(file.read(length))
+
+
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _checksums(array: NDArray[Any]) -> list[int]:
+    content = _bytes_of(array)
+    return [zlib.crc32(content[at : at + BLOCK]) for at in range(0, content.size, BLOCK)]
+
+
+class TensorFile:
+    """A file that `write` wrote, mapped: what is read of it is checked first."""
+
+    def __init__(self, path: pathlib.Path, size: int, header: int) -> None:
+        """Maps a file.
+
+        Args:
+            path: of the file.
+            size: what `write` returned.
+            header: the same.
+
+        Raises:
+            DamagedError: it is another one, cut off, or missing.
+        """
+        self._path = path
+        try:
+            found = path.stat().st_size
+        except FileNotFoundError:
+            raise DamagedError(f"'{path}' is missing") from None
+        if found != size:
+            raise DamagedError(f"'{path}' has {found} bytes where {size} were written")
+        self._content: NDArray[np.uint8] = np.memmap(path, np.uint8, mode="r")
+        length = int.from_bytes(self._content[:8].tobytes(), "little")
+        text = self._content[8 : 8 + length].tobytes()
+        if zlib.crc32(text) != header:
+            raise DamagedError(f"the header of '{path}' is not what was written")
+        self._entries: dict[str, Any] = json.loads(text)
+        self._sums: dict[str, list[int]] = json.loads(self._entries["__metadata__"]["crc32"])
+        self._start = 8 + length
+        self._checked: set[tuple[str, int]] = set()
+
+    def check(self, name: str, start: int, stop: int) -> None:
+        """Checks the elements [start, stop) of an array, counted row by row.
+
+        Raises:
+            DamagedError: they are not what was written.
+        """
+        array = self.flat(name)
+        content, width = _bytes_of(array), array.dtype.itemsize
+        for at in range(start * width // BLOCK, -(-stop * width // BLOCK)):
+            if (name, at) in self._checked:
+                continue
+            if zlib.crc32(content[at * BLOCK : (at + 1) * BLOCK]) != self._sums[name][at]:
+                raise DamagedError(f"'{name}' in '{self._path}' is not what was written")
+            self._checked.add((name, at))
+
+    def check_all(self) -> None:
+        """Checks all arrays.
+
+        Raises:
+            DamagedError: one is not what was written.
+        """
+        for name in self._sums:
+            self.check(name, 0, self.flat(name).size)
+
+    def flat(self, name: str) -> NDArray[Any]:
+        """Returns the elements of an array in a row, as they lie in the file.
+
+        Raises:
+            DamagedError: the file does not hold it.
+        """
+        if name not in self._sums:
+            raise DamagedError(f"'{self._path}' does not hold '{name}'")
+        begin, end = self._entries[name]["data_offsets"]
+        content = self._content[self._start + begin : self._start + end]
+        dtype = np.dtype(_DTYPES[self._entries[name]["dtype"]])
+        return content.view(dtype)

@@ -1,0 +1,414 @@
+"""Checkpoints: a training run's state in files, from which it goes on bit for bit.
+
+    if checkpoint.latest("run"):
+        start, (params, opt) = checkpoint.load("run", (params, opt), jit=step)
+    ...
+    checkpoint.save("run", (params, opt), index + 1, jit=step, keep=3)
+
+Each rank writes what it has, and reads what it needs: on as many ranks as there are, however
+many saved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from scalify import _folders
+from scalify._dtypes import from_numpy
+from scalify._jit import Jit
+from scalify._jit_state import COUNTERS, JitState
+from scalify._lowering import key_impl, to_logical, to_physical
+from scalify._pieces import Layout, writers
+from scalify._saved import Reader, Saved, describe_layout
+from scalify._scaled_array import ScaledArray
+from scalify._tensor_file import DamagedError, is_storable, write
+from scalify.mesh import Mesh, Parts, Shard
+
+__all__ = ["DamagedError", "Loaded", "Saved", "latest", "load", "save"]
+
+# What every rank has whole and is no larger than this is compared before it is saved, and read at
+# once when it is loaded.
+SMALL = 1 << 16
+_JIT = "jit:"
+
+
+class Loaded(NamedTuple):
+    """What `load` returns.
+
+    Attributes:
+        step: the number that was saved with it.
+        tree: `like` with the leaves that were saved; without `like` a dictionary by name.
+    """
+
+    step: int
+    tree: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Leaf:
+    """What of a leaf is written, and what the manifest says of it."""
+
+    entry: dict[str, Any]
+    data: Any
+    layout: Layout
+
+    @staticmethod
+    def of(name: str, leaf: Any) -> _Leaf:
+        entry: dict[str, Any] = {"name": name, "stored": None}
+        if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
+            entry["scalar"] = type(leaf).__name__
+        layout = leaf.layout if isinstance(leaf, Shard) else None
+        data = leaf.data if isinstance(leaf, Shard) else leaf
+        if isinstance(data, Saved):
+            data = data.part(None, 0)
+        if isinstance(data, ScaledArray):
+            storage = dataclasses.replace(data.storage, scale_index=None)
+            entry["stored"] = dataclasses.asdict(storage)
+            data = data.data
+        if (impl := key_impl(data)) is not None:
+            entry["key"] = impl
+            data = to_physical(data)
+        data = np.asarray(data)
+        if not is_storable(data.dtype):
+            raise ValueError(
+                f"leaf '{name}' of type {type(leaf).__name__} is {data.dtype}, which no checkpoint "
+                "holds: save an array of numbers in its place"
+            )
+        entry["shape"] = list(data.shape if layout is None else layout.shape)
+        entry["dtype"] = from_numpy(data.dtype)
+        entry["layout"] = describe_layout(layout)
+        return _Leaf(entry, data, layout)
+
+    def digest(self) -> bytes:
+        """Returns the same on all ranks that save the same."""
+        said = hashlib.sha256(json.dumps(self.entry).encode())
+        if self.layout is None and self.data.nbytes <= SMALL:
+            said.update(np.asarray(self.data, order="C").tobytes())
+        return said.digest()[:16]
+
+
+def _leaves(tree: Any, state: JitState | None, mesh: Mesh) -> list[_Leaf]:
+    """Returns the leaves of a tree, and behind them the arrays that a step keeps.
+
+    Raises:
+        ValueError: one is no array, or was donated.
+    """
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    arrays = {} if state is None else state.arrays
+    named = [(jax.tree_util.keystr(path) or "value", leaf) for path, leaf in paths]
+    named += [(_JIT + name, _own(name, array, mesh)) for name, array in arrays.items()]
+    return [_Leaf.of(name, leaf) for name, leaf in named]
+
+
+def _own(name: str, array: NDArray[Any], mesh: Mesh) -> Any:
+    """Returns an array of a step's, as part of what ranks have of their own if they have."""
+    ranks = _ranks(mesh)
+    if name != COUNTERS or ranks == 1:
+        return array
+    digits = (((1, ranks),), *((),) * (array.ndim - 1))
+    return Shard(array, Parts((ranks * array.shape[0], *array.shape[1:]), digits), mesh)
+
+
+def _kept(saved: Saved, mesh: Mesh, ranks: int) -> NDArray[Any] | None:
+    """Returns what `_own` was given; None for what other ranks counted."""
+    if saved.layout is None:
+        return np.asarray(saved)
+    return np.asarray(saved.part(saved.layout, mesh.rank)) if ranks == _ranks(mesh) else None
+
+
+def _mesh_of(mesh: Mesh | None, jit: Jit | None, tree: Any) -> Mesh:
+    """Returns the given mesh, or that of the step or of a Shard; one rank's where there is none."""
+    if mesh is not None:
+        return mesh
+    if jit is not None and jit.mesh is not None:
+        return jit.mesh
+    shards = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, Shard))
+    return next((shard.mesh for shard in shards), None) or Mesh({"data": 1})
+
+
+def _compare(mesh: Mesh, leaves: Sequence[_Leaf]) -> None:
+    """Checks that all ranks save the same tree.
+
+    Raises:
+        ValueError: one does not; the first leaf that differs.
+    """
+    digests = [leaf.digest() for leaf in leaves]
+    for rank, other in enumerate(mesh.gather_bytes(b"".join(digests))):
+        theirs = [other[at : at + 16] for at in range(0, len(other), 16)]
+        if len(theirs) != len(digests):
+            raise ValueError(f"ranks save trees of {len(digests)} and {len(theirs)} leaves")
+        for leaf, mine, their in zip(leaves, digests, theirs, strict=True):
+            if mine != their:
+                raise ValueError(
+                    f"leaf '{leaf.entry['name']}' is not the same on rank {mesh.rank} and rank "
+                    f"{rank}: what ranks have of their own is a scalify.Shard"
+                )
+
+
+def save(
+    folder: str | os.PathLike[str],
+    tree: Any,
+    step: int,
+    *,
+    jit: Jit | None = None,
+    mesh: Mesh | None = None,
+    keep: int | None = None,
+) -> pathlib.Path:
+    """Writes a checkpoint; when this returns, it is on the disk and has its name.
+
+    Killed at any moment before, it leaves what was there. On several ranks all call it alike, and
+    all see the folder: a file system that they share. What they have in parts each writes its own
+    part of; what they have whole, one of them. They must have it alike, which is checked of what
+    is up to 64 KiB.
+
+    Args:
+        folder: of the run; it holds a folder for each checkpoint.
+        tree: a pytree of arrays, `scalify.Shard`s, `scalify.ScaledArray`s, random keys, numbers.
+        step: how many steps were done; a later checkpoint has a larger one.
+        jit: the step that made the tree: what it keeps besides (scales, histories of amaxes,
+            factors, counters) is saved with it.
+        mesh: whose ranks save; that of `jit` or of a Shard if not given.
+        keep: how many checkpoints to keep; None for all.
+
+    Returns:
+        The checkpoint's own folder.
+
+    Raises:
+        ValueError: a leaf is no array, was donated, or is not the same on all ranks.
+        OSError: the files cannot be written.
+        RuntimeError: another rank failed: which, and how.
+    """
+    if step < 0 or (keep is not None and keep < 1):
+        raise ValueError(f"step {step}, keep {keep}: expected 0 or more, and 1 or more")
+    base = pathlib.Path(folder)
+    mesh = _mesh_of(mesh, jit, tree)
+    what = f"step {step} was not saved"
+    state = None if jit is None else jit.state()
+    leaves = mesh.together(what, lambda: _leaves(tree, state, mesh))
+    _compare(mesh, leaves)
+    begun = mesh.together(
+        what, lambda: _folders.Saving.begin(base, step) if mesh.rank == 0 else None
+    )
+    name = mesh.gather_bytes(b"" if begun is None else begun.folder.name.encode())[0].decode()
+    file = mesh.together(what, lambda: _write(base / name, leaves, mesh))
+    files = [json.loads(entry) for entry in mesh.gather_bytes(json.dumps(file).encode())]
+
+    def finish() -> str:
+        if begun is None:
+            return ""
+        content = {
+            "step": step,
+            "mesh": mesh.axes,
+            "files": files,
+            "leaves": [leaf.entry for leaf in leaves],
+            "jit": None if state is None else state.describe(),
+        }
+        done = begun.finish(step, content)
+        if keep is not None:
+            _folders.prune(base, keep)
+        return done.name
+
+    named = mesh.together(what, finish)
+    return base / mesh.gather_bytes(named.encode())[0].decode()
+
+
+def _write(folder: pathlib.Path, leaves: Sequence[_Leaf], mesh: Mesh) -> tuple[int, int]:
+    """Writes this rank's file."""
+    ranks = _ranks(mesh)
+    mine: dict[str, NDArray[Any]] = {
+        leaf.entry["name"]: leaf.data
+        for index, leaf in enumerate(leaves)
+        if mesh.rank in writers(leaf.layout, ranks, index)
+    }
+    return write(folder / _folders.file_name(mesh.rank, ranks), mine)
+
+
+def _ranks(mesh: Mesh) -> int:
+    """Returns how many processes save or load."""
+    return 1 if mesh.comm is None else mesh.size
+
+
+def latest(folder: str | os.PathLike[str]) -> pathlib.Path | None:
+    """Returns the newest whole checkpoint of a run, None where there is none.
+
+    Those that are damaged are passed over with a warning: files missing or of another size,
+    headers or a manifest that are not what was written. `load` looks at all bytes.
+    """
+    for candidate in _folders.checkpoints(pathlib.Path(folder)):
+        try:
+            _folders.check(candidate)
+        except DamagedError as error:
+            _warn_of_damage(candidate, error)
+        else:
+            return candidate
+    return None
+
+
+def _warn_of_damage(folder: pathlib.Path, error: Any) -> None:
+    warnings.warn(
+        f"checkpoint '{folder}' is damaged and passed over: {error}", UserWarning, stacklevel=3
+    )
+
+
+def load(
+    folder: str | os.PathLike[str],
+    like: Any = None,
+    *,
+    step: int | None = None,
+    jit: Jit | None = None,
+    mesh: Mesh | None = None,
+    partial: bool = False,
+) -> Loaded:
+    """Reads a checkpoint, on any number of ranks.
+
+    One that is damaged is passed over with a warning, and the one before is taken.
+
+    Args:
+        folder: of the run, or of one of its checkpoints.
+        like: the tree that was saved, of arrays of the same shapes and dtypes, or of
+            `jax.ShapeDtypeStruct`s. Without it the arrays come by name.
+        step: of the checkpoint; the newest whole one if not given. A damaged one is an error then.
+        jit: the step that goes on: its next call compiles it as it was, with what it kept.
+        mesh: whose ranks load; that of `jit` or of a Shard in `like` if not given.
+        partial: let `like` leave out some of what was saved.
+
+    Returns:
+        The step, and the tree. Where `like` has a Shard, the leaf is this rank's part by its
+        layout. On several ranks a large array that is whole in `like` is a `Saved`: a step reads
+        of it what its rank takes, at its first call; the files must be there until then. Else
+        leaves are arrays of numpy, or `scalify.ScaledArray`s where such were saved.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        ValueError: names, shapes or dtypes are not those of `like`.
+        DamagedError: the one asked for, or every one, is not what was written.
+        RuntimeError: another rank failed: which, and how.
+    """
+    mesh = _mesh_of(mesh, jit, like)
+    reader = _open(pathlib.Path(folder), step, mesh)
+    what = f"'{reader.folder}' was not loaded"
+
+    def read() -> Any:
+        saved = {leaf.name: leaf for leaf in reader.leaves()}
+        kept = {name: saved.pop(name) for name in list(saved) if name.startswith(_JIT)}
+        described = reader.manifest["jit"]
+        state = None
+        if jit is not None and described is not None:
+            arrays = {
+                name.removeprefix(_JIT): _kept(leaf, mesh, reader.ranks)
+                for name, leaf in kept.items()
+            }
+            state = JitState.of(described, arrays)
+        if like is None:
+            return {name: _value(leaf, None, mesh) for name, leaf in saved.items()}, state
+        return _fill(like, saved, mesh, partial, reader.folder), state
+
+    tree, state = mesh.together(what, read)
+    if jit is not None and state is not None:
+        jit.restore(state)
+    return Loaded(int(reader.manifest["step"]), tree)
+
+
+def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
+    """Returns the newest whole checkpoint: on all ranks the same, all of its bytes checked."""
+
+    def names() -> str:
+        if mesh.rank != 0:
+            return ""
+        found = _folders.candidates(base, step)
+        if not found:
+            which = "no checkpoint" if step is None else f"no checkpoint of step {step}"
+            raise FileNotFoundError(f"there is {which} in '{base}'")
+        return json.dumps([str(one) for one in found])
+
+    said = mesh.together(f"nothing was loaded from '{base}'", names)
+    found = [pathlib.Path(one) for one in json.loads(mesh.gather_bytes(said.encode())[0])]
+    problems = []
+    for folder in found:
+        reader, problem = _examine(folder, mesh)
+        problems = [text.decode() for text in mesh.gather_bytes(problem.encode()) if text]
+        if reader is not None and not problems:
+            return reader
+        if folder != found[-1]:
+            _warn_of_damage(folder, problems[0])
+    raise DamagedError(f"checkpoint '{found[-1]}' is damaged: {problems[0]}")
+
+
+def _examine(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
+    """Looks at all bytes of a checkpoint, each rank at some files; returns what is wrong."""
+    try:
+        reader = Reader(folder, _folders.check(folder))
+        for index in range(mesh.rank, reader.ranks, _ranks(mesh)):
+            reader.file(index).check_all()
+    except (DamagedError, OSError) as error:
+        return None, str(error)
+    return reader, ""
+
+
+def _value(saved: Saved, like: Any, mesh: Mesh) -> Any:
+    """Returns a leaf as `load` does."""
+    if isinstance(like, Shard):
+        return Shard(saved.part(like.layout, mesh.rank), like.layout, mesh)
+    if _ranks(mesh) > 1 and saved.nbytes > SMALL:
+        return saved
+    array = saved.part(None, 0)
+    if "scalar" in saved.entry:
+        return array.item()
+    return to_logical(array, saved.entry.get("key"))
+
+
+def _fill(
+    like: Any, saved: dict[str, Saved], mesh: Mesh, partial: bool, folder: pathlib.Path
+) -> Any:
+    """Returns a tree with the leaves that were saved.
+
+    Raises:
+        ValueError: they are not those of the tree.
+    """
+    paths, tree = jax.tree_util.tree_flatten_with_path(like)
+    leaves = []
+    for path, leaf in paths:
+        name = jax.tree_util.keystr(path) or "value"
+        if name not in saved:
+            known = ", ".join(f"'{one}'" for one in list(saved)[:8])
+            raise ValueError(
+                f"'{folder}' has no leaf '{name}': it has {known or 'none left'}; give as `like` "
+                "the tree that was saved"
+            )
+        found = saved.pop(name)
+        if (wanted := _type(leaf)) != (has := _type(found)):
+            raise ValueError(
+                f"leaf '{name}' of '{folder}' is {has}, and {wanted} in `like`: load it with a "
+                "model of the sizes and formats that were saved"
+            )
+        leaves.append(_value(found, leaf, mesh))
+    if saved and not partial:
+        raise ValueError(
+            f"'{folder}' has {len(saved)} leaves that `like` has not, as '{next(iter(saved))}': "
+            "give it the tree that was saved, or partial=True"
+        )
+    return jax.tree.unflatten(tree, leaves)
+
+
+def _type(leaf: Any) -> str:
+    """Returns the shape and dtype of a leaf, to compare and to read."""
+    if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
+        return f"a Python {type(leaf).__name__}"
+    if isinstance(leaf, Saved) and "scalar" in leaf.entry:
+        return f"a Python {leaf.entry['scalar']}"
+    impl = leaf.entry.get("key") if isinstance(leaf, Saved) else key_impl(leaf)
+    if impl is not None:
+        shape = leaf.shape[:-1] if isinstance(leaf, Saved) else leaf.shape
+        return f"keys of {impl}{list(shape)}"
+    return f"{np.dtype(leaf.dtype).name}{list(leaf.shape)}"

@@ -1,0 +1,205 @@
+"""Runs that go on from a checkpoint have the bits of runs that were not stopped."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import PartitionSpec as P
+from rank_threads import on_meshes
+
+import scalify
+from scalify import checkpoint
+from scalify.mesh import Mesh
+
+ADAM = optax.adamw(1e-2)
+
+
+def initial() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    sizes = {"first": (16, 64), "middle": (64, 64), "second": (64, 8)}
+    params = {
+        name: rng.normal(size=size).astype(np.float32) * size[0] ** -0.5
+        for name, size in sizes.items()
+    }
+    return params, jax.tree.map(np.asarray, ADAM.init(params))
+
+
+def batch(index: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(100 + index)
+    x = rng.normal(size=(8, 16)).astype(np.float32)
+    # They grow, so that scales move.
+    return x * 2**index, np.tanh(x[:, :8])
+
+
+def train_step(params: Any, state: Any, x: jax.Array, y: jax.Array) -> Any:
+    def loss(params: Any) -> jax.Array:
+        hidden = jax.nn.relu(jax.nn.relu(x @ params["first"]) @ params["middle"])
+        return jnp.mean((hidden @ params["second"] - y) ** 2)
+
+    value, grads = jax.value_and_grad(loss)(params)
+    updates, state = ADAM.update(grads, state, params)
+    return optax.apply_updates(params, updates), state, value
+
+
+def make(name: str, **options: Any) -> Any:
+    # Every dot narrow: the model has no other layers than its first ones and its last one.
+    recipe = scalify.Recipe.preset(name).replace(head=True, sensitive=False)
+    return scalify.jit(train_step, name if name == "none" else recipe, donate_argnums=(0, 1), threads=1, **options)
+
+
+def run(step: Any, tree: Any, indices: range) -> tuple[Any, list[float]]:
+    losses = []
+    for index in indices:
+        *tree, loss = step(*tree, *batch(index))
+        losses.append(float(np.asarray(loss)))
+    return tuple(tree), losses
+
+
+def bits(tree: Any, step: Any) -> dict[str, bytes]:
+    """Returns all that the next step depends on."""
+    leaves = {
+        jax.tree_util.keystr(path): np.asarray(leaf).tobytes()
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+    return leaves | {name: array.tobytes() for name, array in step.executable().kept.items()}
+
+
+def counts(executable: Any) -> list[dict[str, Any]]:
+    # Their places hold the lines of this file that called the step.
+    return [{key: row[key] for key in row.keys() - {"loc"}} for row in executable.health()]
+
+
+OPTIONS: dict[str, Any] = {
+    "none": {},
+    "fp8": {"health": "report"},
+    "fp8-delayed": {},
+    "fp8-lm-o2": {},
+    "fp8-lm-o3": {},
+    "fp8 with scales that move": {"health": scalify.HealthPolicy("rescale", every=2)},
+    "fp8 with casts that widen": {
+        "health": scalify.HealthPolicy("widen", patience=2, flushed=1e-3, saturated=1e-3)
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore:(of )?cast")
+@pytest.mark.parametrize("name", OPTIONS)
+def test_six_steps_are_three_and_three(name: str, tmp_path: pathlib.Path) -> None:
+    recipe, options = name.split()[0], OPTIONS[name]
+    straight = make(recipe, **options)
+    wanted, losses = run(straight, initial(), range(6))
+
+    first = make(recipe, **options)
+    tree, before = run(first, initial(), range(3))
+    checkpoint.save(tmp_path, tree, 3, jit=first)
+    health = counts(first.executable())
+    second = make(recipe, **options)
+    start, tree = checkpoint.load(tmp_path, initial(), jit=second)
+    assert start == 3
+    # What the last step counted is there before the next one.
+    assert counts(second.executable(*tree, *batch(3))) == health
+    tree, after = run(second, tree, range(3, 6))
+    assert before + after == losses
+    assert bits(tree, second) == bits(wanted, straight)
+    assert counts(second.executable()) == counts(straight.executable())
+    assert second.widened() == straight.widened()
+    if recipe != "none":
+        assert second.scales() == straight.scales()
+    if recipe in ("fp8-delayed", "fp8-lm-o2", "fp8-lm-o3") or "move" in name:
+        # It matters: what is kept has moved, and without it the bits are others.
+        assert second.executable().kept
+        third = make(recipe, **options)
+        _, tree = checkpoint.load(tmp_path, initial())
+        without, _ = run(third, tree, range(3, 6))
+        assert bits(without, third) != bits(wanted, straight)
+    if "widen" in name:
+        assert second.widened()
+
+
+def test_another_recipe_goes_on_and_says_what_it_drops(tmp_path: pathlib.Path) -> None:
+    first = make("fp8-delayed")
+    tree, _ = run(first, initial(), range(2))
+    checkpoint.save(tmp_path, tree, 2, jit=first)
+    second = make("bf16")
+    _, tree = checkpoint.load(tmp_path, initial(), jit=second)
+    with pytest.warns(UserWarning, match="drops 'scalify.amax_history' of the checkpoint"):
+        run(second, tree, range(2, 3))
+    # For arguments of other shapes it is left aside.
+    third = make("fp8-delayed")
+    _, tree = checkpoint.load(tmp_path, initial(), jit=third)
+    x, y = batch(2)
+    with pytest.warns(UserWarning, match="starts anew for these arguments"):
+        third(*tree, x[:4], y[:4])
+
+
+FOUR, GRID = {"data": 4}, {"data": 2, "tensor": 2}
+SPECS = ({"first": P(None, "tensor"), "middle": P("tensor"), "second": P()}, None, P("data"), P("data"))
+
+
+def ranked(mesh: Mesh, recipe: str, zero: int) -> Any:
+    shardings: dict[str, Any] = {"in_shardings": (P(), P(), P("data"), P("data"))}
+    if "tensor" in mesh.axes:
+        shardings["in_shardings"] = SPECS
+        shardings["out_shardings"] = (SPECS[0], None, P())
+    return make(recipe, mesh=mesh, zero=zero, **shardings)
+
+
+def whole(tree: Any) -> Iterator[np.ndarray]:
+    for leaf in jax.tree.leaves(tree):
+        yield leaf.gather() if isinstance(leaf, scalify.Shard) else np.asarray(leaf)
+
+
+@pytest.mark.parametrize(
+    ("axes", "recipe", "zero", "others"),
+    [
+        (FOUR, "fp8-delayed", 3, [{"data": 1}, {"data": 2}, {"data": 8}, GRID]),
+        (FOUR, "fp8-lm-o2", 1, [GRID]),
+        (GRID, "fp8-delayed", 0, [FOUR]),
+    ],
+)
+def test_what_4_ranks_trained_others_go_on_with(
+    axes: dict[str, int], recipe: str, zero: int, others: Any, tmp_path: pathlib.Path
+) -> None:
+    def train(mesh: Mesh) -> Any:
+        step = ranked(mesh, recipe, zero)
+        tree, before = run(step, initial(), range(3))
+        checkpoint.save(tmp_path, tree, 3, jit=step)
+        found, kept = list(whole(tree)), step.executable().kept
+        tree, after = run(step, tree, range(3, 6))
+        return found, kept, before + after, list(whole(tree)), step.executable().kept
+
+    found, kept, losses, trained, last = on_meshes(axes, train)[0]
+    assert any(np.any(array) for array in kept.values())
+
+    def resume(mesh: Mesh) -> Any:
+        step = ranked(mesh, recipe, zero)
+        _, tree = checkpoint.load(tmp_path, initial(), jit=step)
+        tree, after = run(step, tree, range(3, 6))
+        return after, list(whole(tree)), step.executable().kept
+
+    for after, again, ends in on_meshes(axes, resume):
+        assert after == losses[3:]
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(again, trained, strict=True))
+        assert all(ends[name].tobytes() == last[name].tobytes() for name in last)
+
+    def start(mesh: Mesh) -> Any:
+        step = ranked(mesh, recipe, zero)
+        _, tree = checkpoint.load(tmp_path, initial(), jit=step)
+        # Compiled for another mesh, with the scales that were kept.
+        own, state = step.executable(*tree, *batch(3)).kept, list(whole(tree))
+        (*_, loss) = step(*tree, *batch(3))
+        return state, own, float(np.asarray(loss))
+
+    for other in others:
+        for state, own, loss in on_meshes(other, start):
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(state, found, strict=True))
+            assert all(own[name].tobytes() == kept[name].tobytes() for name in kept)
+            # Of the same state, with sums in another order and casts of other parts.
+            assert loss == pytest.approx(losses[3], rel=0.02)
