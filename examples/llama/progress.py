@@ -11,12 +11,14 @@ __all__ = ["Progress"]
 class Progress:
     """Shows loss, tokens a second and the time left.
 
-    Speed and time left start at the second step: the first one compiles.
+    Speed and time left start at the second step: the first one compiles. Steps that were `done`
+    before, by another process, count as made.
     """
 
-    def __init__(self, name: str, steps: int, tokens: int) -> None:
+    def __init__(self, name: str, steps: int, tokens: int, done: int = 0) -> None:
         self.name = name
         self.steps = steps
+        self.before = done
         self.tokens = tokens
         self.live = sys.stdout.isatty()
         self.pause = 0.1 if self.live else 10.0
@@ -31,15 +33,16 @@ class Progress:
     def update(self, done: int, loss: float) -> None:
         """Takes one step's loss; shows it where the last line is old enough."""
         now = time.perf_counter()
-        if done == 1:
+        mine = done - self.before
+        if mine == 1:
             self.first = now
         # A running mean: single batches are noisy.
-        self.loss = loss if done == 1 else 0.9 * self.loss + 0.1 * loss
+        self.loss = loss if mine == 1 else 0.9 * self.loss + 0.1 * loss
         if done < self.steps and now - self.shown < self.pause:
             return
         self.shown = now
-        each = (now - self.first) / max(done - 1, 1)
-        speed = f"{self.tokens / each:,.0f} tokens/s" if done > 1 else ""
+        each = (now - self.first) / max(mine - 1, 1)
+        speed = f"{self.tokens / each:,.0f} tokens/s" if mine > 1 else ""
         left = int(each * (self.steps - done))
         filled = 24 * done // self.steps
         self._show(

@@ -43,6 +43,7 @@ class Run:
     params: Any
     report: list[dict[str, Any]]
     health: list[dict[str, Any]]
+    trained: int  # steps in this process: those before a checkpoint were another one's
 
 
 def compiled(
@@ -67,7 +68,44 @@ def rows(step: Any, name: str) -> list[dict[str, Any]]:
     return [dict(row) for row in method()] if method else []
 
 
-def train(cfg: ModelConfig, plan: TrainConfig, text: data.Text, backend: str, recipe: str) -> Run:
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """Where checkpoints of one run go.
+
+    Attributes:
+        folder: of the run.
+        every: steps from one to the next; the last step has one too.
+        resume: go on from the newest.
+    """
+
+    folder: pathlib.Path
+    every: int
+    resume: bool
+
+    def load(self, tree: Any, step: Any) -> tuple[int, Any]:
+        """Returns how many steps were done and their state; none and `tree` for a new run."""
+        from scalify import checkpoint
+
+        if self.resume and checkpoint.latest(self.folder):
+            return checkpoint.load(self.folder, tree, jit=step)
+        return 0, tree
+
+    def save(self, tree: Any, step: Any, done: int, steps: int) -> None:
+        """Saves the state after `done` steps where it is due."""
+        from scalify import checkpoint
+
+        if done % self.every == 0 or done == steps:
+            checkpoint.save(self.folder, tree, done, jit=step, keep=2)
+
+
+def train(
+    cfg: ModelConfig,
+    plan: TrainConfig,
+    text: data.Text,
+    backend: str,
+    recipe: str,
+    store: Store | None = None,
+) -> Run:
     """Trains from the seed's initial weights for plan.steps steps, then validates on all text."""
     params = model.init(jax.random.key(plan.seed), cfg)
     adamw = optimizer.make_optimizer(plan)
@@ -75,18 +113,23 @@ def train(cfg: ModelConfig, plan: TrainConfig, text: data.Text, backend: str, re
     batches = data.train_batches(text, plan.steps, plan.batch, cfg.seq, plan.seed)
     step = compiled(optimizer.make_step(cfg, adamw), backend, recipe, donate=(0, 1))
 
-    losses: list[float] = []
-    bar = Progress("f32" if recipe == "none" else recipe, plan.steps, plan.batch * cfg.seq)
+    done, losses = 0, np.full(plan.steps, np.nan)
+    if store is not None:
+        done, (params, state, losses) = store.load((params, state, losses), step)
+    name = "f32" if recipe == "none" else recipe
+    bar = Progress(name, plan.steps, plan.batch * cfg.seq, done)
     bar.say("compiling")
     started = time.perf_counter()
     compile_seconds = 0.0
-    for index, batch in enumerate(batches):
-        params, state, loss = step(params, state, batch)
-        losses.append(float(np.asarray(loss)))
-        if index == 0:
+    for index in range(done, plan.steps):
+        params, state, loss = step(params, state, batches[index])
+        losses[index] = np.asarray(loss)
+        if index == done:
             compile_seconds = time.perf_counter() - started
             started = time.perf_counter()
-        bar.update(index + 1, losses[-1])
+        bar.update(index + 1, float(losses[index]))
+        if store is not None:
+            store.save((params, state, losses), step, index + 1, plan.steps)
     seconds = time.perf_counter() - started
     bar.close()
 
@@ -96,13 +139,14 @@ def train(cfg: ModelConfig, plan: TrainConfig, text: data.Text, backend: str, re
     params = jax.tree.map(np.asarray, params)
     return Run(
         recipe=recipe,
-        losses=losses,
+        losses=losses.tolist(),
         validation=float(np.mean(found)),
         seconds=seconds,
         compile_seconds=compile_seconds,
         params=params,
-        report=rows(step, "report"),
-        health=rows(step, "health"),
+        report=rows(step, "report") if done < plan.steps else [],
+        health=rows(step, "health") if done < plan.steps else [],
+        trained=plan.steps - done,
     )
 
 
@@ -111,7 +155,7 @@ def table(runs: list[Run], plan: TrainConfig, tokens: int) -> str:
     lines = ["run           validation loss   gap       train loss   tokens/s   training   compile"]
     for run in runs:
         gap = 100 * (run.validation / runs[0].validation - 1)
-        speed = tokens * max(plan.steps - 1, 1) / max(run.seconds, 1e-9)
+        speed = tokens * max(run.trained - 1, 1) / max(run.seconds, 1e-9)
         tail = float(np.mean(run.losses[-20:]))
         lines.append(
             f"{'f32' if run.recipe == 'none' else run.recipe:<14}{run.validation:<18.4f}"
@@ -147,10 +191,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--alone", action="store_true", help="leave the F32 run out")
     parser.add_argument("--max-gap", type=float, help="exit with 1 where the gap is wider, in %%")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out/llama.html"))
+    parser.add_argument("--save", type=pathlib.Path, help="a folder for checkpoints")
+    parser.add_argument("--every", type=int, default=100, help="steps between checkpoints (100)")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest in --save")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     options = parser.parse_args()
     if options.backend == "jax" and options.recipe != "none":
         parser.error(f"backend 'jax' knows no recipe '{options.recipe}'; use 'transform'")
+    if options.save is not None and options.backend != "scalify":
+        parser.error(f"backend '{options.backend}' keeps no checkpoints: leave out --save")
+    if options.resume and options.save is None:
+        parser.error("--resume goes on from checkpoints: say where they are by --save")
+    if options.every < 1:
+        parser.error(f"--every {options.every}: expected 1 or more")
     return options
 
 
@@ -174,7 +227,10 @@ def main() -> int:
         if options.recipe == "none" or options.alone
         else (["none", options.recipe])
     )
-    runs = [train(cfg, plan, text, options.backend, recipe) for recipe in recipes]
+    runs = []
+    for recipe in recipes:
+        store = options.save and Store(options.save / recipe, options.every, options.resume)
+        runs.append(train(cfg, plan, text, options.backend, recipe, store))
 
     last = runs[-1]
     prompt = "The class statement "

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from numpy.typing import NDArray
 
 from scalify._executable import Executable
-from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_AMAX, STATE_SCALES
+from scalify._kept import STATE_AMAX, STATE_SCALES
 from scalify._lowering import Arguments, abstract
-from scalify.calibration import Patient, WideCast
+from scalify.calibration import Patient, WideCast, names_of
 from scalify.scales import Scales
 
 __all__ = ["COUNTERS", "JitState", "describe_arguments"]
@@ -133,7 +132,8 @@ class JitState:
                     stacklevel=6,
                 )
                 continue
-            array, missing = saved[key], []
+            array = saved[key]
+            missing: list[str] = []
             if labels.get(key) != self.labels.get(key) or array.shape != own[key].shape:
                 array, missing = _by_rows(own[key], labels.get(key), array, self.labels.get(key))
             if missing:
@@ -147,19 +147,52 @@ class JitState:
 
 
 def _labels(executable: Executable) -> dict[str, list[str]]:
-    """Returns what rows stand for of arrays that a step keeps."""
-    return {}
+    """Returns what rows stand for of arrays that a step keeps, alike for any mesh.
+
+    Numbers of casts and lines of files count for nothing: of casts of one name and place the first
+    is the first.
+    """
+    casts = {row["cast"]: row for row in executable.manifest.get("report", []) if "cast" in row}
+    labels: dict[str, list[str]] = {}
+    for arg in executable.manifest["args"]:
+        if "casts" in arg:
+            names = [_label(casts.get(cast, {}), cast) for cast in arg["casts"]]
+            labels[arg["name"]] = [
+                f"{name} #{names[:row].count(name)}" for row, name in enumerate(names)
+            ]
+    stored = {
+        arg["storage"].scale_index: arg["name"]
+        for arg in executable.args
+        if arg["storage"] is not None and arg["storage"].scale_index is not None
+    }
+    if stored:
+        labels[STATE_SCALES] = labels[STATE_AMAX] = [stored[row] for row in sorted(stored)]
+    return labels
+
+
+def _label(row: Mapping[str, Any], cast: str) -> str:
+    _, _, name = cast.partition(": ")
+    return f"{name or cast} {row.get('format', '')} {names_of(row.get('loc', ''))}"
 
 
 def _by_rows(
     own: NDArray[Any], names: list[str] | None, saved: NDArray[Any], theirs: list[str] | None
 ) -> tuple[NDArray[Any], list[str]]:
-    """Returns `own` with the rows that were saved under the same names, and names without one."""
+    """Returns `own` with the rows that were saved for the same, and names of those without one.
+
+    Rows of equal names go together. What is left goes together in its order where it is as much on
+    both sides: a parameter is cast as it is, or gathered first.
+    """
     if names is None or theirs is None or own.shape[1:] != saved.shape[1:]:
         return own, ["row 0"]
-    rows = {name: row for row, name in enumerate(theirs)}
+    source = {name: row for row, name in enumerate(theirs)}
+    rest = [name for name in names if name not in source]
+    others = [name for name in theirs if name not in names]
+    if len(rest) == len(others):
+        source |= {mine: source[their] for mine, their in zip(rest, others, strict=True)}
+        rest = []
     array = own.copy()
     for row, name in enumerate(names):
-        if name in rows:
-            array[row] = saved[rows[name]]
-    return array, [name for name in names if name not in rows]
+        if name in source:
+            array[row] = saved[source[name]]
+    return array, rest

@@ -87,7 +87,7 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 def _checksums(array: NDArray[Any]) -> list[int]:
     content = _bytes_of(array)
-    return [zlib.crc32(content[at : at + BLOCK]) for at in range(0, content.size, BLOCK)]
+    return [zlib.crc32(content[at : at + BLOCK].data) for at in range(0, content.size, BLOCK)]
 
 
 class TensorFile:
@@ -132,7 +132,8 @@ class TensorFile:
         for at in range(start * width // BLOCK, -(-stop * width // BLOCK)):
             if (name, at) in self._checked:
                 continue
-            if zlib.crc32(content[at * BLOCK : (at + 1) * BLOCK]) != self._sums[name][at]:
+            block = content[at * BLOCK : (at + 1) * BLOCK].data
+            if zlib.crc32(block) != self._sums[name][at]:
                 raise DamagedError(f"'{name}' in '{self._path}' is not what was written")
             self._checked.add((name, at))
 

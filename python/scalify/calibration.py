@@ -24,6 +24,7 @@ __all__ = [
     "HealthPolicy",
     "Patient",
     "WideCast",
+    "names_of",
     "scale_options",
     "wide_option",
 ]
@@ -116,7 +117,7 @@ def calibrate_casts(
     return tuple(
         CastScale(
             cast=row["cast"],
-            names=_names(row["location"]),
+            names=names_of(row["location"]),
             elements=row["elements"],
             exponent=_measured_exponent(row, figures),
         )
@@ -124,7 +125,7 @@ def calibrate_casts(
     )
 
 
-def _names(location: str) -> str:
+def names_of(location: str) -> str:
     """Returns JAX's names in `file:line:column (names)`, or what there is without a file."""
     match = re.fullmatch(r"(?:.*:\d+:\d+)(?: \((.*)\))?", location)
     return (match.group(1) or "") if match else location
@@ -179,7 +180,7 @@ class WideCast:
             if row[key]
         ]
         reason = " and ".join(parts) or "chosen by the user"
-        return WideCast(row["cast"], _names(row["loc"]), int(row["elements"]), reason)
+        return WideCast(row["cast"], names_of(row["loc"]), int(row["elements"]), reason)
 
 
 @dataclasses.dataclass(frozen=True)

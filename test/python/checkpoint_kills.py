@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -94,9 +95,7 @@ def train(base: pathlib.Path, run: pathlib.Path) -> None:
         layout = layouts[count]
         assert layout is not None
         results = step(*(one.data for one in state), layout.cut(x, mesh.rank))
-        state = [
-            Shard(part, old.layout, mesh) for part, old in zip(results, state, strict=False)
-        ]
+        state = [Shard(part, old.layout, mesh) for part, old in zip(results, state, strict=False)]
         checkpoint.save(run, {"state": state, "kept": step.kept}, index + 1, mesh=mesh, keep=2)
         if mesh.rank == 0:
             # Whoever reads this has been promised the checkpoint.
@@ -133,10 +132,136 @@ def wait(children: list[int]) -> list[int]:
     ended: dict[int, int] = {}
     deadline = time.monotonic() + 3 * TIMEOUT
     while len(ended) < len(children):
-        for child in children:
-            if child not in ended and os.waitpid(child, os.WNOHANG)[0]:
-                pass
-        time.sleep(0.002)
+        for child in set(children) - ended.keys():
+            found, status = os.waitpid(child, os.WNOHANG)
+            if found:
+                ended[child] = os.waitstatus_to_exitcode(status)
         if time.monotonic() > deadline:
-            raise TimeoutError
+            for child in set(children) - ended.keys():
+                os.kill(child, signal.SIGKILL)
+            raise TimeoutError(f"ranks hang: {set(children) - ended.keys()}, {ended}")
+        time.sleep(0.002)
     return [ended[child] for child in children]
+
+
+class Kills:
+    """Jobs of one folder, one after the other, and what was seen of them."""
+
+    def __init__(self, base: pathlib.Path, victim: str, seed: int) -> None:
+        self.base = base
+        self.victim = victim
+        self.random = random.Random(seed)
+        self.rounds = 0
+        self.jobs = 0
+        self.seen: collections.Counter[str] = collections.Counter()
+        self.wanted = self.state(self.uninterrupted())
+
+    def run_job(self, run: pathlib.Path, delay: float | None) -> bool:
+        """Runs a job, killed after a delay; returns whether it was."""
+        self.jobs += 1
+        job = f"kills-{os.getpid()}-{self.jobs}"
+        children = [fork_rank(self.base, run, rank, job) for rank in range(RANKS)]
+        hit = self.random.randrange(RANKS)
+        if delay is not None:
+            time.sleep(delay)
+            for child in [children[hit]] if self.victim == "rank" else children:
+                os.kill(child, signal.SIGKILL)
+        ended = wait(children)
+        if -signal.SIGKILL not in ended:
+            assert ended == [0] * RANKS, (ended, self.log(0))
+            return False
+        if self.victim == "rank":
+            for rank, status in enumerate(ended):
+                if rank != hit:
+                    self.check_survivor(rank, status, hit)
+        return True
+
+    def log(self, rank: int) -> str:
+        return (self.base / f"rank{rank}.log").read_text(errors="replace")
+
+    def check_survivor(self, rank: int, status: int, hit: int) -> None:
+        """Checks how a rank ended that was not killed itself."""
+        if status == 0:
+            # It was done when the other one was killed, which had no more than to end.
+            self.seen["was done"] += 1
+            return
+        text = self.log(rank)
+        assert status == 1, (status, text)
+        assert f"rank {hit} died" in text, text
+        inside = re.search(r"step \d+, \w+", text)
+        self.seen["in a collective of a step" if inside else "as ranks met"] += 1
+
+    def uninterrupted(self) -> pathlib.Path:
+        run = self.base / "uninterrupted"
+        assert not self.run_job(run, None)
+        return run
+
+    def state(self, run: pathlib.Path) -> dict[str, bytes]:
+        """Returns the bits of the last checkpoint."""
+        step, tree = checkpoint.load(run)
+        assert step == STEPS
+        return {name: np.asarray(leaf).tobytes() for name, leaf in tree.items()}
+
+    def check_promise(self, run: pathlib.Path) -> None:
+        """Checks that the newest checkpoint is whole, and no older than what was promised."""
+        promised = 0
+        if (self.base / "promised").exists():
+            lines = (self.base / "promised").read_text().splitlines()
+            steps = [int(line.split()[1]) for line in lines if line.split()[0] == run.name]
+            promised = max(steps, default=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # nothing is damaged
+            newest = checkpoint.latest(run)
+            found = 0 if newest is None else checkpoint.load(run).step
+        assert found >= promised, (found, promised)
+        unfinished = any(run.glob(".unfinished-*"))
+        self.seen["in the middle of a save" if unfinished else "between saves"] += 1
+
+    def kill(self, count: int) -> None:
+        """Kills so many jobs, and sees each round to its end."""
+        started = time.monotonic()
+        assert not self.run_job(self.base / "timed", None)
+        whole = time.monotonic() - started
+        done = 0
+        while done < count:
+            run = self.base / f"round{self.rounds}"
+            self.rounds += 1
+            # A round has as many kills as it takes; its last job ends by itself.
+            while done < count and self.run_job(run, self.random.uniform(0, whole)):
+                done += 1
+                self.check_promise(run)
+            self.run_job(run, None)
+            assert self.state(run) == self.wanted, f"round {self.rounds} has other bits"
+            shutil.rmtree(run)
+        print(
+            f"{done} kills of {'a rank' if self.victim == 'rank' else 'the whole job'} in "
+            f"{self.rounds} rounds of {STEPS} steps on {RANKS} ranks, {self.jobs} jobs: "
+            f"{json.dumps(self.seen)}; none hung, none lost a checkpoint, all ended with the bits "
+            "of a job that nobody killed"
+        )
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--victim", choices=["rank", "job", "compile"], default="rank")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    step = options.folder / "step.scalify"
+    if options.victim == "compile":
+        compile_step(step)
+        return
+    if not step.exists():
+        command = [sys.executable, __file__, str(options.folder), "--victim", "compile"]
+        subprocess.run(command, check=True)
+    base = pathlib.Path(tempfile.mkdtemp(dir=options.folder))
+    shutil.copy(step, base)
+    Kills(base, options.victim, options.seed).kill(options.kills)
+    shutil.rmtree(base)
+
+
+if __name__ == "__main__":
+    main()

@@ -51,7 +51,9 @@ def train_step(params: Any, state: Any, x: jax.Array, y: jax.Array) -> Any:
 def make(name: str, **options: Any) -> Any:
     # Every dot narrow: the model has no other layers than its first ones and its last one.
     recipe = scalify.Recipe.preset(name).replace(head=True, sensitive=False)
-    return scalify.jit(train_step, name if name == "none" else recipe, donate_argnums=(0, 1), threads=1, **options)
+    return scalify.jit(
+        train_step, name if name == "none" else recipe, donate_argnums=(0, 1), threads=1, **options
+    )
 
 
 def run(step: Any, tree: Any, indices: range) -> tuple[Any, list[float]]:
@@ -140,7 +142,12 @@ def test_another_recipe_goes_on_and_says_what_it_drops(tmp_path: pathlib.Path) -
 
 
 FOUR, GRID = {"data": 4}, {"data": 2, "tensor": 2}
-SPECS = ({"first": P(None, "tensor"), "middle": P("tensor"), "second": P()}, None, P("data"), P("data"))
+SPECS = (
+    {"first": P(None, "tensor"), "middle": P("tensor"), "second": P()},
+    None,
+    P("data"),
+    P("data"),
+)
 
 
 def ranked(mesh: Mesh, recipe: str, zero: int) -> Any:

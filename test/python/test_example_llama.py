@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+
+from safetensors.numpy import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = ROOT / "examples" / "llama" / "train.py"
@@ -55,3 +58,31 @@ def test_bad_sizes_are_refused() -> None:
     done = run("--recipe", "none", "--heads", "5")
     assert done.returncode == 1
     assert "heads" in done.stderr
+
+
+def test_training_goes_on_from_checkpoints(tmp_path: pathlib.Path) -> None:
+    small = ["--layers", "1", "--dim", "32", "--ffn", "48", "--seq", "32", "--batch", "4"]
+    options = ["--recipe", "fp8-delayed", "--alone", "--steps", "6", "--warmup", "2"]
+
+    def losses(folder: pathlib.Path) -> str:
+        out = folder / "llama.html"
+        save = ["--save", str(folder), "--every", "4", "--out", str(out)]
+        done = run(*small, *options, *save, "--resume")
+        assert done.returncode == 0, done.stderr
+        return re.findall(r"^fp8-delayed +(\d\.\d{4})", done.stdout, re.MULTILINE)[-1]
+
+    straight = losses(tmp_path)
+    saved = tmp_path / "fp8-delayed"
+    names = ["step-00000004", "step-00000006"]
+    assert sorted(path.name for path in saved.iterdir()) == names
+    end = load_file(next((saved / names[1]).glob("*.safetensors")))
+    shutil.rmtree(saved / names[1])
+    assert losses(tmp_path) == straight
+    again = load_file(next((saved / names[1]).glob("*.safetensors")))
+    assert {name: array.tobytes() for name, array in again.items()} == {
+        name: array.tobytes() for name, array in end.items()
+    }
+    assert "jit:scalify.amax_history" in end
+    refused = run("--resume")
+    assert refused.returncode == 2
+    assert "say where they are by --save" in refused.stderr

@@ -315,6 +315,12 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output");
     if (auto initial = attrs.getAs<DenseI32ArrayAttr>("scalify.initial"))
       arg["initial_exp"] = json::Array(initial.asArrayRef());
+    if (auto casts = attrs.getAs<ArrayAttr>("scalify.casts")) {
+      json::Array names;
+      for (auto name : casts.getAsRange<StringAttr>())
+        names.push_back(name.getValue());
+      arg["casts"] = std::move(names);
+    }
     if (auto stored = attrs.getAs<DictionaryAttr>("scalify.stored")) {
       json::Object entry{
           {"dtype", arg["dtype"]},
