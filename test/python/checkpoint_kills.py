@@ -187,9 +187,12 @@ class Kills:
             return
         text = self.log(rank)
         assert status == 1, (status, text)
-        assert f"rank {hit} died" in text, text
-        inside = re.search(r"step \d+, \w+", text)
-        self.seen["in a collective of a step" if inside else "as ranks met"] += 1
+        if re.search(r"step \d+, \w+", text):
+            assert f"rank {hit} died" in text, text
+            self.seen["told of collective and step"] += 1
+            return
+        assert re.search(rf"rank {hit} .*job", text), text
+        self.seen["told as ranks met"] += 1
 
     def uninterrupted(self) -> pathlib.Path:
         run = self.base / "uninterrupted"
