@@ -62,6 +62,14 @@ def test_others_meet_their_bars(rows, table):
     assert all(row.holds for row in of(rows, table).values()), published.as_text(rows)
 
 
+def test_memory_of_megatron(rows):
+    found = of(rows, "Megatron, A100, memory")
+    assert len(found) == 12
+    for name, row in found.items():
+        # What is kept for the backward is counted value by value; of state, so is each byte.
+        assert abs(row.error) < (0.005 if "activations" in name else 0.09), row
+
+
 def test_products_have_the_time_of_published_ones():
     """DeepGEMM's table of FP8 products on Hopper, and sustained cuBLAS: none is a training step."""
     fast = dataclasses.replace(H100, math={**H100.math, "fp8": 1575e12})
