@@ -140,7 +140,7 @@ def test_overlap_loses_less_when_links_misbehave(wire):
 
 
 def test_a_search_finds_what_fits():
-    model = MODELS["llama-7b"]
+    model = dataclasses.replace(MODELS["llama-7b"], layers=8)
     (found,) = search(H100, model, 8, batch=64)
     assert found.step.memory["peak"] <= 0.88 * H100.memory
     assert found.layout.ranks == 8
@@ -154,8 +154,9 @@ def test_a_search_finds_what_fits():
     assert tuned[0].step.seconds == pytest.approx(found.step.seconds, abs=1e-3)
     assert {one.layout.zero for one in tuned} <= {1, 2, 3}
     # Less memory: what it finds is slower, and smaller.
-    (small,) = search(H100, model, 8, batch=64, cap=30e9)
-    assert small.step.memory["peak"] <= 30e9
+    cap = found.step.memory["peak"] / 2
+    (small,) = search(H100, model, 8, batch=64, cap=cap)
+    assert small.step.memory["peak"] <= cap
     assert small.step.seconds >= found.step.seconds
     with pytest.raises(ValueError, match="no layout of 'llama-70b' on 8 GPUs fits"):
         search(H100, MODELS["llama-70b"], 8, batch=64)

@@ -111,8 +111,11 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
             places[at] = len(made) - 1
 
     for at, command in enumerate(graph.commands):
-        for key in [k for k, members in open_buckets.items() if set(members) & set(command.needs)]:
-            close(key)
+        for key, members in list(open_buckets.items()):
+            # Also where one exchange reads what another brings, which no event says.
+            brought = any(graph.commands[member].writes == command.reads for member in members)
+            if set(members) & set(command.needs) or (command.wire is not None and brought):
+                close(key)
         if command.wire is None:
             needs = tuple(places[need] for need in command.needs)
             task = events.Task(command.stream, command.seconds, needs, command.name)

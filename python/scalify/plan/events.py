@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
 
@@ -106,11 +108,18 @@ class Timeline:
         computes = [
             span for span, task in zip(self.spans, self.tasks, strict=True) if task.stream == 0
         ]
-        left = 0.0
-        for start, end in _exchanges(self):
-            beside = sum(max(0.0, min(end, b) - max(start, a)) for a, b in computes)
-            left += end - start - beside
-        return left
+        starts = [start for start, _ in computes]
+        before = [0.0, *itertools.accumulate(end - start for start, end in computes)]
+
+        def computed(time: float) -> float:
+            """Returns the seconds computed until then."""
+            count = bisect.bisect_right(starts, time)
+            late = max(0.0, computes[count - 1][1] - time) if count else 0.0
+            return before[count] - late
+
+        return sum(
+            end - start - (computed(end) - computed(start)) for start, end in _exchanges(self)
+        )
 
 
 def _exchanges(timeline: Timeline) -> list[tuple[float, float]]:

@@ -63,6 +63,8 @@ class Command:
         moved: bytes of memory that it reads and writes.
         flops: of a product.
         wire: of a collective.
+        reads: of a collective, the buffer that it sends from.
+        writes: the one that it fills.
     """
 
     op: str
@@ -73,6 +75,8 @@ class Command:
     moved: float = 0.0
     flops: float = 0.0
     wire: Wire | None = None
+    reads: int = -1
+    writes: int = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +158,8 @@ class _Reader:
         name = f"{command.get('name', command['op'])} {command.get('loc', '')}".strip()
         seconds, moved, flops, wire = self._cost(command)
         made = Command(command["op"], name, stream, needs, seconds, moved, flops, wire)
+        if wire is not None:
+            made = dataclasses.replace(made, reads=command["src"], writes=command["dst"])
         self.last[stream] = len(self.commands)
         self.commands.append(made)
 
