@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pathlib
+import subprocess
 import sys
 from typing import Any
 
@@ -176,6 +179,14 @@ def test_chakra_traces(artefact, tmp_path):
     # int64_val is field 9; ALL_REDUCE 0, ALL_GATHER 2, REDUCE_SCATTER 7.
     assert {one["comm_type"] for one in exchanges} == {(9, 0), (9, 2), (9, 7)}
     assert [one["comm_size"] for one in exchanges] == [(9, round(one.size)) for one in wires]
+
+
+def test_it_stands_beside_the_other_tools():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    build = pathlib.Path(os.environ.get("SCALIFY_BUILD", root / "build"))
+    command = [build / "bin" / "scalify-plan", "--model", "gpt-7b", "--mesh", "8", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["step"]["simulated"] is True
 
 
 def test_command_line(artefact, tmp_path, monkeypatch, capsys):
