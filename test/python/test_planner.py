@@ -102,6 +102,15 @@ def test_bytes_by_hand():
     assert (group.ranks, group.inside, group.nodes) == (8, 4, 2)
 
 
+def test_a_bucket_reaches_its_share():
+    for ranks, stride in ((8, 1), (64, 8), (512, 1)):
+        group = costs.group(H100, ranks, stride)
+        size = costs.bucket(H100, group)
+        seconds = costs.collective(H100, "all_gather", size, group)
+        ideal = size * (ranks - 1) / ranks / costs.rate(H100, group)
+        assert ideal / seconds >= 0.9 * 0.999  # another protocol may do better
+
+
 def test_bubble_is_the_formulas():
     """(p - 1) / (m v) of the time without it, where stages are equal."""
     model = dataclasses.replace(MODELS["gpt-175b"], vocab=8)

@@ -181,6 +181,39 @@ def test_chakra_traces(artefact, tmp_path):
     assert [one["comm_size"] for one in exchanges] == [(9, round(one.size)) for one in wires]
 
 
+def test_commands_of_a_manifest():
+    """Events, permutes and messages of a pipeline's stage, from a manifest written by hand."""
+    manifest = {
+        "buffers": [{"dtype": "bf16", "shape": [1024, 512]}],
+        "memory": {"peak": 0},
+        "mesh": [["stage", 16]],
+        "pipeline": {"stage": 7},
+        "functions": {
+            "step": [
+                {"op": "kernel", "name": "a", "bytes": 3.05e9},
+                {"op": "record", "event": 0, "stream": 0},
+                {"op": "wait", "event": 0, "stream": 1},
+                {"op": "collective", "kind": "message", "src": 0, "dst": 0, "to": 8, "stream": 1},
+                {"op": "collective", "kind": "message", "src": 0, "dst": 0, "from": 6},
+                {"op": "collective", "kind": "permute", "src": 0, "dst": 0, "groups": [[0, 1]]},
+            ]
+        },
+    }
+    found = graph.read(manifest, H100)
+    kernel, send, receive, permute = found.commands
+    assert kernel.seconds == pytest.approx(1e-3, rel=0.01)
+    assert (send.stream, send.needs) == (1, (0,))
+    assert [one.wire.kind for one in (send, receive, permute)] == ["send", "receive", "permute"]
+    # Stage 8 is in the next node.
+    assert send.wire.links() == (0, 2 * 1024 * 512)
+    assert receive.wire.links() == (0, 0)
+    assert permute.wire.links() == (2 * 1024 * 512, 0)
+    plan = choose.outcome(H100, found)
+    assert (plan.nvlink, plan.network) == (2 * 1024 * 512, 2 * 1024 * 512)
+    made, wires = choose.tasks(H100, found, choose.Choice())
+    assert [node.type for node in chakra.nodes(events.run(made), wires)] == [4, 5, 6, 5]
+
+
 def test_it_stands_beside_the_other_tools():
     root = pathlib.Path(__file__).resolve().parents[2]
     build = pathlib.Path(os.environ.get("SCALIFY_BUILD", root / "build"))

@@ -96,15 +96,17 @@ def _plan_step(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
             folder = options.chakra if level < 0 else options.chakra / f"zero{level}"
             count = min(options.ranks, math.prod(found.mesh.values()))
             chakra.write(folder, range(count), events.run(made), wires)
+        bucket = choose.bucket(device, found)
         title = "" if level < 0 else f"ZeRO-{level}, "
         mesh = ", ".join(f"{name} {size}" for name, size in found.mesh.items()) or "one rank"
         texts.append(f"{title}{mesh}, {len(found.commands)} commands")
-        texts.append(text.of_outcomes(plan, serial, every, found.memory, wrong))
+        texts.append(text.of_outcomes(plan, serial, every, found.memory, wrong, bucket))
         data.append(
             {
                 "zero": level,
                 "mesh": found.mesh,
                 "memory": found.memory,
+                "bucket": bucket,
                 "plan": dataclasses.asdict(plan),
                 "serial": dataclasses.asdict(serial),
                 "choices": [dataclasses.asdict(one) for one in every[:3]],

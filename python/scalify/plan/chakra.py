@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from scalify.plan import events
-from scalify.plan.graph import Wire
+from scalify.plan.wire import Wire
 
 __all__ = ["COLLECTIVES", "NODE_TYPES", "SCHEMA", "messages", "nodes", "write"]
 
@@ -127,8 +127,8 @@ def nodes(line: events.Timeline, wires: Sequence[Wire]) -> list[Any]:
 
 
 def _describe(node: Any, wire: Wire) -> None:
-    if wire.kind == "permute":
-        node.type = NODE_TYPES["send"]
+    if wire.is_message:
+        node.type = NODE_TYPES["receive" if wire.kind == "receive" else "send"]
     else:
         node.type = NODE_TYPES["collective"]
         node.attr.add(name="comm_type", int64_val=COLLECTIVES[wire.kind])

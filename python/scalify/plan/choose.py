@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
 
 from scalify.plan import costs, events
-from scalify.plan.costs import BYTES
 from scalify.plan.devices import Device
-from scalify.plan.graph import Graph, Wire
+from scalify.plan.graph import Graph
+from scalify.plan.wire import SUMS, Wire
 
 __all__ = ["BUCKETS", "FORMATS", "Choice", "Outcome", "choices", "outcome", "tasks"]
 
 FORMATS = ("f32", "bf16", "fp8")
 BUCKETS = (0.0, 4e6, 16e6, 64e6, 256e6, 1e9)
-SUMS = ("all_reduce", "reduce_scatter")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,22 +70,6 @@ def _form(wire: Wire, data_stride: int, choice: Choice) -> Wire:
     return dataclasses.replace(wire, dtype=dtype)
 
 
-def _seconds(device: Device, wire: Wire) -> float:
-    """Returns the time of a collective; narrow sums are made at the receiver in F32.
-
-    FP8 sums are an all-to-all of pieces, a sum of them in the order of ranks, and of an
-    all-reduce a gather behind it.
-    """
-    if wire.kind not in SUMS or "f8" not in wire.dtype:
-        kind = "send" if wire.kind == "permute" else wire.kind
-        return costs.collective(device, kind, wire.size, wire.ranks)
-    seconds = costs.collective(device, "all_to_all", wire.size, wire.ranks)
-    seconds += costs.kernel(device, wire.size + wire.elements / wire.ranks.ranks * BYTES["f32"])
-    if wire.kind == "all_reduce":
-        seconds += costs.collective(device, "all_gather", wire.size, wire.ranks)
-    return seconds
-
-
 def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Task], list[Wire]]:
     """Returns the tasks of a step under a choice, and what each exchange moves, by its chunk."""
     stride = data_stride(graph)
@@ -105,7 +87,7 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
         needs = tuple(sorted({places[n] for c in commands for n in c.needs}))
         name = commands[0].name if len(commands) == 1 else f"{wire.kind} of {len(commands)}"
         stream = commands[0].stream if choice.overlap else 0
-        made.append(events.Task(stream, _seconds(device, wire), needs, name, len(wires)))
+        made.append(events.Task(stream, wire.seconds(device), needs, name, len(wires)))
         wires.append(wire)
         for at in members:
             places[at] = len(made) - 1
@@ -140,6 +122,13 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
     return made, wires
 
 
+def bucket(device: Device, graph: Graph) -> float:
+    """Returns the bytes from which on gathers between replicas have 90 % of their links' rate."""
+    stride = data_stride(graph)
+    groups = [c.wire.ranks for c in graph.commands if c.wire and c.wire.stride == stride]
+    return costs.bucket(device, groups[0]) if groups else 0.0
+
+
 def data_stride(graph: Graph) -> int:
     """Returns the stride of the replicas' groups: of the mesh's first axis, which is outermost."""
     return math.prod(list(graph.mesh.values())[1:])
@@ -155,34 +144,21 @@ def outcome(
     choice = choice or Choice()
     made, wires = tasks(device, graph, choice)
     line = events.run(made, disturbance)
-    compute = sum(t.seconds for t in made if t.chunk < 0)
-    exchange = sum(
-        end - start for (start, end), t in zip(line.spans, made, strict=True) if t.chunk >= 0
+    links = [wire.links() for wire in wires]
+    # In the order of the list, exchanges have the numbers of their wires.
+    slower = sum(
+        costs.taken(device, wire.ranks) * seconds
+        for wire, seconds in zip(wires, line.beside(), strict=True)
     )
-    exposed = line.seconds - compute
-    hidden = max(exchange - exposed, 0.0)
-    slower = 0.0
-    nvlink = network = 0.0
-    for wire in wires:
-        kind = "send" if wire.kind == "permute" else wire.kind
-        sent = costs.sent(kind, wire.size, wire.ranks.ranks)
-        far = 1.0 / wire.ranks.inside if wire.ranks.nodes > 1 else 0.0
-        network += sent * far
-        nvlink += sent * (1 - far)
-    if wires and exchange:
-        weights = [
-            (costs.taken(device, w.ranks), t) for w, t in zip(wires, _times(made), strict=True)
-        ]
-        slower = (
-            hidden * sum(share * t for share, t in weights) / max(sum(t for _, t in weights), 1e-30)
-        )
     return Outcome(
-        choice, line.seconds + slower, compute + slower, exposed, hidden, nvlink, network
+        choice=choice,
+        seconds=line.seconds + slower,
+        compute=line.compute + slower,
+        exposed=line.exposed,
+        hidden=line.hidden,
+        nvlink=sum(near for near, _ in links),
+        network=sum(far for _, far in links),
     )
-
-
-def _times(made: Iterable[events.Task]) -> list[float]:
-    return [task.seconds for task in made if task.chunk >= 0]
 
 
 def choices(device: Device, graph: Graph) -> list[Outcome]:

@@ -12,6 +12,7 @@ __all__ = [
     "BYTES",
     "Group",
     "attention",
+    "bucket",
     "collective",
     "gemm",
     "group",
@@ -102,6 +103,20 @@ def rate(device: Device, ranks: Group) -> float:
 def taken(device: Device, ranks: Group) -> float:
     """Returns the share of a GPU that an exchange in a group takes from kernels beside it."""
     return device.comm_share * rate(device, ranks) / device.links.nvlink
+
+
+def bucket(device: Device, ranks: Group, share: float = 0.9) -> float:
+    """Returns the bytes from which on a gather reaches a share of its bandwidth.
+
+    latency / (latency + bytes / bandwidth) is what is lost, by NCCL's protocol for large messages.
+    """
+    if ranks.ranks == 1:
+        return 0.0
+    base, near, far, _ = device.links.hops["Simple"]
+    over = ranks.nodes - 1
+    latency = base + (ranks.ranks - 1 - over) * near + over * far
+    moved = latency * share / (1 - share) * rate(device, ranks)
+    return moved * ranks.ranks / (ranks.ranks - 1)
 
 
 def sent(kind: str, size: float, ranks: int) -> float:

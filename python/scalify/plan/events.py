@@ -6,7 +6,7 @@ import bisect
 import dataclasses
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 __all__ = ["Disturbance", "Task", "Timeline", "run"]
 
@@ -16,7 +16,7 @@ class Task:
     """A command on a stream: it starts behind those before it there and behind what it needs.
 
     Attributes:
-        stream: 0 computes, others exchange.
+        stream: 0 is the first.
         seconds: how long it takes undisturbed.
         needs: places of earlier tasks in the list.
         name: for reports.
@@ -83,31 +83,24 @@ class Timeline:
         """Until the last one is done."""
         return max((end for _, end in self.spans), default=0.0)
 
-    def busy(self, streams: Iterable[int]) -> float:
-        """Returns the seconds of all tasks of some streams."""
-        chosen = set(streams)
-        return sum(
-            end - start
-            for (start, end), task in zip(self.spans, self.tasks, strict=True)
-            if task.stream in chosen
-        )
+    @property
+    def compute(self) -> float:
+        """Seconds of what computes."""
+        return sum(end - start for start, end in self._spans(exchanges=False))
 
     @property
     def exposed(self) -> float:
         """Seconds in which nothing is computed."""
-        return self.seconds - self.busy([0])
+        return self.seconds - self.compute
 
     @property
     def hidden(self) -> float:
-        """Seconds of exchanges beside what is computed."""
-        return sum(end - start for start, end in _exchanges(self)) - self.uncovered
+        """Seconds of exchanges beside what is computed; two at once count twice."""
+        return sum(self.beside())
 
-    @property
-    def uncovered(self) -> float:
-        """Seconds of exchanges beside which nothing is computed; two at once count twice."""
-        computes = [
-            span for span, task in zip(self.spans, self.tasks, strict=True) if task.stream == 0
-        ]
+    def beside(self) -> list[float]:
+        """Returns of each exchange, in order, the seconds that it runs beside what is computed."""
+        computes = self._spans(exchanges=False)
         starts = [start for start, _ in computes]
         before = [0.0, *itertools.accumulate(end - start for start, end in computes)]
 
@@ -117,15 +110,14 @@ class Timeline:
             late = max(0.0, computes[count - 1][1] - time) if count else 0.0
             return before[count] - late
 
-        return sum(
-            end - start - (computed(end) - computed(start)) for start, end in _exchanges(self)
-        )
+        return [computed(end) - computed(start) for start, end in self._spans(exchanges=True)]
 
-
-def _exchanges(timeline: Timeline) -> list[tuple[float, float]]:
-    return [
-        span for span, task in zip(timeline.spans, timeline.tasks, strict=True) if task.stream != 0
-    ]
+    def _spans(self, *, exchanges: bool) -> list[tuple[float, float]]:
+        return [
+            span
+            for span, task in zip(self.spans, self.tasks, strict=True)
+            if (task.chunk >= 0) == exchanges
+        ]
 
 
 def run(tasks: Sequence[Task], disturbance: Disturbance | None = None) -> Timeline:

@@ -16,38 +16,14 @@ from typing import Any
 
 from scalify import _compiler
 from scalify._dtypes import to_numpy
-from scalify.errors import CompileError
-from scalify.partition import partition
+from scalify.partition import failed, partition
 from scalify.plan import costs
 from scalify.plan.devices import Device
+from scalify.plan.wire import Wire, read_wire
 
-__all__ = ["Command", "Graph", "Wire", "compile_step", "manifest_of", "read"]
+__all__ = ["Command", "Graph", "compile_step", "manifest_of", "read"]
 
 Manifest = Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Wire:
-    """What a collective moves.
-
-    Attributes:
-        kind: as the plan names it.
-        elements: of the whole data: what a gather gives, what a reduction takes.
-        dtype: of an element.
-        ranks: of the group, and how many of them share a node.
-        stride: from a member to the next, which tells groups of one mesh apart.
-    """
-
-    kind: str
-    elements: int
-    dtype: str
-    ranks: costs.Group
-    stride: int
-
-    @property
-    def size(self) -> float:
-        """Bytes of the whole data."""
-        return float(self.elements * to_numpy(self.dtype).itemsize)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +112,7 @@ class _Reader:
     """Turns a manifest's commands into ours: events become needs."""
 
     def __init__(self, manifest: Manifest, device: Device) -> None:
+        self.manifest = manifest
         self.buffers = manifest["buffers"]
         self.device = device
         self.commands: list[Command] = []
@@ -176,9 +153,8 @@ class _Reader:
             backward = bool(command["gradient"])
             return costs.attention(self.device, flops, backward=backward), 0.0, flops, None
         if op == "collective":
-            wire = self._wire(command)
-            kind = "send" if wire.kind == "permute" else wire.kind
-            return costs.collective(self.device, kind, wire.size, wire.ranks), 0.0, 0.0, wire
+            wire = read_wire(command, self.manifest, self.device.links.node)
+            return wire.seconds(self.device), 0.0, 0.0, wire
         moved = float(command["bytes"]) * (2 if op == "copy" else 1)
         return costs.kernel(self.device, moved), moved, 0.0, None
 
@@ -190,17 +166,7 @@ class _Reader:
                 f"{self.device.name} has no products in FP8, which the step has at "
                 f"{command.get('loc', '')}: plan it with --recipe bf16"
             )
-            raise CompileError(
-                [
-                    {
-                        "severity": "error",
-                        "message": message,
-                        "location": "",
-                        "source": "",
-                        "notes": [],
-                    }
-                ]
-            )
+            raise failed(message)
         form = "fp8" if narrow else "f32" if dtype == "f32" else "bf16"
         batch = math.prod(int(dim["n"]) for dim in command["batch"])
         m, n, k = int(command["m"]), int(command["n"]), int(command["k"])
@@ -209,22 +175,3 @@ class _Reader:
         seconds = costs.gemm(self.device, m, n, k, batch=batch, dtype=form, out=out)
         moved = batch * (float(m + n) * k * costs.BYTES[form] + m * n * out)
         return seconds, moved, 2.0 * batch * m * n * k, None
-
-    def _wire(self, command: Mapping[str, Any]) -> Wire:
-        source = self.buffers[command["src"]]
-        elements = math.prod(source["shape"])
-        members = command["groups"][0]
-        kind = command["kind"]
-        if kind == "permute":
-            far = any(self._node(a) != self._node(b) for a, b in command["groups"])
-            return Wire(kind, elements, source["dtype"], costs.Group(2, 1 if far else 2), 0)
-        nodes = [self._node(member) for member in members]
-        inside = max(nodes.count(node) for node in set(nodes))
-        if kind == "all_gather":
-            elements *= len(members)
-        stride = members[1] - members[0] if len(members) > 1 else 0
-        ranks = costs.Group(len(members), inside)
-        return Wire(kind, elements, source["dtype"], ranks, stride)
-
-    def _node(self, rank: int) -> int:
-        return rank // self.device.links.node

@@ -83,6 +83,7 @@ def of_outcomes(
     found: Sequence[Outcome],
     memory: Mapping[str, Any],
     wrong: Sequence[Loss],
+    bucket: float,
 ) -> str:
     """Returns a compiled step: as the plan has it, the best choices, and what goes wrong."""
     kept = _size(sum(memory["arguments"].values()))
@@ -102,6 +103,9 @@ def of_outcomes(
         for one in wrong[1:]
     ]
     parts = [_lines(lines)]
+    if bucket:
+        lines = [("90 % of the links' rate", f"from {_size(bucket)} a gather on")]
+        parts.append(_lines(lines))
     if best:
         parts += ["fastest choices:", _lines(best)]
     if cases:

@@ -1,0 +1,101 @@
+"""What a collective of a compiled step moves, how long it takes, over which links."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from scalify._dtypes import to_numpy
+from scalify.plan import costs
+from scalify.plan.devices import Device
+
+__all__ = ["SUMS", "Wire", "read_wire"]
+
+SUMS = ("all_reduce", "reduce_scatter")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wire:
+    """What a collective moves.
+
+    Attributes:
+        kind: as the plan names it; a message is "send" on one rank and "receive" on the other.
+        elements: of the whole data: what a gather gives, what a reduction takes.
+        dtype: of an element.
+        ranks: of the group, and how many of them share a node.
+        stride: from a member to the next, which tells groups of one mesh apart.
+    """
+
+    kind: str
+    elements: int
+    dtype: str
+    ranks: costs.Group
+    stride: int
+
+    @property
+    def size(self) -> float:
+        """Bytes of the whole data."""
+        return float(self.elements * to_numpy(self.dtype).itemsize)
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is between two ranks alone."""
+        return self.kind in ("permute", "send", "receive")
+
+    def seconds(self, device: Device) -> float:
+        """Returns how long it takes alone.
+
+        FP8 sums are an all-to-all of pieces, a sum of them in F32 in the order of ranks, and of an
+        all-reduce a gather behind it.
+        """
+        if self.is_message:
+            return costs.collective(device, "send", self.size, self.ranks)
+        if self.kind not in SUMS or "f8" not in self.dtype:
+            return costs.collective(device, self.kind, self.size, self.ranks)
+        own = self.elements / self.ranks.ranks * costs.BYTES["f32"]
+        found = costs.collective(device, "all_to_all", self.size, self.ranks)
+        found += costs.kernel(device, self.size + own)
+        if self.kind == "all_reduce":
+            found += costs.collective(device, "all_gather", self.size, self.ranks)
+        return found
+
+    def links(self) -> tuple[float, float]:
+        """Returns the bytes that a rank sends over NVLink and over the network.
+
+        In a ring through nodes one rank of each sends over the network, through all cards that the
+        group has there: an equal share for each rank.
+        """
+        if self.kind == "receive":
+            return 0.0, 0.0
+        sent = costs.sent("send" if self.is_message else self.kind, self.size, self.ranks.ranks)
+        far = 1.0 / self.ranks.inside if self.ranks.nodes > 1 else 0.0
+        return sent * (1 - far), sent * far
+
+
+def read_wire(command: Mapping[str, Any], manifest: Mapping[str, Any], node: int) -> Wire:
+    """Returns what a manifest's collective moves.
+
+    Args:
+        command: of the manifest.
+        manifest: with its buffers; a pipeline's says which stage it is.
+        node: ranks of a node.
+    """
+    source = manifest["buffers"][command["src"]]
+    elements, kind, dtype = math.prod(source["shape"]), command["kind"], source["dtype"]
+    if kind == "message":
+        own = int((manifest.get("pipeline") or {}).get("stage", 0))
+        peer = int(command["to"] if "to" in command else command["from"])
+        pair = costs.Group(2, 2 if own // node == peer // node else 1)
+        return Wire("send" if "to" in command else "receive", elements, dtype, pair, 0)
+    if kind == "permute":
+        far = any(a // node != b // node for a, b in command["groups"])
+        return Wire(kind, elements, dtype, costs.Group(2, 1 if far else 2), 0)
+    members = command["groups"][0]
+    nodes = [member // node for member in members]
+    inside = max(nodes.count(one) for one in set(nodes))
+    if kind == "all_gather":
+        elements *= len(members)
+    stride = members[1] - members[0] if len(members) > 1 else 0
+    return Wire(kind, elements, dtype, costs.Group(len(members), inside), stride)
