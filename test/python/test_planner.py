@@ -121,6 +121,70 @@ def test_bubble_is_the_formulas():
         assert found.bubble / ideal == pytest.approx(7 / (64 * pieces), rel=0.05)
 
 
+def pass_of(stage: int, step: int, stages: int, pieces: int, many: int) -> tuple[str, int, int]:
+    """Returns (pass, virtual stage, micro-batch) of a stage's step in 1F1B or its interleaving.
+
+    As Narayanan et al. 2021 define it: forwards to fill the stages, then one forward and one
+    backward in turn; of pieces, each gets as many micro-batches in a row as there are stages.
+    """
+    warm = stages - stage - 1
+    if pieces > 1:
+        warm = min(2 * (stages - stage - 1) + (pieces - 1) * stages, many * pieces)
+    total = many * pieces
+    if step < warm:
+        kind, at = "F", step
+    elif step >= 2 * total - warm:
+        kind, at = "B", step - total
+    else:
+        turn, is_backward = divmod(step - warm, 2)
+        kind, at = ("B", turn) if is_backward else ("F", warm + turn)
+    piece = at % (stages * pieces) // stages if pieces > 1 else 0
+    if kind == "B" and pieces > 1:
+        piece = pieces - 1 - piece
+    micro = at // (stages * pieces) * stages + at % stages if pieces > 1 else at
+    return kind, piece * stages + stage, micro
+
+
+def pipeline_seconds(
+    stages: int, pieces: int, many: int, forward: list[float], backward: list[float]
+) -> float:
+    """Returns the time of a pipeline by its definition, stages with times of their own."""
+    tasks: list[events.Task] = []
+    places: dict[tuple[str, int, int], int] = {}
+    turns = [0] * stages
+    last = stages * pieces - 1
+    while any(turn < 2 * many * pieces for turn in turns):
+        before = len(tasks)
+        for stage in range(stages):
+            while turns[stage] < 2 * many * pieces:
+                kind, virtual, micro = pass_of(stage, turns[stage], stages, pieces, many)
+                if kind == "F":
+                    needs = [("F", virtual - 1, micro)] if virtual else []
+                else:
+                    needs = [("B", virtual + 1, micro) if virtual < last else ("F", last, micro)]
+                if any(need not in places for need in needs):
+                    break
+                seconds = (forward if kind == "F" else backward)[stage] / pieces
+                places[kind, virtual, micro] = len(tasks)
+                tasks.append(events.Task(stage, seconds, tuple(places[n] for n in needs)))
+                turns[stage] += 1
+        assert len(tasks) > before, "the schedule waits for itself"
+    return events.run(tasks).seconds
+
+
+@pytest.mark.parametrize(("stages", "pieces", "many"), [(4, 1, 8), (8, 3, 16), (2, 4, 6)])
+def test_pipeline_is_that_of_its_definition(stages, pieces, many):
+    """What `predict` takes for granted: the slowest stage paces, the others fill the bubble."""
+    even = pipeline_seconds(stages, pieces, many, [1.0] * stages, [2.0] * stages)
+    assert even == pytest.approx(3 * (many + (stages - 1) / pieces))
+    # A head on the last stage.
+    forward, backward = [1.0] * (stages - 1) + [1.1], [2.0] * (stages - 1) + [2.2]
+    ours = 3.3 * many + 3 * (stages - 1) / pieces
+    assert pipeline_seconds(stages, pieces, many, forward, backward) == pytest.approx(
+        ours, rel=0.04
+    )
+
+
 def test_streams():
     tasks = [
         events.Task(0, 2.0),
