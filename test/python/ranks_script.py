@@ -1,4 +1,7 @@
-"""A training script, to be launched as ranks or alone: `python ranks_script.py train`."""
+"""A training script, to be launched as ranks or alone: `python ranks_script.py train`.
+
+With a folder behind that it saves a checkpoint after every step, and goes on from the newest.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 import scalify
-from scalify import _ranks
+from scalify import _ranks, checkpoint
 
 STEPS = 4
 
@@ -47,12 +50,20 @@ def main() -> None:
         _ranks.compile_on(mesh, lowered.as_text(), {}, 1, None, 0)
     shardings = {"in_shardings": (specs, P("data"), P("data")), "out_shardings": (specs, P())}
     train = scalify.jit(step, "none", donate_argnums=0, mesh=mesh, threads=1, **shardings)
-    plain, state = jax.jit(step), params
+    plain, state, start = jax.jit(step), params, 0
+    folder = sys.argv[2] if len(sys.argv) > 2 else None
+    if folder and checkpoint.latest(folder):
+        start, state = checkpoint.load(folder, params, jit=train)
+        print(f"goes on from step {start}")
     for index in range(STEPS):
         if mode == "dies" and index == 1 and mesh.rank == 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        state, value = train(state, x[index], y[index])
         params, wanted = plain(params, x[index], y[index])
+        if index < start:
+            continue
+        state, value = train(state, x[index], y[index])
+        if folder:
+            checkpoint.save(folder, state, index + 1, jit=train)
         # Of a few hundred terms, in another order.
         np.testing.assert_allclose(np.asarray(value), wanted, rtol=1e-5)
     second = state["second"]

@@ -210,3 +210,27 @@ def test_what_4_ranks_trained_others_go_on_with(
             assert all(own[name].tobytes() == kept[name].tobytes() for name in kept)
             # Of the same state, with sums in another order and casts of other parts.
             assert loss == pytest.approx(losses[3], rel=0.02)
+
+
+def test_what_one_process_trained_for_4_ranks_they_go_on_with(tmp_path: pathlib.Path) -> None:
+    def straight(mesh: Mesh) -> Any:
+        step = ranked(mesh, "fp8-delayed", 3)
+        tree, losses = run(step, initial(), range(4))
+        return list(whole(tree)), losses, step.executable().kept
+
+    wanted, losses, kept = on_meshes(FOUR, straight)[0]
+    alone = ranked(scalify.make_mesh(**FOUR), "fp8-delayed", 3)
+    tree, before = run(alone, initial(), range(2))
+    assert any(isinstance(leaf, scalify.Shard) for leaf in jax.tree.leaves(tree))
+    checkpoint.save(tmp_path, tree, 2, jit=alone)
+
+    def resume(mesh: Mesh) -> Any:
+        step = ranked(mesh, "fp8-delayed", 3)
+        _, tree = checkpoint.load(tmp_path, initial(), jit=step)
+        tree, after = run(step, tree, range(2, 4))
+        return list(whole(tree)), before + after, step.executable().kept
+
+    for found, seen, ends in on_meshes(FOUR, resume):
+        assert seen == losses
+        assert [one.tobytes() for one in found] == [one.tobytes() for one in wanted]
+        assert all(ends[name].tobytes() == kept[name].tobytes() for name in kept)

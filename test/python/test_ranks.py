@@ -154,8 +154,8 @@ def test_an_error_of_the_compiler_is_every_rank_s() -> None:
         assert "stablehlo.sort" in output
 
 
-def test_a_rank_that_dies_is_named() -> None:
-    results = launch(4, "dies")
+def test_a_rank_that_dies_is_named_and_the_others_go_on(tmp_path: pathlib.Path) -> None:
+    results = launch(4, "dies", str(tmp_path))
     assert results[2][0] == -9
     for rank in (0, 1, 3):
         status, output = results[rank]
@@ -163,6 +163,10 @@ def test_a_rank_that_dies_is_named() -> None:
         assert "rank 2" in output
         assert "all_reduce" in output
         assert "step 1" in output
+    # One process goes on with what four have saved, and comes to the same.
+    ((status, output),) = launch(1, "train", str(tmp_path))
+    assert status == 0, output
+    assert "goes on from step 1" in output
 
 
 def test_shards() -> None:
