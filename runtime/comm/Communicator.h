@@ -61,8 +61,8 @@ public:
   /// 0, run() throws SCALIFY_RT_INTERRUPTED.
   virtual void setPoll(int (*poll)(void *context), void *context) {}
   /// From another thread than run()'s: until the next step, it does as if the
-  /// poll had returned other than 0.
-  virtual void interrupt() noexcept {}
+  /// poll had returned other than 0, and tells the others why.
+  virtual void interrupt(const char *why) noexcept {}
 };
 
 const char *name(Collective::Kind kind);

@@ -5,7 +5,9 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 
@@ -55,7 +57,12 @@ public:
     this->poll = poll;
     pollContext = context;
   }
-  void interrupt() noexcept override { isInterrupted = true; }
+  void interrupt(const char *why) noexcept override {
+    if (isInterrupted)
+      return;
+    std::snprintf(whyInterrupted.data(), whyInterrupted.size(), "%s", why);
+    isInterrupted = true;
+  }
 
   void run(const Collective &collective, const void *source,
            void *destination) override {
@@ -119,6 +126,7 @@ private:
   int (*poll)(void *context);
   void *pollContext;
   std::atomic<bool> isInterrupted{false};
+  std::array<char, 1024> whyInterrupted = {}; // written before that is set
   std::mutex inUse;
   scalify_transport_wait wait;
   uint64_t step = 0, total = 0;
@@ -362,6 +370,8 @@ void TransportCommunicator::exchange() {
     for (size_t i = 0; i < round.receives.size(); ++i)
       if (round.receives[i].peer == fault.peer)
         check(header, i);
+  if (status == SCALIFY_TRANSPORT_INTERRUPTED && isInterrupted)
+    failed(SCALIFY_RT_INTERRUPTED, whyInterrupted.data());
   if (status != SCALIFY_TRANSPORT_OK)
     failed(status == SCALIFY_TRANSPORT_INTERRUPTED ? SCALIFY_RT_INTERRUPTED
                                                    : SCALIFY_RT_COMM,

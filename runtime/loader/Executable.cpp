@@ -269,9 +269,9 @@ void Executable::walkWithSide(const Function &function) {
     walk(function);
     while (!side->waitForEnd(pollInterval))
       pollIfDue(Clock::now());
-  } catch (...) {
+  } catch (const std::exception &error) {
     if (comm)
-      comm->interrupt();
+      comm->interrupt(error.what());
     side->stop();
     throw;
   }

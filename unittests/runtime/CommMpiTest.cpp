@@ -16,15 +16,7 @@ struct Outcome {
   std::string output;
 };
 
-Outcome launch(int ranks, const std::string &arguments,
-               const std::string &environment = "") {
-  // For tests: root, and more ranks than cores.
-  std::string command = "OMPI_ALLOW_RUN_AS_ROOT=1 "
-                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                        "OMPI_MCA_rmaps_base_oversubscribe=1 " +
-                        environment + " timeout 60 " SCALIFY_MPIRUN " -n " +
-                        std::to_string(ranks) + " " SCALIFY_COMM_RANK " " +
-                        arguments + " 2>&1";
+Outcome run(const std::string &command) {
   // NOLINTNEXTLINE(bugprone-command-processor): the command is ours.
   std::FILE *pipe = ::popen(command.c_str(), "r");
   std::string output;
@@ -33,6 +25,17 @@ Outcome launch(int ranks, const std::string &arguments,
     output += line;
   int status = ::pclose(pipe);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+Outcome launch(int ranks, const std::string &arguments,
+               const std::string &environment = "") {
+  // For tests: root, and more ranks than cores.
+  return run("OMPI_ALLOW_RUN_AS_ROOT=1 "
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "OMPI_MCA_rmaps_base_oversubscribe=1 " +
+             environment + " timeout 60 " SCALIFY_MPIRUN " -n " +
+             std::to_string(ranks) + " " SCALIFY_COMM_RANK " " + arguments +
+             " 2>&1");
 }
 
 void expectFine(const Outcome &outcome, int ranks) {
@@ -47,10 +50,10 @@ TEST(CommMpi, RanksGetWhatAPlainComputationGives) {
 }
 
 TEST(CommMpi, LocalRanksAreFoundByMpirunsJob) {
-  Outcome outcome = launch(3, "local pass");
-  if (outcome.output.find("set SCALIFY_JOB") != std::string::npos)
-    GTEST_SKIP() << "this MPI's mpirun does not name its job";
-  expectFine(outcome, 3);
+  if (run(SCALIFY_MPIRUN " --version").output.find("HYDRA") !=
+      std::string::npos)
+    GTEST_SKIP() << "MPICH's mpirun does not name its job";
+  expectFine(launch(3, "local pass"), 3);
 }
 
 TEST(CommMpi, LateRanksAreNamed) {
@@ -60,7 +63,30 @@ TEST(CommMpi, LateRanksAreNamed) {
     EXPECT_THAT(
         outcome.output,
         ContainsRegex(std::string(rank) +
-                      ": step 3, all_reduce 'grads': .*rank 2 is late"));
+                      ": step 3, all_reduce 'grads': [^\n]*rank 2 is late"));
+}
+
+TEST(CommMpi, LateRanksAreNamedByThoseWhoWaitForOthers) {
+  // Rank 1 begins to wait for rank 2 when rank 0 has waited for most of its
+  // time.
+  Outcome outcome = launch(3, "mpi chain", "SCALIFY_COMM_TIMEOUT=1.5");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.output, ContainsRegex("rank 0: step 3, permute 'chain': "
+                                            "[^\n]*rank 2 is late"));
+  EXPECT_THAT(outcome.output, testing::Not(HasSubstr("rank 1 is late")));
+}
+
+TEST(CommMpi, RanksThatDoNotJoinAreNamed) {
+  // The second time: who waits for processes that do not start is MPI_Init.
+  Outcome outcome = launch(3, "mpi absent", "SCALIFY_COMM_TIMEOUT=0.5");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_NE(outcome.status, 124) << "it hangs: " << outcome.output;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("rank 0: transport 'mpi': rank 2 has not joined "
+                        "within 0.500 s"));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("rank 1: transport 'mpi': rank 0 stopped: rank 2 has "
+                        "not joined within 0.500 s"));
 }
 
 TEST(CommMpi, RanksHearWhyAnotherGaveUp) {
@@ -77,6 +103,9 @@ TEST(CommMpi, AKilledRankEndsTheJob) {
   Outcome outcome = launch(3, "mpi kill");
   EXPECT_NE(outcome.status, 0);
   EXPECT_NE(outcome.status, 124) << "it hangs: " << outcome.output;
+  // They had started: the killed one had heard from all others.
+  EXPECT_THAT(outcome.output, HasSubstr("rank 2 has done the first"));
+  EXPECT_THAT(outcome.output, testing::Not(HasSubstr("fine")));
 }
 } // namespace
 #else

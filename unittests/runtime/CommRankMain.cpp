@@ -1,6 +1,6 @@
 // One rank, as a launcher starts it: CommRank TRANSPORT
-// check|kill|late|abort|pass Prints "rank R: TEXT", where a rank that found
-// nothing wrong says "fine".
+// check|kill|late|chain|abort|absent|pass Prints "rank R: TEXT", where a rank
+// that found nothing wrong says "fine".
 #include "CommChecks.h"
 #include "comm/OpenCommunicator.h"
 
@@ -27,6 +27,8 @@ void allReduce(Communicator &comm, const char *name) {
 std::string fail(Communicator &comm, const std::string &how) {
   bool isCulprit = comm.rank() == comm.size() - 1;
   allReduce(comm, "first");
+  std::printf("rank %d has done the first\n", comm.rank());
+  std::fflush(stdout);
   comm.beginStep(3);
   if (isCulprit && how == "kill")
     ::raise(SIGKILL);
@@ -35,6 +37,26 @@ std::string fail(Communicator &comm, const std::string &how) {
   if (isCulprit && how == "abort")
     comm.abort("a weight is NaN");
   allReduce(comm, "grads");
+  return "";
+}
+
+/// Rank 0 waits for rank 1, which waits for rank 2 later on; that is late.
+std::string chain(Communicator &comm) {
+  allReduce(comm, "first");
+  comm.beginStep(3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000 * comm.rank()));
+  if (comm.rank() == 2)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  Collective c;
+  c.kind = Collective::Kind::Permute;
+  c.elements = 10;
+  c.name = "chain";
+  c.from = comm.rank() == 2 ? -1 : comm.rank() + 1;
+  c.to = comm.rank() - 1;
+  std::vector<float> source(10), destination(10);
+  if (comm.rank() == 1)
+    c.to = -1; // rank 0 would have that at once
+  comm.run(c, source.data(), destination.data());
   return "";
 }
 
@@ -49,13 +71,19 @@ std::string run(const char *transport, const std::string &what) {
     options.transport = transport;
     // Another after the first has closed, as a script may open them.
     for (int turn = 0; turn < 2; ++turn) {
+      int32_t rank = 0, size = 0;
+      scalify_rt_comm_launched(&rank, &size);
+      if (turn && what == "absent" && rank == size - 1)
+        std::this_thread::sleep_for(std::chrono::seconds(2));
       OpenedCommunicator opened = openCommunicator(options);
       Communicator &comm = *opened.communicator;
       std::string text;
       if (turn)
         allReduce(comm, "again");
       else
-        text = what == "check" ? check(comm) : fail(comm, what);
+        text = what == "check"   ? check(comm)
+               : what == "chain" ? chain(comm)
+                                 : fail(comm, what);
       if (!text.empty())
         return text;
     }

@@ -31,7 +31,7 @@ public:
            static_cast<float *>(destination));
   }
   uint64_t bytesSent() const override { return 0; }
-  void interrupt() noexcept override { isInterrupted = true; }
+  void interrupt(const char *) noexcept override { isInterrupted = true; }
 
   std::function<void(const float *, float *)> script;
   std::atomic<bool> isInterrupted{false};
@@ -200,7 +200,7 @@ TEST(Overlap, ACommunicatorIsInterruptedFromAnotherThread) {
     }
     std::thread other([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      comm.interrupt();
+      comm.interrupt("a kernel failed");
     });
     rt::Collective all;
     all.elements = n;
@@ -213,9 +213,28 @@ TEST(Overlap, ACommunicatorIsInterruptedFromAnotherThread) {
       error = thrown;
     }
     other.join();
-    return std::to_string(error.status);
+    return std::to_string(error.status) + " " + error.what();
   };
-  EXPECT_EQ(runThreads(2, body)[0], std::to_string(SCALIFY_RT_INTERRUPTED));
+  EXPECT_EQ(runThreads(2, body)[0],
+            std::to_string(SCALIFY_RT_INTERRUPTED) +
+                " step 0, all_reduce '': a kernel failed");
+}
+
+TEST(Overlap, OthersHearWhyAStepEndedBesideItsCollective) {
+  auto body = [&](rt::Communicator &comm) -> std::string {
+    Step step(comm, rt::test::overlapManifest(n));
+    if (comm.rank() == 1)
+      step.executable.setPoll([](void *) { return 1; }, nullptr);
+    else // until rank 1 waits for these
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return step.errorOfRun().what();
+  };
+  std::vector<std::string> texts = runThreads(4, body);
+  for (size_t rank : {0, 2, 3})
+    EXPECT_NE(texts[rank].find("rank 1 stopped: "), std::string::npos)
+        << texts[rank];
+  for (const std::string &text : texts)
+    EXPECT_NE(text.find("the run was interrupted"), std::string::npos) << text;
 }
 
 TEST(Overlap, ACpuComputesOnTheFirstStreamAlone) {

@@ -1,4 +1,5 @@
 #include "comm/local/LocalTransport.h"
+#include "comm/TransportFault.h"
 #include "comm/local/Rendezvous.h"
 #include "support/Error.h"
 #include "support/ThreadPool.h"
@@ -21,6 +22,7 @@ using namespace scalify::rt::local;
 
 namespace {
 using Clock = std::chrono::steady_clock;
+using Fault = TransportFault;
 
 /// What is handed over at once: the reader starts while the writer goes on.
 constexpr uint64_t chunkBytes = uint64_t(64) << 10;
@@ -131,12 +133,6 @@ public:
   void abort(const char *reason);
 
 private:
-  struct Fault {
-    scalify_transport_status status;
-    int32_t peer;
-    std::string text;
-  };
-
   /// Readable when the process ends. Threads of this process have none: they
   /// end with it.
   static pollfd openProcess(int32_t process) {
@@ -229,9 +225,9 @@ void LocalTransport::checkSizes() {
   for (const Flow &flow : inward)
     if (flow.isOfOtherSize())
       throw Fault{SCALIFY_TRANSPORT_SIZE, flow.message.peer,
-                  "rank " + std::to_string(flow.message.peer) + " sent " +
-                      std::to_string(flow.length) + " bytes where rank " +
-                      std::to_string(rank) + " expects " +
+                  rankText(flow.message.peer) + " sent " +
+                      std::to_string(flow.length) + " bytes where " +
+                      rankText(rank) + " expects " +
                       std::to_string(flow.message.bytes)};
 }
 
@@ -241,8 +237,7 @@ void LocalTransport::checkStopped() {
     return;
   int32_t peer = int32_t(stopped) - 1;
   throw Fault{SCALIFY_TRANSPORT_STOPPED, peer,
-              "rank " + std::to_string(peer) +
-                  " stopped: " + segment.slot(peer).reason};
+              rankText(peer) + " stopped: " + segment.slot(peer).reason};
 }
 
 bool LocalTransport::isDead(int32_t peer) {
@@ -268,7 +263,7 @@ void LocalTransport::checkPeers() {
       if (progress())
         return;
       checkStopped();
-      std::string text = "rank " + std::to_string(peer);
+      std::string text = rankText(peer);
       if (hasClosed)
         text += " has closed its communicator";
       else
@@ -277,19 +272,11 @@ void LocalTransport::checkPeers() {
     }
 }
 
-/// A rank that this one waits for may wait itself: the one at the end of the
-/// chain, which does not, holds all up. Where there is no end, each waits for
-/// another, and the first is as good as any.
 int32_t LocalTransport::heldUpBy() const {
-  int32_t first = firstPending();
-  int32_t last = first;
-  for (int32_t steps = 0; steps < size; ++steps) {
-    uint32_t next = segment.slot(last).waitsFor.load(std::memory_order_relaxed);
-    if (!next)
-      return last;
-    last = int32_t(next) - 1;
-  }
-  return first;
+  return endOfChain(firstPending(), size, [&](int32_t peer) {
+    Slot &slot = segment.slot(peer);
+    return int32_t(slot.waitsFor.load(std::memory_order_relaxed)) - 1;
+  });
 }
 
 void LocalTransport::checkTime(Clock::time_point since,
@@ -300,10 +287,7 @@ void LocalTransport::checkTime(Clock::time_point since,
   if (passed.count() < wait.seconds)
     return;
   checkStopped();
-  int32_t peer = heldUpBy();
-  throw Fault{SCALIFY_TRANSPORT_LATE, peer,
-              "rank " + std::to_string(peer) + " is late: nothing came for " +
-                  std::to_string(passed.count()).substr(0, 5) + " s"};
+  throw lateFault(heldUpBy(), passed.count());
 }
 
 scalify_transport_status LocalTransport::exchange(
@@ -343,9 +327,7 @@ scalify_transport_status LocalTransport::exchange(
     return SCALIFY_TRANSPORT_OK;
   } catch (const Fault &found) {
     // `waitsFor` stays: others may still follow it.
-    fault.peer = found.peer;
-    std::snprintf(fault.text, sizeof(fault.text), "%s", found.text.c_str());
-    return found.status;
+    return report(found, fault);
   }
 }
 

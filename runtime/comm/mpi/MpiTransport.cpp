@@ -2,7 +2,7 @@
 //
 // The data go on one communicator, notes about ranks on another: why one gave
 // up, that it has closed, and, where one waits for long, for whom.
-#include "scalify/transport.h"
+#include "comm/TransportFault.h"
 
 #include <mpi.h>
 
@@ -17,15 +17,12 @@
 #include <utility>
 #include <vector>
 
+using namespace scalify::rt;
+
 namespace {
 using Clock = std::chrono::steady_clock;
 using Status = scalify_transport_status;
-
-struct Fault {
-  Status status;
-  int32_t peer;
-  std::string text;
-};
+using Fault = TransportFault;
 
 void call(int code, const char *what) {
   if (code == MPI_SUCCESS)
@@ -50,8 +47,6 @@ struct Note {
   int32_t rank; // that stopped first, or that the sender waits for, or -1
   char text[2048 - 8];
 };
-
-std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
 
 /// MPI can be initialised once in a process, so it ends with the process.
 class Library {
@@ -88,6 +83,102 @@ private:
   int level = MPI_THREAD_SINGLE;
 };
 
+/// Ranks meet before they call what returns when all have: rank 0 hears of each
+/// and tells all that they are there, or who is missing.
+class Meeting {
+public:
+  Meeting(int rank, int size, const scalify_transport_wait &wait)
+      : size(size), wait(wait) {
+    rank == 0 ? host() : knock();
+  }
+
+private:
+  static constexpr int helloTag = 23'001, welcomeTag = 23'002;
+  using Text = char[1024];
+
+  /// Tests them until all are done, false where they are not in time.
+  bool waitFor(std::vector<MPI_Request> &requests, double seconds) const {
+    Clock::time_point start = Clock::now();
+    for (;;) {
+      int areDone = 0;
+      call(MPI_Testall(int(requests.size()), requests.data(), &areDone,
+                       MPI_STATUSES_IGNORE),
+           "MPI_Testall");
+      if (areDone)
+        return true;
+      if (wait.poll && wait.poll(wait.context))
+        throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1,
+                    "interrupted while the ranks joined"};
+      if (Clock::now() - start > std::chrono::duration<double>(seconds))
+        return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::string within() const {
+    return " not joined within " + std::to_string(wait.seconds).substr(0, 5) +
+           " s";
+  }
+
+  void host() {
+    std::vector<MPI_Request> hellos(size_t(size), MPI_REQUEST_NULL);
+    for (int peer = 1; peer < size; ++peer)
+      call(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, helloTag, MPI_COMM_WORLD,
+                     &hellos[size_t(peer)]),
+           "MPI_Irecv");
+    std::vector<bool> isThere(size_t(size), true);
+    std::string missing;
+    int32_t first = -1;
+    if (!waitFor(hellos, wait.seconds))
+      for (int peer = 1; peer < size; ++peer) {
+        // MPI_Testall leaves requests alone where it says no.
+        int isDone = 0;
+        MPI_Test(&hellos[size_t(peer)], &isDone, MPI_STATUS_IGNORE);
+        if (isDone)
+          continue;
+        isThere[size_t(peer)] = false;
+        missing += (missing.empty() ? "" : ", ") + std::to_string(peer);
+        first = first < 0 ? peer : first;
+      }
+    Text text = "";
+    if (!missing.empty())
+      std::snprintf(text, sizeof(text), "rank %s has%s", missing.c_str(),
+                    within().c_str());
+    std::vector<MPI_Request> welcomes;
+    for (int peer = 1; peer < size; ++peer)
+      if (isThere[size_t(peer)])
+        call(MPI_Isend(text, sizeof(text), MPI_BYTE, peer, welcomeTag,
+                       MPI_COMM_WORLD, &welcomes.emplace_back()),
+             "MPI_Isend");
+    // They wait for it.
+    waitFor(welcomes, wait.seconds);
+    if (!missing.empty())
+      throw Fault{SCALIFY_TRANSPORT_LATE, first, text};
+  }
+
+  void knock() const {
+    Text text = "";
+    std::vector<MPI_Request> both(2);
+    call(MPI_Irecv(text, sizeof(text), MPI_BYTE, 0, welcomeTag, MPI_COMM_WORLD,
+                   &both[0]),
+         "MPI_Irecv");
+    call(MPI_Isend(nullptr, 0, MPI_BYTE, 0, helloTag, MPI_COMM_WORLD, &both[1]),
+         "MPI_Isend");
+    // Rank 0 gives up first, and says who is missing.
+    if (!waitFor(both, wait.seconds + 1)) {
+      MPI_Cancel(&both[0]);
+      MPI_Wait(&both[0], MPI_STATUS_IGNORE);
+      throw Fault{SCALIFY_TRANSPORT_LATE, 0, "rank 0 has" + within()};
+    }
+    if (text[0])
+      throw Fault{SCALIFY_TRANSPORT_STOPPED, 0,
+                  std::string("rank 0 stopped: ") + text};
+  }
+
+  int size;
+  const scalify_transport_wait &wait;
+};
+
 class MpiTransport {
 public:
   explicit MpiTransport(const scalify_transport_options &options);
@@ -99,6 +190,10 @@ public:
   bool close();
 
 private:
+  void exchangeAll(const scalify_transport_message *sends, int32_t numSends,
+                   const scalify_transport_message *receives,
+                   int32_t numReceives, const scalify_transport_wait &wait);
+
   enum class Purpose { Send, Frame, Data };
   struct Pending {
     Purpose purpose;
@@ -111,13 +206,13 @@ private:
   }
   void postSend(const scalify_transport_message &message, size_t index);
   void postData(size_t index);
+  void cancelReceives() noexcept;
   bool progress();
   void readNotes();
   void send(Note::Kind kind, int32_t peer, const char *text);
   void checkNotes(Clock::duration idle);
   void checkTime(Clock::duration idle, const scalify_transport_wait &wait);
   int32_t firstPending() const;
-  int32_t heldUpBy() const;
   void requireThread() const;
 
   int rank = 0, size = 1;
@@ -141,6 +236,7 @@ private:
   int32_t stopped = -1;
   std::string reason;
   bool hasSaid = false; // that it waits
+  bool isAsked = false; // others have said that they wait for this rank
   bool hasFailed = false;
 };
 
@@ -156,6 +252,10 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
                     std::to_string(options.size) + ", but MPI's rank " +
                     std::to_string(rank) + " of " + std::to_string(size) +
                     ": is it started by this MPI's mpirun?"};
+  // Where they do not meet, the process ends without MPI_Finalize, which would
+  // wait for the missing.
+  ++library.open;
+  Meeting(rank, size, options.wait);
   for (MPI_Comm *comm : {&data, &notes}) {
     call(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
@@ -174,7 +274,6 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
   closed.assign(size_t(size), false);
   gone.assign(size_t(size), false);
   gone[size_t(rank)] = true;
-  ++library.open;
 }
 
 void MpiTransport::requireThread() const {
@@ -276,9 +375,10 @@ void MpiTransport::readNotes() {
     call(MPI_Recv(&note, sizeof(note), MPI_BYTE, from, 0, notes,
                   MPI_STATUS_IGNORE),
          "MPI_Recv");
-    if (note.kind == Note::WaitsFor)
+    if (note.kind == Note::WaitsFor) {
       waitsFor[size_t(from)] = note.rank;
-    else if (note.kind == Note::Closed)
+      isAsked = isAsked || note.rank == rank;
+    } else if (note.kind == Note::Closed)
       closed[size_t(from)] = gone[size_t(from)] = true;
     else {
       gone[size_t(from)] = true;
@@ -310,17 +410,6 @@ int32_t MpiTransport::firstPending() const {
   return peer;
 }
 
-/// The end of the chain of those who wait for one another, where it has one.
-int32_t MpiTransport::heldUpBy() const {
-  int32_t first = firstPending(), last = first;
-  for (int32_t steps = 0; steps < size; ++steps) {
-    if (waitsFor[size_t(last)] < 0)
-      return last;
-    last = waitsFor[size_t(last)];
-  }
-  return first;
-}
-
 void MpiTransport::checkNotes(Clock::duration idle) {
   readNotes();
   if (stopped >= 0)
@@ -338,14 +427,31 @@ void MpiTransport::checkTime(Clock::duration idle,
   if (wait.poll && wait.poll(wait.context))
     throw Fault{SCALIFY_TRANSPORT_INTERRUPTED, -1, "interrupted"};
   double seconds = std::chrono::duration<double>(idle).count();
-  if (seconds > wait.seconds / 2 && !std::exchange(hasSaid, true))
+  // Who is waited for answers at once for whom it waits, however long it has:
+  // the chain is known before the first rank gives up.
+  if ((seconds > wait.seconds / 2 || isAsked) && !std::exchange(hasSaid, true))
     send(Note::WaitsFor, firstPending(), "");
   if (seconds < wait.seconds)
     return;
-  int32_t peer = heldUpBy();
-  throw Fault{SCALIFY_TRANSPORT_LATE, peer,
-              rankText(peer) + " is late: nothing came for " +
-                  std::to_string(seconds).substr(0, 5) + " s"};
+  int32_t last = endOfChain(firstPending(), size, [&](int32_t peer) {
+    return waitsFor[size_t(peer)];
+  });
+  throw lateFault(last, seconds);
+}
+
+/// After a fault nobody may write to what is the caller's again. A receive
+/// whose data are under way cannot be cancelled, and gets a while to end.
+void MpiTransport::cancelReceives() noexcept {
+  Clock::time_point start = Clock::now();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (pending[i].purpose == Purpose::Send || requests[i] == MPI_REQUEST_NULL)
+      continue;
+    MPI_Cancel(&requests[i]);
+    int isDone = 0;
+    while (MPI_Test(&requests[i], &isDone, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           !isDone && Clock::now() - start < std::chrono::seconds(1))
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 void MpiTransport::exchange(const scalify_transport_message *sent,
@@ -353,6 +459,19 @@ void MpiTransport::exchange(const scalify_transport_message *sent,
                             const scalify_transport_message *received,
                             int32_t numReceives,
                             const scalify_transport_wait &wait) {
+  try {
+    exchangeAll(sent, numSends, received, numReceives, wait);
+  } catch (const Fault &) {
+    cancelReceives();
+    throw;
+  }
+}
+
+void MpiTransport::exchangeAll(const scalify_transport_message *sent,
+                               int32_t numSends,
+                               const scalify_transport_message *received,
+                               int32_t numReceives,
+                               const scalify_transport_wait &wait) {
   requireThread();
   sends = sent;
   receives = received;
@@ -386,6 +505,7 @@ void MpiTransport::exchange(const scalify_transport_message *sent,
     if (++idle > spins)
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  isAsked = false;
   if (std::exchange(hasSaid, false))
     send(Note::WaitsFor, -1, "");
 }
@@ -426,12 +546,6 @@ bool MpiTransport::close() {
   return true;
 }
 
-Status report(const Fault &found, scalify_transport_fault *fault) {
-  fault->peer = found.peer;
-  std::snprintf(fault->text, sizeof(fault->text), "%s", found.text.c_str());
-  return found.status;
-}
-
 Status exchange(void *self, const scalify_transport_message *sends,
                 int32_t numSends, const scalify_transport_message *receives,
                 int32_t numReceives, const scalify_transport_wait *wait,
@@ -441,7 +555,7 @@ Status exchange(void *self, const scalify_transport_message *sends,
                                                 numReceives, *wait);
     return SCALIFY_TRANSPORT_OK;
   } catch (const Fault &found) {
-    return report(found, fault);
+    return report(found, *fault);
   }
 }
 
@@ -485,6 +599,6 @@ scalify_transport_open(const scalify_transport_options *options,
             close};
     return SCALIFY_TRANSPORT_OK;
   } catch (const Fault &found) {
-    return report(found, fault);
+    return report(found, *fault);
   }
 }

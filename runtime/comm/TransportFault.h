@@ -1,0 +1,55 @@
+// What transports have in common: faults, and whom ranks that wait for one
+// another wait for. Without the runtime, for shared objects.
+#ifndef SCALIFY_RUNTIME_COMM_TRANSPORTFAULT_H
+#define SCALIFY_RUNTIME_COMM_TRANSPORTFAULT_H
+
+#include "scalify/transport.h"
+
+#include <cstdio>
+#include <string>
+
+namespace scalify::rt {
+
+/// What ends an exchange; never leaves a transport as an exception.
+struct TransportFault {
+  scalify_transport_status status;
+  int32_t peer; // or -1
+  std::string text;
+};
+
+inline scalify_transport_status report(const TransportFault &found,
+                                       scalify_transport_fault &fault) {
+  fault.peer = found.peer;
+  std::snprintf(fault.text, sizeof(fault.text), "%s", found.text.c_str());
+  return found.status;
+}
+
+inline std::string rankText(int32_t rank) {
+  return "rank " + std::to_string(rank);
+}
+
+inline TransportFault lateFault(int32_t peer, double seconds) {
+  return {SCALIFY_TRANSPORT_LATE, peer,
+          rankText(peer) + " is late: nothing came for " +
+              std::to_string(seconds).substr(0, 5) + " s"};
+}
+
+/// A rank that this one waits for may wait itself: the one at the end of the
+/// chain, which does not, holds all up. Where there is no end, each waits for
+/// another, and the first is as good as any. `next(rank)` is whom a rank waits
+/// for, -1 for nobody.
+template <typename Next>
+int32_t endOfChain(int32_t first, int32_t size, Next next) {
+  int32_t last = first;
+  for (int32_t steps = 0; steps < size; ++steps) {
+    int32_t other = next(last);
+    if (other < 0)
+      return last;
+    last = other;
+  }
+  return first;
+}
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_COMM_TRANSPORTFAULT_H
