@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "numerics"))
 
 import gradients
 
-from scalify.plan import DEVICES, MODELS, Layout, disturb, published
+from scalify.plan import DEVICES, MODELS, Layout, disturb, published, text
 from scalify.plan.search import search
 
 __all__ = ["layouts", "main", "misbehaving"]
@@ -81,7 +81,7 @@ def main() -> int:
     parts = [
         "**Simulated: nothing of this was run.** [The planner](planner.md) says how.",
         "## Published rows",
-        published.as_text(published.rows()),
+        text.of_rows(published.rows()),
         f"Megatron-LM's calibrated rows are the bare ones times {share:.3f}, from 177B on 96 GPUs.",
         "## Layouts of LLaMA",
         f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "

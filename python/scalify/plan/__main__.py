@@ -160,7 +160,7 @@ def main() -> int:
     parser = _parser()
     options = parser.parse_args()
     if options.published:
-        print(published.as_text(published.rows()))
+        print(text.of_rows(published.rows()))
         return 0
     if (options.step is None) == (options.model is None):
         parser.error("give a step, or --model")

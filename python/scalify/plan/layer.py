@@ -235,9 +235,10 @@ def ends(device: Device, model: Model, layout: Layout) -> tuple[Work, Work, Work
     first.gemm(tokens, columns, hidden, dtype="bf16")
     if layout.sequence:
         first.exchange("all_gather", 2.0 * tokens * hidden)
-    # Logits to F32, their largest, exponentials and sum; then the gradient, rounded.
-    first.kernel(tokens * columns * (6.0 + 4 + 8))
-    second.kernel(tokens * columns * (8.0 + 2))
+    # Logits to F32, their largest, exponentials and sum; then the gradient, rounded. Else as
+    # Megatron-LM has it, each in place: less the largest, exponentials, their sum, the quotient.
+    first.kernel(tokens * columns * (18.0 if model.fused_loss else 6 + 4 + 8 + 8 + 4 + 8))
+    second.kernel(tokens * columns * (10.0 if model.fused_loss else 8 + 6))
     to_input = second.gemm(tokens, hidden, columns, dtype="bf16")
     second.gemm(columns, hidden, tokens, out=8, dtype="bf16")
     second.exchange(kind, 2.0 * tokens * hidden, to_input)

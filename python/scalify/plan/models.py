@@ -24,6 +24,7 @@ class Model:
         tied: whether the embedding is also the head.
         dropout: whether residuals and attention are dropped out.
         fused_attention: one kernel, no scores in memory.
+        fused_loss: a kernel or two, not one for each operation of a cross entropy.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Model:
     tied: bool = True
     dropout: bool = False
     fused_attention: bool = True
+    fused_loss: bool = True
 
     @property
     def head(self) -> int:

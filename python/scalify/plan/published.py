@@ -10,14 +10,15 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 
-from scalify.plan.devices import A100, H100, Device
+from scalify.plan.devices import A100, H100
 from scalify.plan.layout import Layout
 from scalify.plan.memory import held
 from scalify.plan.models import MODELS, Model, gpt
 from scalify.plan.replicas import volume
-from scalify.plan.step import Prediction, predict
+from scalify.plan.search import fastest
+from scalify.plan.step import predict
 
-__all__ = ["Row", "as_text", "calibration", "fastest", "rows"]
+__all__ = ["Row", "calibration", "rows"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +65,16 @@ _SELENE = {
 }
 
 
+def _of_2022(name: str) -> Model:
+    """Returns a model with dropout, and a kernel for each operation of attention and loss."""
+    changed = dataclasses.replace(MODELS[name], dropout=True, fused_attention=False)
+    return dataclasses.replace(changed, fused_loss=False)
+
+
 def _selene() -> Iterator[Row]:
     for name, (stages, pieces, batch, micro, full, selective) in _SELENE.items():
-        # Of that time: dropout, attention in four kernels, nothing overlapped but in the backward.
-        model = dataclasses.replace(MODELS[name], dropout=True, fused_attention=False)
+        # Of that time: nothing is overlapped but in the backward.
+        model = _of_2022(name)
         common = Layout(
             8, stages, 1, batch, micro, pieces, overlap_tensor=False, overlap_pipeline=False
         )
@@ -92,7 +99,7 @@ def _selene_memory() -> Iterator[Row]:
     table = "Megatron, A100, memory"
     for name, (state, activations, few) in _SELENE_GIB.items():
         stages, pieces, batch, micro, *_ = _SELENE[name]
-        model = dataclasses.replace(MODELS[name], dropout=True, fused_attention=False)
+        model = _of_2022(name)
         whole = Layout(8, stages, 1, batch, micro, pieces, sequence=False)
         scores = dataclasses.replace(whole, sequence=True, recompute="attention")
         plain, less = held(model, whole), held(model, scores)
@@ -119,37 +126,15 @@ _EOS = {
 }
 
 
-def fastest(device: Device, model: Model, layout: Layout) -> tuple[Layout, Prediction]:
-    """Returns the micro-batch and interleave that are fastest of those that fit.
-
-    Raises:
-        ValueError: none fits.
-    """
-    best: tuple[Layout, Prediction] | None = None
-    pieces = [v for v in range(1, 33) if layout.pipeline > 1 or v == 1]
-    for micro, interleave in itertools.product((1, 2, 4, 8), pieces):
-        candidate = dataclasses.replace(layout, micro=micro, interleave=interleave)
-        if candidate.faults(model):
-            continue
-        found = predict(device, model, candidate)
-        if found.memory["peak"] > device.memory:
-            continue
-        if best is None or found.seconds < best[1].seconds:
-            best = candidate, found
-    if best is None:
-        raise ValueError(f"no micro-batch of '{model.name}' fits into {device.memory:.3g} bytes")
-    return best
-
-
 # The same README: 177B, batch 1152, on 96 and on 4,608 GPUs.
 _STRONG = {1: 47.0, 48: 42.0}
 
 
 def _eos_mfu(name: str, stages: int, replicas: int) -> float:
     layers, hidden, heads, tensor, _, batch, _ = _EOS[name]
-    model = gpt(f"gpt-{name}", layers, hidden, heads, 4096, 131072)
-    _, found = fastest(H100, model, Layout(tensor, stages, replicas, batch))
-    return 100 * found.mfu
+    model = gpt(name, layers, hidden, heads, 4096, 131072, fused_loss=False)
+    found = fastest(H100, model, Layout(tensor, stages, replicas, batch), H100.memory)
+    return 100 * found.step.mfu
 
 
 def calibration() -> float:
@@ -184,7 +169,7 @@ _ODO = {256: (1890.0, 1630.0), 512: (1845.0, 1430.0)}
 def _odo() -> Iterator[Row]:
     links = dataclasses.replace(A100.links, network=A100.links.network / 2)
     device = dataclasses.replace(A100, links=links)
-    model = dataclasses.replace(MODELS["llama-13b"], seq=2048)
+    model = dataclasses.replace(MODELS["llama-13b"], seq=2048, fused_loss=False)
     small = Layout(2, 1, 16, 2048, 4, overlap_tensor=False, gradients="each", zero=2, bucket=4e8)
     rate = predict(device, model, small).flops / 1e12
     yield Row("Megatron-LLaMA, 13B", "32 GPUs", "TFLOP/s", 180, rate, None)
@@ -272,27 +257,3 @@ _TABLES: tuple[Callable[[], Iterator[Row]], ...] = (
 def rows() -> list[Row]:
     """Returns all published rows with what the planner says."""
     return [row for table in _TABLES for row in table()]
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def as_text(found: list[Row]) -> str:
-    """Returns the rows as a table of Markdown."""
-    lines = ["| rows | | published | SIMULATED | error | bar | |", "|---|---|---|---|---|---|---|"]
-    for row in found:
-        points = row.unit == "%"
-        error = f"{row.error:+.1f} points" if points else f"{row.error:+.1%}"
-        bar = "" if row.bar is None else f"{row.bar:g} points" if points else f"{row.bar:.0%}"
-        cells = [
-            row.table,
-            row.name,
-            f"{_figure(row.published)} {row.unit}",
-            f"{_figure(row.simulated)} {row.unit}",
-            error,
-            bar,
-            "" if row.bar is None else "met" if row.holds else "**missed**",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

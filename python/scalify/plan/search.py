@@ -13,7 +13,7 @@ from scalify.plan.memory import held
 from scalify.plan.models import Model
 from scalify.plan.step import Prediction, least, predict
 
-__all__ = ["WIRES", "Found", "candidates", "search", "tune"]
+__all__ = ["WIRES", "Found", "candidates", "fastest", "search", "tune"]
 
 WIRES = (("f32", "bf16"), ("bf16", "bf16"), ("fp8", "fp8"))
 BUCKETS = (2.5e7, 1e8, 4e8)
@@ -147,3 +147,23 @@ def tune(device: Device, model: Model, layout: Layout, cap: float | None = None)
 def _seconds(found: Found) -> float:
     # Of equals the one that comes first: fewer ranks for tensors, wider formats.
     return round(found.step.seconds, 4)
+
+
+def fastest(device: Device, model: Model, layout: Layout, cap: float) -> Found:
+    """Returns the micro-batch and interleave that are fastest of those that fit; else as given.
+
+    Raises:
+        ValueError: none fits.
+    """
+    best: Found | None = None
+    pieces = [count for count in range(1, 33) if layout.pipeline > 1 or count == 1]
+    for micro, interleave in itertools.product((1, 2, 4, 8), pieces):
+        other = dataclasses.replace(layout, micro=micro, interleave=interleave)
+        if other.faults(model) or held(model, other)["peak"] > cap:
+            continue
+        found = Found(other, predict(device, model, other))
+        if best is None or found.step.seconds < best.step.seconds:
+            best = found
+    if best is None:
+        raise ValueError(f"no micro-batch of '{model.name}' fits into {cap:.3g} bytes")
+    return best

@@ -123,6 +123,7 @@ class _Bare:
     work: layer.Work
     bubble: float
     sends: float
+    beside: float
     sent: float
     far: float
     optimizer: float
@@ -140,11 +141,12 @@ def _bare(device: Device, model: Model, layout: Layout) -> _Bare:
     work = (stage.forward + stage.backward).times(many)
     send, size, far = _sends(device, model, layout)
     # Each piece of the model receives once forward and once backward.
-    each = 0.0 if layout.overlap_pipeline else 2 * layout.interleave * send
+    sends = many * 2 * layout.interleave * send
+    exposed, beside = (0.0, sends) if layout.overlap_pipeline else (sends, 0.0)
     bubble = others / layout.interleave + 2 * (layout.pipeline - 1) * send
     sent = 2 * layout.interleave * many * size
     update = update_seconds(device, model, layout)
-    return _Bare(stage, work, bubble, many * each, sent, far, update)
+    return _Bare(stage, work, bubble, exposed, beside, sent, far, update)
 
 
 def least(device: Device, model: Model, layout: Layout) -> float:
@@ -175,7 +177,7 @@ def predict(device: Device, model: Model, layout: Layout) -> Prediction:
         stages=bare.sends,
         replicas=between.exposed,
         optimizer=bare.optimizer,
-        hidden=bare.work.hidden + between.hidden,
+        hidden=bare.work.hidden + between.hidden + bare.beside,
         nvlink=bare.work.tensor_bytes + between.nvlink + bare.sent * (1 - bare.far),
         network=between.network + bare.sent * bare.far,
         memory=held(model, layout),

@@ -8,9 +8,10 @@ from typing import Any
 from scalify.plan.choose import Choice, Outcome
 from scalify.plan.disturb import Loss
 from scalify.plan.layout import Layout
+from scalify.plan.published import Row
 from scalify.plan.step import Prediction
 
-__all__ = ["of_layout", "of_outcomes", "of_prediction"]
+__all__ = ["HEAD", "of_layout", "of_outcomes", "of_prediction", "of_rows"]
 
 HEAD = "SIMULATED: nothing of this was run, no figure was measured here"
 
@@ -111,3 +112,27 @@ def of_outcomes(
     if cases:
         parts += ["links that misbehave:", _lines(cases)]
     return "\n".join(parts)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def of_rows(found: Sequence[Row]) -> str:
+    """Returns the rows as a table of Markdown."""
+    lines = ["| rows | | published | SIMULATED | error | bar | |", "|---|---|---|---|---|---|---|"]
+    for row in found:
+        points = row.unit == "%"
+        error = f"{row.error:+.1f} points" if points else f"{row.error:+.1%}"
+        bar = "" if row.bar is None else f"{row.bar:g} points" if points else f"{row.bar:.0%}"
+        cells = [
+            row.table,
+            row.name,
+            f"{_figure(row.published)} {row.unit}",
+            f"{_figure(row.simulated)} {row.unit}",
+            error,
+            bar,
+            "" if row.bar is None else "met" if row.holds else "**missed**",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
