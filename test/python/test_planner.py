@@ -226,6 +226,8 @@ def test_a_search_finds_what_fits():
     tuned = tune(H100, model, found.layout)
     assert tuned[0].step.seconds == pytest.approx(found.step.seconds, abs=1e-3)
     assert {one.layout.zero for one in tuned} <= {1, 2, 3}
+    wide = tune(H100, model, dataclasses.replace(found.layout, compute="bf16"))
+    assert "fp8" not in {form for one in wide for form in one.layout.wire}
     # Less memory: what it finds is slower, and smaller.
     cap = found.step.memory["peak"] / 2
     (small,) = search(H100, model, 8, batch=64, cap=cap)

@@ -113,7 +113,9 @@ def search(
 
 def _tuned(device: Device, model: Model, layout: Layout, cap: float) -> Iterator[Found]:
     """Yields the layout with each wire and bucket with which it fits."""
-    for wire, bucket in itertools.product(WIRES, BUCKETS):
+    # BF16 products read weights that no FP8 can hold.
+    wires = WIRES if layout.compute == "fp8" else WIRES[:2]
+    for wire, bucket in itertools.product(wires, BUCKETS):
         other = dataclasses.replace(layout, wire=wire, bucket=bucket)
         if held(model, other)["peak"] <= cap:
             yield Found(other, predict(device, model, other))
