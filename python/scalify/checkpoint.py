@@ -348,7 +348,7 @@ def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
 def _examine(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
     """Looks at all bytes of a checkpoint, each rank at some files; returns what is wrong."""
     try:
-        reader = Reader(folder, _folders.check(folder))
+        reader = Reader(folder, _folders.read_manifest(folder))
         for index in range(mesh.rank, reader.ranks, _ranks(mesh)):
             reader.file(index).check_all()
     except (DamagedError, OSError) as error:
