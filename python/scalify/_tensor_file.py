@@ -75,6 +75,8 @@ def write(path: pathlib.Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, 
         safetensors.serialize_file(specs, path, metadata={"crc32": json.dumps(sums)})
     except safetensors.SafetensorError as error:
         raise OSError(f"'{path}' cannot be written: {error}") from error
+    # The library lets nobody else read them: whoever may read the folder shall.
+    path.chmod(path.parent.stat().st_mode & 0o666)
     with path.open("rb") as file:
         os.fsync(file.fileno())
         length = int.from_bytes(file.read(8), "little")

@@ -128,6 +128,7 @@ def test_other_tools_read_the_files(tmp_path: pathlib.Path) -> None:
     folder = checkpoint.save(tmp_path, tree, 12)
     assert folder.name == "step-00000012"
     (file,) = folder.glob("*.safetensors")
+    assert file.stat().st_mode == (folder / "checkpoint.json").stat().st_mode
     with safe_open(file, framework="np") as found:
         assert set(found.keys()) == {"['w']", "['b']"}
         np.testing.assert_array_equal(found.get_tensor("['w']"), WHOLE)
