@@ -72,7 +72,9 @@ class Saving:
     @staticmethod
     def begin(base: pathlib.Path, step: int) -> Saving:
         """Makes the folder, and removes those of saves that were cut off."""
-        base.mkdir(parents=True, exist_ok=True)
+        if not base.exists():
+            base.mkdir(parents=True, exist_ok=True)
+            _sync(base.parent)
         for rubbish in base.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(rubbish, ignore_errors=True)
         folder = base / f"{_UNFINISHED}step-{step:08d}-{secrets.token_hex(4)}"

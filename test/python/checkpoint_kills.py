@@ -37,7 +37,7 @@ from scalify.mesh import Shard, layout_of
 RANKS = 4
 STEPS = 20
 # A rank waits no longer for another one that lives, and a job for its ranks.
-TIMEOUT = 20
+TIMEOUT = 10
 SHAPES = {"first": (32, 48), "second": (48, 16)}
 
 

@@ -6,6 +6,8 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,9 +15,17 @@ SCRIPT = pathlib.Path(__file__).with_name("checkpoint_kills.py")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Holds the step that all jobs run, which the first of them compiles."""
-    return tmp_path_factory.mktemp("kills")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+    """Holds the step that all jobs run, which the first of them compiles.
+
+    In memory where it can be: a kill leaves alone what the kernel has, and a disk takes most of
+    the time.
+    """
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path_factory.mktemp("kills")
+        return
+    with tempfile.TemporaryDirectory(prefix="kills-", dir="/dev/shm") as name:
+        yield pathlib.Path(name)
 
 
 @pytest.mark.parametrize("victim", ["rank", "job"])
