@@ -125,10 +125,13 @@ class JitState:
             executable.counters = counters
         for key in own.keys() | saved.keys():
             if key not in own or key not in saved:
-                what = "drops" if key in saved else "has none of, and starts anew,"
+                what = (
+                    f"drops '{key}' of the checkpoint"
+                    if key in saved
+                    else f"starts '{key}' anew, which the checkpoint has not"
+                )
                 warnings.warn(
-                    f"'{name}' {what} '{key}' of the checkpoint, which was by recipe "
-                    f"'{self.recipe}'",
+                    f"'{name}' {what}: it was saved by recipe '{self.recipe}' on its own mesh",
                     stacklevel=6,
                 )
                 continue

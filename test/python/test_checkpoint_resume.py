@@ -132,10 +132,15 @@ def test_another_recipe_goes_on_and_says_what_it_drops(tmp_path: pathlib.Path) -
     second = make("bf16")
     _, tree = checkpoint.load(tmp_path, initial(), jit=second)
     with pytest.warns(UserWarning, match="drops 'scalify.amax_history' of the checkpoint"):
-        run(second, tree, range(2, 3))
+        tree, _ = run(second, tree, range(2, 3))
+    checkpoint.save(tmp_path, tree, 3, jit=second)
+    back = make("fp8-delayed")
+    _, tree = checkpoint.load(tmp_path, initial(), jit=back)
+    with pytest.warns(UserWarning, match="starts 'scalify.amax_history' anew"):
+        back.executable(*tree, *batch(3))
     # For arguments of other shapes it is left aside.
     third = make("fp8-delayed")
-    _, tree = checkpoint.load(tmp_path, initial(), jit=third)
+    _, tree = checkpoint.load(tmp_path, initial(), jit=third, step=2)
     x, y = batch(2)
     with pytest.warns(UserWarning, match="starts anew for these arguments"):
         third(*tree, x[:4], y[:4])
