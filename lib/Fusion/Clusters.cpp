@@ -241,6 +241,10 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
     return false;
   if (cluster.ops.size() >= limits.maxOps)
     return false;
+  // Other tasks of a pipeline run at other times or on other stages.
+  if (Attribute task = op->getAttr(plan::kTaskAttr);
+      task && task != getTask(cluster))
+    return false;
   if (isView(op))
     return true;
   Value value = op->getResult(0);
@@ -284,6 +288,13 @@ StringAttr scalify::getPhase(const Cluster &cluster) {
   for (Operation *op : cluster.ops)
     if (auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr))
       return phase;
+  return {};
+}
+
+Attribute scalify::getTask(const Cluster &cluster) {
+  for (Operation *op : cluster.ops)
+    if (Attribute task = op->getAttr(plan::kTaskAttr))
+      return task;
   return {};
 }
 

@@ -96,6 +96,10 @@ private:
 /// what it writes that has one.
 mlir::StringAttr getPhase(const Cluster &cluster);
 
+/// The task of a pipeline that a cluster belongs to: that of its ops that have
+/// one, which is the same.
+mlir::Attribute getTask(const Cluster &cluster);
+
 /// True for a GEMM, an attention or a collective: a command of its own.
 bool isLibraryCall(mlir::Operation *op);
 

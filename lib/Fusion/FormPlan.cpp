@@ -246,6 +246,8 @@ static void copyPhase(const Cluster &cluster, Operation *first,
     phase = getPhase(cluster);
   if (phase)
     command->setAttr(plan::kCommandPhaseAttr, phase);
+  if (Attribute task = getTask(cluster))
+    command->setAttr(plan::kTaskAttr, task);
 }
 
 void PlanWriter::writeGemm(plan::MatmulOp op) {
@@ -351,8 +353,11 @@ Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
   if (dies)
     return buffers[result] = bufferOf(input);
   Value target = bufferOf(result);
-  if (Value source = bufferOf(input); source != target)
-    plan::CopyOp::create(b, op.getLoc(), source, target);
+  if (Value source = bufferOf(input); source != target) {
+    auto copy = plan::CopyOp::create(b, op.getLoc(), source, target);
+    if (Attribute task = op->getAttr(plan::kTaskAttr))
+      copy->setAttr(plan::kTaskAttr, task);
+  }
   return target;
 }
 
@@ -485,8 +490,12 @@ LogicalResult PlanWriter::write() {
     else if (auto communicate = dyn_cast<plan::CommunicateOp>(first))
       writeCollective(communicate);
     else if (isStack(first))
-      for (auto [piece, part] : piecesToCopy.lookup(first))
-        plan::CopyOp::create(b, first->getLoc(), bufferOf(piece), part);
+      for (auto [piece, part] : piecesToCopy.lookup(first)) {
+        auto copy =
+            plan::CopyOp::create(b, first->getLoc(), bufferOf(piece), part);
+        if (Attribute task = first->getAttr(plan::kTaskAttr))
+          copy->setAttr(plan::kTaskAttr, task);
+      }
     else if (cluster->full != 0 && failed(writeKernel(*cluster)))
       return failure();
   }

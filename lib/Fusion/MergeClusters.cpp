@@ -74,7 +74,8 @@ bool Clusters::reaches(Cluster *from, Cluster *to) const {
 
 bool Clusters::tryMerge(Cluster *a, Cluster *b) {
   if (a == b || !sameSpace(*a, *b) ||
-      a->ops.size() + b->ops.size() > limits.maxOps)
+      a->ops.size() + b->ops.size() > limits.maxOps ||
+      getTask(*a) != getTask(*b))
     return false;
   // A trial union, to see every value in its new place.
   Cluster both = *a;
@@ -157,6 +158,7 @@ unsigned Clusters::mergeReaders(Value value) {
 // what is computed once a row has no place there.
 bool Clusters::mayWriteTurned(const Cluster &maker, const Cluster &copy) const {
   if (!maker.isKernel || maker.isScatter || maker.full != copy.full ||
+      getTask(maker) != getTask(copy) ||
       maker.ops.size() + copy.ops.size() > limits.maxOps)
     return false;
   auto isByElement = [](Operation *op) {

@@ -49,6 +49,7 @@ public:
 
 private:
   void overlap(plan::ProgramOp program);
+  void overlapMessages(plan::ProgramOp program);
 };
 } // namespace
 
@@ -173,7 +174,29 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   numEvents += placeEvents(reorder(commands, schedule));
 }
 
+/// Messages of a pipeline's stage keep their places, which are those of the
+/// schedule: what they need is before them and what needs them behind.
+void OverlapCollectivesPass::overlapMessages(plan::ProgramOp program) {
+  SmallVector<StreamCommand> commands = readCommands(program);
+  takeEvents(program, commands);
+  std::optional<size_t> last;
+  for (auto [number, command] : llvm::enumerate(commands)) {
+    if (!isa<plan::MessageOp>(command.op))
+      continue;
+    if (last)
+      command.addNeed(*last);
+    last = number;
+    command.stream = 1;
+    ++numOverlapped;
+  }
+  numEvents += placeEvents(commands);
+}
+
 void OverlapCollectivesPass::runOnOperation() {
-  for (auto program : getOperation().getOps<plan::ProgramOp>())
-    overlap(program);
+  for (auto program : getOperation().getOps<plan::ProgramOp>()) {
+    if (program.getBody().getOps<plan::MessageOp>().empty())
+      overlap(program);
+    else
+      overlapMessages(program);
+  }
 }

@@ -7,7 +7,8 @@
 
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
-                                  bool libraryAttention, bool overlap) {
+                                  bool libraryAttention, bool overlap,
+                                  const PipelineOptions &pipeline) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
   functions.addPass(createUnrollLoops());
@@ -25,6 +26,10 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   // What no product reads with its scales.
   if (machine == "gpu")
     pm.addPass(createExpandBlocks());
+  PlaceStagesOptions stages;
+  stages.stages = pipeline.stages;
+  stages.virtualChunks = pipeline.virtualChunks;
+  pm.addPass(createPlaceStages(stages));
   FormPlanOptions plan;
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));
@@ -33,6 +38,12 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
     AssignStreamsOptions concurrency;
     concurrency.streams = streams;
     pm.addPass(createAssignStreams(concurrency));
+  }
+  if (pipeline.stages > 0) {
+    pm.addPass(createSplitStages());
+    TakeStageOptions own;
+    own.stage = pipeline.stage;
+    pm.addPass(createTakeStage(own));
   }
   if (overlap)
     pm.addPass(createOverlapCollectives());

@@ -4,6 +4,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -305,9 +306,9 @@ void PreparePlanPass::runOnOperation() {
     if (failed(check(&op)))
       return signalPassFailure();
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (auto barrier = dyn_cast<stablehlo::OptimizationBarrierOp>(op)) {
-      barrier->replaceAllUsesWith(barrier->getOperands());
-      barrier.erase();
+    if (stablehlo::isPlainBarrier(&op)) {
+      op.replaceAllUsesWith(op.getOperands());
+      op.erase();
     } else if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
       auto isFloat = [](Value v) {
         Type element = typeOf(v).getElementType();

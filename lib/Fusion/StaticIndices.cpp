@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Import/Folds.h"
 
 #include "mlir/IR/Matchers.h"
@@ -118,7 +119,7 @@ bool Part::step() {
     return stepInto(joined);
   if (auto slice = dyn_cast<stablehlo::SliceOp>(op))
     return stepInto(slice);
-  if (!isa<stablehlo::OptimizationBarrierOp>(op))
+  if (!stablehlo::isPlainBarrier(op))
     return false;
   value = op->getOperand(cast<OpResult>(value).getResultNumber());
   return true;

@@ -8,7 +8,7 @@
 #include "Composites.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -87,6 +87,19 @@ static LogicalResult replaceGetDataScale(CompositeOp op, OpBuilder &builder) {
   return success();
 }
 
+/// The identity on all that crosses, at once: one border, however many arrays.
+static LogicalResult replaceStageBorder(CompositeOp op, OpBuilder &builder,
+                                        StringRef direction) {
+  if (op.getOperandTypes() != op.getResultTypes() || op.getNumOperands() == 0)
+    return op.emitOpError("needs results of its operands' types");
+  auto border = stablehlo::OptimizationBarrierOp::create(
+      builder, op.getLoc(), op.getResultTypes(), op.getOperands());
+  border->setAttr(stablehlo::kStageBorderAttr,
+                  builder.getStringAttr(direction));
+  op->replaceAllUsesWith(border);
+  return success();
+}
+
 static LogicalResult replaceComposite(CompositeOp op) {
   OpBuilder builder(op);
   StringRef name = op.getName();
@@ -97,6 +110,10 @@ static LogicalResult replaceComposite(CompositeOp op) {
     replaced = replaceSetScaling(op, builder);
   else if (name == "scalify.get_data_scale")
     replaced = replaceGetDataScale(op, builder);
+  else if (name == "scalify.stage_border")
+    replaced = replaceStageBorder(op, builder, "forward");
+  else if (name == "scalify.stage_border_grad")
+    replaced = replaceStageBorder(op, builder, "backward");
   else
     op->replaceAllUsesWith(
         func::CallOp::create(builder, op.getLoc(), op.getDecompositionAttr(),

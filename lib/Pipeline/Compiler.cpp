@@ -144,6 +144,9 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "target '" << options.target << "' has no streams: only "
            << kHopper << " runs commands side by side";
+  if (options.pipelineStages < 0 || options.pipelineVirtual < 1)
+    return emitError(UnknownLoc::get(&context))
+           << "a pipeline needs stages and at least one chunk on each";
   if (!symbolizeFP8Form(options.fp8Form))
     return emitError(UnknownLoc::get(&context))
            << "unknown form '" << options.fp8Form
@@ -219,6 +222,9 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.machine = isGPU ? "gpu" : "cpu";
   stageOptions.libraryAttention = options.libraryAttention;
   stageOptions.overlap = options.overlap;
+  stageOptions.pipelineStages = options.pipelineStages;
+  stageOptions.pipelineVirtual = options.pipelineVirtual;
+  stageOptions.pipelineStage = options.pipelineStage;
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));

@@ -134,6 +134,18 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
   return nullptr;
 }
 
+static int64_t *findNumber(CompileOptions &options, llvm::StringRef key) {
+  if (key == "streams")
+    return &options.streams;
+  if (key == "pipelineStages")
+    return &options.pipelineStages;
+  if (key == "pipelineVirtual")
+    return &options.pipelineVirtual;
+  if (key == "pipelineStage")
+    return &options.pipelineStage;
+  return nullptr;
+}
+
 static llvm::Error readPlaces(std::vector<std::string> &places,
                               const llvm::json::Value &value) {
   const llvm::json::Array *array = value.getAsArray();
@@ -231,11 +243,11 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     *flag = *given;
     return llvm::Error::success();
   }
-  if (key == "streams") {
+  if (int64_t *number = findNumber(options, key)) {
     std::optional<int64_t> given = value.getAsInteger();
     if (!given)
-      return makeError("option 'streams' must be a number");
-    options.streams = *given;
+      return makeError("option '" + key + "' must be a number");
+    *number = *given;
     return llvm::Error::success();
   }
   if (key == "simulateRanks") {

@@ -89,8 +89,10 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   blocks.keepDequantized = options.machine == "gpu";
   manager.addPass(createExpandBlocks(blocks));
   manager.addPass(createExpandRounding());
-  buildFusionPipeline(manager, options.machine, options.streams,
-                      options.libraryAttention, options.overlap);
+  buildFusionPipeline(
+      manager, options.machine, options.streams, options.libraryAttention,
+      options.overlap,
+      {options.pipelineStages, options.pipelineVirtual, options.pipelineStage});
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {

@@ -4,7 +4,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
@@ -230,7 +230,7 @@ Value Caster::move(Value operand, Value root, Value data) {
   Operation *op = operand.getDefiningOp();
   if (auto hint = dyn_cast<SetScaleOp>(op))
     return move(hint.getValue(), root, data);
-  if (isa<stablehlo::OptimizationBarrierOp>(op))
+  if (stablehlo::isPlainBarrier(op))
     return move(op->getOperand(mlir::cast<OpResult>(operand).getResultNumber()),
                 root, data);
   Value &entry = moved[{operand, data}];

@@ -19,6 +19,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -33,7 +34,7 @@ Value scalify::getDotOperandRoot(Value operand) {
     if (isa_and_present<SetScaleOp, stablehlo::ReshapeOp,
                         stablehlo::TransposeOp, stablehlo::ReverseOp>(op))
       operand = op->getOperand(0);
-    else if (isa_and_present<stablehlo::OptimizationBarrierOp>(op))
+    else if (stablehlo::isPlainBarrier(op))
       operand = op->getOperand(cast<OpResult>(operand).getResultNumber());
     else
       return operand;

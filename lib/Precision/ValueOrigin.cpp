@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
@@ -21,7 +22,7 @@ static Value getMoved(OpResult result) {
           stablehlo::DynamicSliceOp, stablehlo::ReshapeOp, stablehlo::ReverseOp,
           stablehlo::SliceOp, stablehlo::TransposeOp>(op))
     return op->getOperand(0);
-  if (isa<stablehlo::OptimizationBarrierOp>(op))
+  if (stablehlo::isPlainBarrier(op))
     return op->getOperand(result.getResultNumber());
   // As a value is put on a stack: dimensions of one element are added.
   if (auto broadcast = dyn_cast<stablehlo::BroadcastInDimOp>(op)) {

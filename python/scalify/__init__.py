@@ -25,6 +25,7 @@ from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._scaled_array import ScaledArray  # noqa: E402
+from scalify._stages import Pipeline  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
 from scalify._transform import Transformed, opt, probe, transform  # noqa: E402
 from scalify._tune import Tuned, tune  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "HealthPolicy",
     "Jit",
     "Mesh",
+    "Pipeline",
     "Recipe",
     "Report",
     "ScaledArray",

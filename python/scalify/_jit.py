@@ -19,6 +19,7 @@ from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_phys
 from scalify._ranks import compile_on, cut, wrap
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
+from scalify._stages import Pipeline, own
 from scalify.calibration import (
     Calibration,
     HealthPolicy,
@@ -61,13 +62,20 @@ class _Entry:
         results = [
             _finish(output, impl, result["alias_arg"] is not None, platforms)
             for output, impl, result in zip(
-                outputs, self.lowered.out_keys, self.executable.results, strict=True
+                outputs,
+                own(self.executable.manifest, "results", self.lowered.out_keys),
+                self.executable.results,
+                strict=True,
             )
         ]
-        return results if self.mesh is None else wrap(self.executable, self.mesh, results)
+        if self.mesh is None:
+            return results
+        return wrap(self.executable, self.mesh, results, len(self.lowered.out_keys))
 
     def state(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Returns the arguments as a step leaves them: donated ones are results now."""
+        leaves = own(self.executable.manifest, "args", leaves)
+        results = own(self.executable.manifest, "results", results)
         aliases = [argument["alias_result"] for argument in self.executable.args]
         return [
             leaf if alias is None else results[alias]
@@ -134,6 +142,7 @@ class Jit:
         device: str | None = None,
         mesh: Mesh | None = None,
         zero: int = 0,
+        pipeline: Pipeline | None = None,
     ) -> None:
         self._signature = signature
         self._options = options
@@ -144,6 +153,7 @@ class Jit:
         self._device = device
         self._mesh = mesh
         self._zero = zero
+        self._pipeline = pipeline
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         self._policy = policy
@@ -416,7 +426,13 @@ class Jit:
             options["ranges"] = ranges
         if self._mesh is not None:
             return compile_on(
-                self._mesh, lowered.text, options, self._threads, self._device, self._zero
+                self._mesh,
+                lowered.text,
+                options,
+                self._threads,
+                self._device,
+                self._zero,
+                self._pipeline,
             )
         return compile_text(lowered.text, options, self._threads, self._device)
 
@@ -434,6 +450,7 @@ def jit(
     in_shardings: Any = None,
     out_shardings: Any = None,
     zero: Literal[0, 1, 2, 3] = 0,
+    pipeline: Pipeline | None = None,
     strict: bool = False,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
@@ -474,6 +491,9 @@ def jit(
         out_shardings: the same of results. A donated argument's is best said on both sides.
         zero: level of ZeRO: donated state that ranks would all keep alike is kept in shares, with 1
             and 2 moments, with 3 parameters too; such results are Shards.
+        pipeline: how the step is cut over the ranks of a mesh's axis, at its
+            `scalify.lax.stage_border`s. Each rank keeps the state of its layers: such results are
+            Shards that are empty elsewhere. Alone, the process runs the step as it is.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
@@ -507,6 +527,10 @@ def jit(
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
     if mesh is None and zero:
         raise ValueError("zero= needs a mesh: ranks that share state")
+    if pipeline is not None:
+        pipeline.check(mesh)
+        if zero or in_shardings is not None or out_shardings is not None:
+            raise ValueError("pipeline= with zero= or shardings: a stage is one rank")
     if mesh is not None and policy is not None and policy.action in ("rescale", "widen"):
         raise ValueError(
             f"health policy '{policy.action}' follows what one rank counts, and ranks would "
@@ -519,11 +543,11 @@ def jit(
         donate_argnums,
         donate_argnames,
         {"in_shardings": in_shardings, "out_shardings": out_shardings},
-        None if mesh is None else mesh.abstract,
+        None if mesh is None or pipeline is not None else mesh.abstract,
     )
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
-    extra |= {"rangeUse": range_use, "packState": pack_state}
+    extra |= {"rangeUse": range_use, "packState": pack_state and pipeline is None}
     options = {
         "recipe": str(recipe),
         "target": target,
@@ -547,4 +571,4 @@ def jit(
     if rescales or adaptive_scales:
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}
-    return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero)
+    return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero, pipeline)

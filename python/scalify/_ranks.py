@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scalify import _stages
 from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
@@ -16,7 +17,13 @@ __all__ = ["compile_on", "cut", "wrap"]
 
 
 def compile_on(
-    mesh: Mesh, text: str, options: dict[str, Any], threads: int, device: str | None, zero: int
+    mesh: Mesh,
+    text: str,
+    options: dict[str, Any],
+    threads: int,
+    device: str | None,
+    zero: int,
+    pipeline: _stages.Pipeline | None = None,
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
@@ -29,6 +36,8 @@ def compile_on(
     if mesh.size == 1:
         artefact, diagnostics = build(text, options)
         return Executable(artefact, threads, diagnostics, explain(text, options), device)
+    if pipeline is not None:
+        return _compile_pipeline(mesh, text, options, threads, device, pipeline)
     if comm is None:
         options = {**options, "simulateRanks": mesh.size}
 
@@ -52,6 +61,23 @@ def compile_on(
     return Executable(artefact, threads, said, lambda: explain(local(), options)(), device, comm)
 
 
+def _compile_pipeline(
+    mesh: Mesh,
+    text: str,
+    options: dict[str, Any],
+    threads: int,
+    device: str | None,
+    pipeline: _stages.Pipeline,
+) -> Executable:
+    """Compiles a step for the stages; alone, for one process, which has the same bits."""
+    if mesh.comm is None:
+        artefact, said = build(text, options)
+    else:
+        told = {**options, **pipeline.options(mesh)}
+        artefact, said = _stages.compile_stages(mesh, lambda: _stages.build_stages(text, told))
+    return Executable(artefact, threads, said, explain(text, options), device, mesh.comm)
+
+
 def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
     """Returns this rank's parts of arguments: of whole arrays, or those that are parts already.
 
@@ -59,6 +85,8 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
         ValueError: a Shard lies in other parts than the step takes it in.
         RuntimeError: an array of a checkpoint cannot be read, by this rank or another one.
     """
+    if "pipeline" in executable.manifest:
+        return _stages.cut(executable.manifest, mesh, arrays)
     layouts = [layout_of(entry) for entry in executable.manifest["args"]]
 
     def parts() -> list[Any]:
@@ -82,8 +110,10 @@ def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
     return array.data
 
 
-def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any]) -> list[Any]:
-    """Returns what the caller gets: parts as Shards, whole values as they are."""
+def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
+    """Returns what the caller gets, `count` results: parts as Shards, whole values as they are."""
+    if "pipeline" in executable.manifest:
+        return _stages.wrap(executable.manifest, mesh, results, count)
     layouts = [layout_of(entry) for entry in executable.manifest["results"]]
     return [
         result if layout is None else Shard(result, layout, mesh)

@@ -28,21 +28,25 @@ def collectives(manifest: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
 
 def _row(command: Mapping[str, Any], source: Mapping[str, Any], rank: int) -> dict[str, Any]:
     elements = math.prod(source["shape"])
-    sent = _sent(command["kind"], command["groups"], elements, rank)
+    if command["kind"] == "message":
+        groups = [[rank, command["to"]] if "to" in command else [command["from"], rank]]
+    else:
+        groups = command["groups"]
+    sent = _sent(command["kind"], groups, elements, rank)
     return {
         "kind": command["kind"],
-        "join": command["join"],
+        "join": command.get("join", "none"),
         "loc": command["loc"],
         "dtype": source["dtype"],
         "elements": elements,
-        "groups": command["groups"],
+        "groups": groups,
         "sent": sent * to_numpy(source["dtype"]).itemsize,
     }
 
 
 def _sent(kind: str, groups: list[list[int]], elements: int, rank: int) -> int:
     """Returns how many elements a rank sends."""
-    if kind == "permute":
+    if kind in ("permute", "message"):
         return sum(elements for source, target in groups if source == rank != target)
     members = next(group for group in groups if rank in group)
     others = len(members) - 1

@@ -19,7 +19,7 @@ from jax.extend import core as jax_core
 from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
 
-__all__ = ["get_data_scale", "rescale", "rescale_grad", "set_scaling"]
+__all__ = ["get_data_scale", "rescale", "rescale_grad", "set_scaling", "stage_border"]
 
 Statistic: TypeAlias = Literal["l1", "l2", "max"]
 
@@ -108,6 +108,22 @@ def get_data_scale(x: Any) -> tuple[Any, Any]:
     one = jnp.float32(1)
     pairs = [_data_scale_p.bind(leaf) if _is_wide(leaf) else (leaf, one) for leaf in leaves]
     return tuple(jax.tree.unflatten(tree, part) for part in zip(*pairs, strict=True)) or (x, x)
+
+
+def stage_border(x: Any) -> Any:
+    """Returns `x`; a pipeline may be cut here (`scalify.jit(..., pipeline=)`).
+
+    What is computed of `x` belongs to the next chunk of the model, and its cotangent goes back the
+    same way. One process computes the same with borders as ranks do that are stages.
+
+    Args:
+        x: a pytree of arrays: all that the next chunks read of the earlier ones, but for
+            parameters, and what is computed of the batch alone.
+    """
+    leaves, tree = jax.tree.flatten(x)
+    if not leaves:
+        return x
+    return jax.tree.unflatten(tree, _stage_border_p.bind(*map(jnp.asarray, leaves)))
 
 
 def _check(statistic: str) -> None:
@@ -262,3 +278,42 @@ def _data_scale_batch(args: Any, dims: Any) -> Any:
 
 ad.primitive_jvps[_data_scale_p] = _data_scale_jvp
 batching.primitive_batchers[_data_scale_p] = _data_scale_batch
+
+
+# Where a pipeline may be cut: all that crosses at once, so that there is one border.
+def _border(name: str) -> Any:
+    primitive = jax_core.Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(lambda *xs: list(xs))
+    primitive.def_abstract_eval(lambda *xs: list(xs))
+    call = jax.lax.composite(lambda *xs: xs, name=name.replace("_", ".", 1))
+    jax_mlir.register_lowering(primitive, jax_mlir.lower_fun(call, multiple_results=True))
+    batching.primitive_batchers[primitive] = lambda args, dims: (primitive.bind(*args), dims)
+    return primitive
+
+
+_stage_border_p = _border("scalify_stage_border")
+_stage_border_grad_p = _border("scalify_stage_border_grad")
+# Of tangents: nothing to mark until they are transposed.
+_stage_tangent_p = _border("scalify_stage_tangent")
+jax_mlir.register_lowering(
+    _stage_tangent_p, jax_mlir.lower_fun(lambda *xs: list(xs), multiple_results=True)
+)
+
+
+def _border_jvp(primals: Any, tangents: Any, *, primitive: Any) -> Any:
+    known = [tangent for tangent in tangents if not isinstance(tangent, ad.Zero)]
+    crossed = iter(_stage_tangent_p.bind(*known) if known else ())
+    return primitive.bind(*primals), [
+        tangent if isinstance(tangent, ad.Zero) else next(crossed) for tangent in tangents
+    ]
+
+
+def _tangent_transpose(cotangents: Any, *_: Any) -> Any:
+    return _stage_border_grad_p.bind(*map(ad.instantiate_zeros, cotangents))
+
+
+for _primitive_p in (_stage_border_p, _stage_border_grad_p):
+    ad.primitive_jvps[_primitive_p] = functools.partial(_border_jvp, primitive=_primitive_p)
+ad.primitive_jvps[_stage_tangent_p] = functools.partial(_border_jvp, primitive=_stage_tangent_p)
+ad.primitive_transposes[_stage_tangent_p] = _tangent_transpose

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
+from scalify._dtypes import to_numpy
 from scalify.errors import CompileError
 
-__all__ = ["Mesh", "Parts", "Shard", "Shares", "layout_of", "make_mesh"]
+__all__ = ["Mesh", "Owned", "Parts", "Shard", "Shares", "layout_of", "make_mesh"]
 
 T = TypeVar("T")
 
@@ -126,6 +127,36 @@ class Shares:
         return self.row.part_shape(rank)
 
 
+@dataclasses.dataclass(frozen=True)
+class Owned:
+    """How a value lies that one rank has: state of a pipeline's stage.
+
+    Attributes:
+        shape: of the value.
+        owner: the rank. The others' parts have no elements.
+    """
+
+    shape: tuple[int, ...]
+    owner: int
+
+    def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
+        """Returns the value on its owner, nothing on another rank."""
+        return np.asarray(whole, order="C") if rank == self.owner else np.empty(0, whole.dtype)
+
+    def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns the value of all ranks' parts."""
+        return np.asarray(parts[self.owner]).reshape(self.shape)
+
+    def part_shape(self, rank: int) -> tuple[int, ...]:
+        """Returns the shape of a rank's part."""
+        return self.shape if rank == self.owner else (0,)
+
+    def shard(self, data: Any, dtype: str, mesh: Mesh) -> Shard:
+        """Returns what a rank has of the value: `data` on its owner."""
+        mine = data if mesh.rank == self.owner else np.empty(0, to_numpy(dtype))
+        return Shard(mine, self, mesh)
+
+
 def layout_of(entry: Mapping[str, Any]) -> Parts | Shares | None:
     """Returns how an argument or result of a manifest lies; None if each rank has it whole."""
     whole, flat = entry.get("whole"), entry.get("flat")
@@ -145,7 +176,7 @@ class Shard:
         mesh: whose ranks have the others.
     """
 
-    def __init__(self, data: Any, layout: Parts | Shares, mesh: Mesh) -> None:
+    def __init__(self, data: Any, layout: Parts | Shares | Owned, mesh: Mesh) -> None:
         """Wraps a part.
 
         Raises:
@@ -178,7 +209,21 @@ class Shard:
 
     def gather(self) -> NDArray[Any]:
         """Returns the whole array; every rank has to ask for it, in the same order."""
+        if isinstance(self.layout, Owned):
+            return self._from_owner(self.layout)
         return self.layout.join(self.mesh.all_gather(np.asarray(self.data)))
+
+    def _from_owner(self, layout: Owned) -> NDArray[Any]:
+        """Returns what one rank has: of what the others give nothing is read."""
+        mine = np.zeros(layout.shape, self.dtype)
+        if self.mesh.rank == layout.owner:
+            mine = np.ascontiguousarray(self.data)
+        flat = mine.reshape(-1)
+        pieces = [
+            self.mesh.all_gather(flat[start : start + CHUNK])[layout.owner]
+            for start in range(0, flat.size, CHUNK)
+        ]
+        return np.concatenate(pieces or [flat]).reshape(layout.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         raise TypeError(

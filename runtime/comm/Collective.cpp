@@ -17,6 +17,8 @@ const char *scalify::rt::name(Collective::Kind kind) {
     return "all_to_all";
   case Collective::Kind::Permute:
     return "permute";
+  case Collective::Kind::Message:
+    return "message";
   }
   return "";
 }
@@ -42,7 +44,7 @@ const char *scalify::rt::name(Join join) {
 int64_t scalify::rt::bytesSent(const Collective &collective, int32_t rank) {
   int64_t width = byteWidth(collective.type);
   int64_t elements = collective.elements;
-  if (collective.kind == Collective::Kind::Permute)
+  if (collective.kind >= Collective::Kind::Permute)
     return collective.to < 0 || collective.to == rank ? 0 : elements * width;
   const std::vector<int32_t> &members = collective.members;
   int64_t count = int64_t(members.size());

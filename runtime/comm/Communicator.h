@@ -23,7 +23,9 @@ struct Collective {
     ReduceScatter,
     AllGather,
     AllToAll,
-    Permute
+    Permute,
+    /// Between two ranks, each of which says so: one sends, one hears.
+    Message
   };
   Kind kind = Kind::AllReduce;
   Join join = Join::Sum;
@@ -31,8 +33,8 @@ struct Collective {
   int64_t elements = 0; // of this rank's source
   /// The ranks of this rank's group, in the order of parts.
   std::vector<int32_t> members;
-  /// Permute: whom this rank sends to and hears from; -1 for nobody, and then
-  /// it gets zeros.
+  /// Permute, Message: whom this rank sends to and hears from; -1 for nobody.
+  /// Of a permute it gets zeros then; of a message its memory stays as it is.
   int32_t to = -1, from = -1;
   std::string name, loc;
 };

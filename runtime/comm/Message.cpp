@@ -22,7 +22,7 @@ std::string describeHeader(const MessageHeader &header) {
 }
 
 bool isReadable(const MessageHeader &header) {
-  return header.magic == magic && header.kind <= Collective::Kind::Permute &&
+  return header.magic == magic && header.kind <= Collective::Kind::Message &&
          header.join <= Join::Or && header.type <= DType::F64 &&
          std::find(std::begin(header.name), std::end(header.name), '\0') !=
              std::end(header.name);
@@ -42,7 +42,7 @@ MessageHeader scalify::rt::headerOf(const Collective &collective,
     header.join = collective.join;
   header.agreement = checksum(collective.name.data(), collective.name.size());
   // A permute is between two: what other members there are is not its concern.
-  if (collective.kind != Collective::Kind::Permute)
+  if (collective.kind < Collective::Kind::Permute)
     header.agreement ^= checksum(collective.members.data(),
                                  collective.members.size() * sizeof(int32_t));
   std::snprintf(header.name, sizeof(header.name), "%s",

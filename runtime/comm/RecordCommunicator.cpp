@@ -22,7 +22,7 @@ std::string lineOf(const Collective &collective, uint64_t step, int32_t rank) {
     line += std::string(name(collective.join)) + " ";
   line += name(collective.type);
   line += " elements=" + std::to_string(collective.elements);
-  if (collective.kind == Kind::Permute) {
+  if (collective.kind >= Kind::Permute) {
     line += " to=" + std::to_string(collective.to) +
             " from=" + std::to_string(collective.from);
   } else {
@@ -43,7 +43,7 @@ void RecordCommunicator::run(const Collective &collective, const void *source,
   const std::vector<int32_t> &members = collective.members;
   auto place =
       size_t(std::find(members.begin(), members.end(), self) - members.begin());
-  if (collective.kind != Kind::Permute && place == members.size())
+  if (collective.kind < Kind::Permute && place == members.size())
     badArgument("rank " + std::to_string(self) + " is not in its own group");
   lines += lineOf(collective, step, self);
   total += uint64_t(rt::bytesSent(collective, self));
@@ -70,5 +70,9 @@ void RecordCommunicator::run(const Collective &collective, const void *source,
     return keepOwn(from + place * part, place * part, part, bytes);
   case Kind::Permute:
     return keepOwn(from, 0, collective.from == self ? bytes : 0, bytes);
+  case Kind::Message:
+    if (collective.from >= 0)
+      std::fill(to, to + bytes, 0);
+    return;
   }
 }

@@ -171,7 +171,7 @@ void TransportCommunicator::runKind(const uint8_t *source,
                                     uint8_t *destination) {
   using Kind = Collective::Kind;
   const Collective &collective = *current;
-  if (collective.kind == Kind::Permute)
+  if (collective.kind >= Kind::Permute)
     return permute(source, destination);
   place = findPlace();
   bool isJoined = collective.kind == Kind::AllReduce ||
@@ -344,7 +344,7 @@ void TransportCommunicator::permute(const uint8_t *source,
     copy(in, destination + at, bytes);
     at += scratchBytes;
   } while (at < whole);
-  if (from < 0 && whole)
+  if (from < 0 && whole && current->kind == Collective::Kind::Permute)
     std::memset(destination, 0, size_t(whole));
 }
 

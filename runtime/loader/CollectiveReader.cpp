@@ -51,6 +51,7 @@ int64_t resultElements(const JsonNode &node, const Command &command) {
   switch (what.kind) {
   case Kind::AllReduce:
   case Kind::Permute:
+  case Kind::Message:
     return what.elements;
   case Kind::AllGather: {
     int64_t all = 0;
@@ -74,7 +75,8 @@ void scalify::rt::readCollective(const JsonNode &node,
                                  const Interface &interface,
                                  const Program &program, Command &command) {
   constexpr Kind kinds[] = {Kind::AllReduce, Kind::ReduceScatter,
-                            Kind::AllGather, Kind::AllToAll, Kind::Permute};
+                            Kind::AllGather, Kind::AllToAll,
+                            Kind::Permute,   Kind::Message};
   constexpr Join joins[] = {Join::Sum, Join::Product, Join::Max,
                             Join::Min, Join::And,     Join::Or};
   Collective &what = command.collective;
@@ -83,10 +85,16 @@ void scalify::rt::readCollective(const JsonNode &node,
     what.join = readEnum(node["join"], joins);
   what.name = command.name;
   what.loc = command.loc;
-  readGroups(node["groups"], program, command);
+  const bool isSend = what.kind == Kind::Message && node.has("to");
+  if (what.kind == Kind::Message)
+    (isSend ? what.to : what.from) =
+        node[isSend ? "to" : "from"].index(size_t(program.ranks), "ranks");
+  else
+    readGroups(node["groups"], program, command);
   command.buffers = {bufferIndex(node["src"], interface),
                      bufferIndex(node["dst"], interface)};
-  requireWritable(node["dst"], command.buffers[1], interface);
+  if (!isSend)
+    requireWritable(node["dst"], command.buffers[1], interface);
   const Buffer &source = interface.buffers[command.buffers[0]];
   const Buffer &destination = interface.buffers[command.buffers[1]];
   what.type = source.type.dtype;

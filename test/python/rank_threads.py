@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalify import _runtime
@@ -19,16 +19,26 @@ _jobs = itertools.count()
 
 
 def on_ranks(
-    artefact: bytes,
+    artefact: bytes | Sequence[bytes],
     size: int,
     body: Callable[[int, Executable, _runtime.Communicator], Any],
 ) -> list[Any]:
     """Returns what `body(rank, executable, communicator)` returns on each rank.
 
+    Args:
+        artefact: of all ranks, or one for each.
+        size: the number of ranks.
+        body: see above.
+
     Raises:
         Whatever the first of the ranks raised that raised anything.
     """
-    return _run(size, lambda comm: body(comm.rank, Executable(artefact, 1, comm=comm), comm))
+
+    def run(comm: _runtime.Communicator) -> Any:
+        own = artefact if isinstance(artefact, bytes) else artefact[comm.rank]
+        return body(comm.rank, Executable(own, 1, comm=comm), comm)
+
+    return _run(size, run)
 
 
 def on_meshes(axes: dict[str, int], body: Callable[[Mesh], Any]) -> list[Any]:

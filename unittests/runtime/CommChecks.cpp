@@ -219,6 +219,26 @@ std::string checkKinds(Communicator &comm, const Groups &groups, DType type,
   return text;
 }
 
+/// From each rank to the next one, the even ones first: who sends keeps what
+/// it has.
+std::string checkMessages(Communicator &comm, DType type, int64_t elements) {
+  Collective c = collective(Kind::Message, Join::Sum, type, elements, {});
+  c.name = "tested";
+  int32_t rank = comm.rank();
+  for (int32_t turn : {0, 1}) {
+    bool isSend = rank % 2 == turn;
+    c.to = isSend && rank + 1 < comm.size() ? rank + 1 : -1;
+    c.from = isSend ? -1 : rank - 1;
+    if (c.to < 0 && c.from < 0)
+      continue;
+    Bytes own = sourceOf(type, rank, elements), memory = own;
+    comm.run(c, memory.data(), memory.data());
+    if (memory != (isSend ? own : sourceOf(type, c.from, elements)))
+      return "message on rank " + std::to_string(rank) + ": other elements";
+  }
+  return "";
+}
+
 /// A ring, a shift that leaves the ends alone, and a rank to itself.
 std::string checkPermutes(Communicator &comm, DType type, int64_t elements) {
   int32_t rank = comm.rank(), size = comm.size();
@@ -276,12 +296,16 @@ std::string scalify::test::checkGroups(Communicator &comm) {
       for (DType type : {DType::F32, DType::BF16})
         if (text.empty())
           text = checkKinds(comm, groups, type, Join::Sum, perMember);
+  if (text.empty())
+    text = checkMessages(comm, DType::BF16, 1001);
   return text.empty() ? checkPermutes(comm, DType::F32, 1000) : text;
 }
 
 std::string scalify::test::checkLong(Communicator &comm) {
   std::string text =
       checkKinds(comm, whole(comm.size()), DType::F32, Join::Sum, 200'000);
+  if (text.empty())
+    text = checkMessages(comm, DType::F32, 600'000);
   return text.empty() ? checkPermutes(comm, DType::F32, 600'000) : text;
 }
 

@@ -17,12 +17,20 @@ namespace scalify {
 #define GEN_PASS_REGISTRATION
 #include "scalify/Fusion/Passes.h.inc"
 
+/// How a step is cut over the ranks of a pipeline; not at all by itself.
+struct PipelineOptions {
+  int64_t stages = 0;
+  int64_t virtualChunks = 1; // of each stage
+  int64_t stage = 0;         // whose program it shall be
+};
+
 /// All passes of the stage, in order. The machine is "cpu" or "gpu"; of a gpu
 /// `streams` may be more than one, and attentions are calls of a library unless
 /// told otherwise. With `overlap` collectives run beside what is computed.
 void buildFusionPipeline(mlir::OpPassManager &pm,
                          llvm::StringRef machine = "cpu", int64_t streams = 1,
-                         bool libraryAttention = true, bool overlap = true);
+                         bool libraryAttention = true, bool overlap = true,
+                         const PipelineOptions &pipeline = {});
 } // namespace scalify
 
 #endif // SCALIFY_FUSION_PASSES_H

@@ -183,6 +183,84 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
     Statistic<"numAlphas", "alphas", "multiplies folded into a GEMM">];
 }
 
+def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
+  let summary = "says which stage of a pipeline does what";
+  let description = [{
+    Before: `@main` of a step without loops, with borders between the chunks of
+    the model (`stablehlo.optimization_barrier` with `scalify.stage_border`,
+    "forward", and "backward" in the gradient) once for each micro-batch. After:
+    no borders. With `stages`, ops have the task that they belong to
+    (`plan.task`): "F2.1", the forward of chunk 2 for micro-batch 1, "B2.1", its
+    backward, or "U0", what stage 0 does when all backwards are done; chunk c is
+    on stage c mod `stages`. Ops that read no state have none: every stage that
+    wants what they make does them. Arguments that are state have the stage that
+    keeps them (`plan.owner`).
+
+    What reads state alone, as a cast of a weight, is in the first task that
+    reads it. The optimizer is where its gradients are. A value that another
+    stage reads without a border is sent there, with a remark.
+
+    ```mlir
+    %h = stablehlo.tanh %x : tensor<8x16xf32>
+    %b = stablehlo.optimization_barrier {scalify.stage_border = "forward"} %h : tensor<8x16xf32>
+    %y = stablehlo.exponential %b : tensor<8x16xf32>
+    // becomes
+    %h = stablehlo.tanh %x {plan.task = "F0.0"} : tensor<8x16xf32>
+    %y = stablehlo.exponential %h {plan.task = "F1.0"} : tensor<8x16xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
+                           "::scalify::plan::PlanDialect"];
+  let options = [
+    Option<"stages", "stages", "int64_t", "0",
+           "of the pipeline; with 0 borders only go">,
+    Option<"virtualChunks", "virtual", "int64_t", "1",
+           "chunks of the model on each stage">];
+}
+
+def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
+  let summary = "writes the program of each stage of a pipeline";
+  let description = [{
+    Before: `plan.program @step` whose commands have tasks, temporaries without
+    offsets. After: programs `@stage0`, `@stage1`, ..., each with the arguments,
+    results and commands of one stage. A stage does its tasks in the order of
+    the schedule, 1F1B or interleaved; what it reads of others comes by
+    `plan.message`, all messages of all stages in one order. Results stay with
+    the stage that makes them; those of one element go to all.
+
+    ```mlir
+    plan.kernel "tanh" ... writes(%h : memref<8xf32>) attributes {plan.task = "F0.0"}
+    plan.kernel "exponential" reads(%h : memref<8xf32>) ... attributes {plan.task = "F1.0"}
+    // becomes
+    plan.program @stage0 {
+      plan.kernel "tanh" ... writes(%h : memref<8xf32>)
+      plan.message "F0.0 tanh" %h to 1 : memref<8xf32>
+    }
+    plan.program @stage1 {
+      plan.message "F0.0 tanh" %h from 0 : memref<8xf32>
+      plan.kernel "exponential" reads(%h : memref<8xf32>) ...
+    }
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numMessages", "messages", "messages between stages">];
+}
+
+def TakeStage : Pass<"scalify-take-stage", "::mlir::ModuleOp"> {
+  let summary = "keeps the program of one stage, if those of all fit";
+  let description = [{
+    Before: `plan.program @stage0`, `@stage1`, ... of all stages. After: that of
+    `stage` alone, as `@step`. Proves first that each message meets its other
+    end, of the same name and type, also where no message is ever under way:
+    each end waits for the other. What would wait for ever is an error that
+    names the message at which each stage stands.
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let options = [
+    Option<"stage", "stage", "int64_t", "0", "whose program is kept">];
+}
+
 def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
   let summary = "clusters ops into kernels and writes the plan";
   let description = [{
@@ -293,6 +371,8 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
     that stands before what reads it. Collectives follow each other in that in which they are issued, which the
     verifier proves. One beside which nothing is computed stays on the first
     stream, where the plan has it.
+
+    Messages of a pipeline's stage stand where they stood, on that stream.
 
     Of collectives that wait for nothing, as gathers of parameters, the first
     is issued when the step starts, and each other one before what needs the

@@ -82,6 +82,9 @@ struct CompileOptions {
   /// What ranks exchange goes on beside what they compute: see the pass
   /// scalify-overlap-collectives.
   bool overlap = true;
+  /// With stages, the artefact is that of one stage of a pipeline, with so many
+  /// chunks of the model each: see the pass scalify-place-stages.
+  int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

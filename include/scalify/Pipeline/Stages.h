@@ -68,6 +68,8 @@ struct StageOptions {
   bool libraryAttention = true;
   /// Collectives run beside what is computed.
   bool overlap = true;
+  /// The step is cut over the ranks of a pipeline.
+  int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

@@ -32,6 +32,14 @@ static LogicalResult verifyPairs(CollectiveOp op) {
   return success();
 }
 
+LogicalResult MessageOp::verify() {
+  if (getTo().has_value() == getFrom().has_value())
+    return emitOpError("needs the rank that it goes to, or that it comes from");
+  if (getPeer() < 0)
+    return emitOpError("names rank ") << getPeer() << ", and there is none";
+  return success();
+}
+
 LogicalResult CollectiveOp::verify() {
   bool isPermute = getKind() == CollectiveKind::Permute;
   if (failed(isPermute ? verifyPairs(*this) : verifyGroups(*this)))

@@ -117,6 +117,8 @@ static SmallVector<Value> getWrites(Operation &command) {
     return llvm::to_vector(attention.getWrites());
   if (auto collective = dyn_cast<CollectiveOp>(command))
     return {collective.getDestination()};
+  if (auto message = dyn_cast<MessageOp>(command); message && !message.isSend())
+    return {message.getMemory()};
   if (auto copy = dyn_cast<CopyOp>(command))
     return {copy.getDestination()};
   if (auto fill = dyn_cast<FillOp>(command))

@@ -40,6 +40,7 @@ static bool isReadOnly(OpOperand &operand) {
         return index < attention.getReads().size();
       })
       .Case<CollectiveOp, CopyOp>([&](auto) { return index == 0; })
+      .Case([](MessageOp message) { return message.isSend(); })
       .Default([](Operation *) { return false; });
 }
 
@@ -73,16 +74,21 @@ static std::optional<Access> placeOf(Value buffer) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+std::optional<Access> scalify::plan::accessOf(OpOperand &operand) {
+  if (!isa<MemRefType>(operand.get().getType()) ||
+      isa<TempOp>(operand.getOwner()))
+    return std::nullopt;
+  std::optional<Access> access = placeOf(operand.get());
+  if (access)
+    access->isWrite = !isReadOnly(operand);
+  return access;
+}
+
 SmallVector<Access> scalify::plan::accessesOf(Operation *command) {
   SmallVector<Access> accesses;
-  for (OpOperand &operand : command->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()) || isa<TempOp>(command))
-      continue;
-    if (std::optional<Access> access = placeOf(operand.get())) {
-      access->isWrite = !isReadOnly(operand);
+  for (OpOperand &operand : command->getOpOperands())
+    if (std::optional<Access> access = accessOf(operand))
       accesses.push_back(*access);
-    }
-  }
   return accesses;
 }
 
@@ -193,7 +199,7 @@ static void forget(SmallVector<Touch> &touches, const Access &access,
 static LogicalResult verifyCollectives(Block &block, const StreamOrder &order) {
   int64_t last = -1;
   for (auto [position, op] : llvm::enumerate(block)) {
-    if (!isa<CollectiveOp>(op))
+    if (!isa<CollectiveOp, MessageOp>(op))
       continue;
     int64_t now = position;
     if (last >= 0 && !order.isBefore(last, now))

@@ -83,6 +83,7 @@ private:
   json::Object gemm(plan::GemmOp op);
   json::Object attention(plan::AttentionOp op);
   json::Object collective(plan::CollectiveOp op);
+  json::Object message(plan::MessageOp op);
   void writeArgs(json::Object &manifest);
   int64_t index(Value buffer) const { return indices.lookup(buffer); }
 
@@ -265,6 +266,17 @@ json::Object ManifestWriter::collective(plan::CollectiveOp op) {
                       {"groups", std::move(groups)}};
 }
 
+json::Object ManifestWriter::message(plan::MessageOp op) {
+  int64_t memory = index(op.getMemory());
+  return json::Object{{"op", "collective"},
+                      {"name", op.getName()},
+                      {"kind", "message"},
+                      {"loc", describeLocation(op.getLoc())},
+                      {"src", memory},
+                      {"dst", memory},
+                      {op.isSend() ? "to" : "from", op.getPeer()}};
+}
+
 static json::Object partsOf(Attribute whole, Attribute parts) {
   json::Array dims;
   for (auto dim : cast<ArrayAttr>(parts).getAsRange<DenseI64ArrayAttr>())
@@ -363,6 +375,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
         .Case([&](plan::AttentionOp o) { commands.push_back(attention(o)); })
         .Case([&](plan::CollectiveOp o) { commands.push_back(collective(o)); })
+        .Case([&](plan::MessageOp o) { commands.push_back(message(o)); })
         .Case([&](plan::CopyOp o) {
           commands.push_back(
               json::Object{{"op", "copy"},
@@ -384,9 +397,13 @@ json::Array ManifestWriter::write(json::Object &manifest) {
           commands.push_back(event("wait", o.getEvent(), o.getStream()));
         })
         .Default([&](Operation *o) { writeBuffer(*o); });
-    if (int64_t stream = plan::streamOf(&op);
-        stream && commands.size() > numBefore)
-      (*commands.back().getAsObject())["stream"] = stream;
+    if (commands.size() == numBefore)
+      continue;
+    json::Object &command = *commands.back().getAsObject();
+    if (int64_t stream = plan::streamOf(&op))
+      command["stream"] = stream;
+    if (auto task = op.getAttrOfType<StringAttr>(plan::kTaskAttr))
+      command["task"] = task.getValue();
   }
   manifest["arena_bytes"] = program.getArenaBytes().value_or(0);
   manifest["memory"] = plan::toJSON(plan::measureMemory(program));
@@ -429,6 +446,10 @@ static json::Value toJSON(Attribute attr) {
 /// on one device.
 static json::Array meshOf(ModuleOp module) {
   sdy::MeshAttr largest;
+  if (auto pipeline =
+          module->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr))
+    return json::Array{
+        json::Array{"stage", pipeline.getAs<IntegerAttr>("stages").getInt()}};
   for (auto mesh : module.getOps<sdy::MeshOp>())
     if (!largest || mesh.getMesh().getTotalSize() > largest.getTotalSize())
       largest = mesh.getMesh();
@@ -437,6 +458,19 @@ static json::Array meshOf(ModuleOp module) {
     for (sdy::MeshAxisAttr axis : largest.getAxes())
       axes.push_back(json::Array{axis.getName().str(), axis.getSize()});
   return axes;
+}
+
+/// What a stage has of the whole step, and who has the rest.
+static json::Object pipelineOf(DictionaryAttr pipeline) {
+  json::Object entry;
+  for (NamedAttribute member : pipeline)
+    if (member.getName() != "result_types")
+      entry[member.getName().str()] = toJSON(member.getValue());
+  json::Array types;
+  for (auto type : pipeline.getAs<ArrayAttr>("result_types"))
+    types.push_back(typeInfo(cast<TypeAttr>(type).getValue()));
+  entry["result_types"] = std::move(types);
+  return entry;
 }
 
 PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
@@ -462,6 +496,9 @@ PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
     functions[other.getSymName().str()] = std::move(function);
   }
   text.manifest["functions"] = std::move(functions);
+  if (auto pipeline =
+          module->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr))
+    text.manifest["pipeline"] = pipelineOf(pipeline);
   for (StringRef name : {"report", "remarks", "assumptions"}) {
     auto rows = module->getAttrOfType<ArrayAttr>(("scalify." + name).str());
     text.manifest[name.str()] =

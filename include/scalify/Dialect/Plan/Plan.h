@@ -24,6 +24,20 @@ namespace scalify::plan {
 /// The phase of the step that a command belongs to, where that is known.
 inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
 
+/// The task of a pipeline that an op or command belongs to: "F2.1" and "B2.1"
+/// are the forward and the backward of chunk 2 for micro-batch 1, "U0" what
+/// stage 0 does when its backwards are done. What has none is done by every
+/// stage that needs it.
+inline constexpr llvm::StringLiteral kTaskAttr = "plan.task";
+
+/// The stage that has an argument; every stage has one without.
+inline constexpr llvm::StringLiteral kOwnerAttr = "plan.owner";
+
+/// Of a module whose ops have tasks: `stages`, `virtual`, `microbatches` and
+/// `schedule`; of the program of one stage `stage`, and who has the `args` and
+/// `results` of the whole step.
+inline constexpr llvm::StringLiteral kPipelineAttr = "plan.pipeline";
+
 /// The byte of an argument from which on a `plan.argument` is a part of it.
 inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 

@@ -350,6 +350,30 @@ def CollectiveOp : Plan_Op<"collective"> {
   let hasVerifier = 1;
 }
 
+def MessageOp : Plan_Op<"message"> {
+  let summary = "a step's rank gives memory to another one, or gets it";
+  let description = [{
+    Between two stages of a pipeline, whose programs differ: one of them has the
+    message with `to`, the other one with `from`, of the same name and type. Both
+    are at rest until it is through: `scalify-take-stage` proves that all
+    messages of all stages meet so.
+
+    ```mlir
+    plan.message "F0.1 x" %x to 1 : memref<4xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Buffer:$memory,
+                       OptionalAttr<I64Attr>:$to, OptionalAttr<I64Attr>:$from);
+  let assemblyFormat = [{
+    $name $memory (`to` $to^)? (`from` $from^)? attr-dict `:` type($memory)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isSend() { return getTo().has_value(); }
+    int64_t getPeer() { return isSend() ? *getTo() : *getFrom(); }
+  }];
+}
+
 def CommunicateOp : Plan_Op<"communicate", [Pure]> {
   let summary = "a collective on tensors, before buffers exist";
   let description = [{

@@ -5,6 +5,8 @@
 
 #include "scalify/Dialect/Plan/Plan.h"
 
+#include <optional>
+
 namespace scalify::plan {
 
 /// The stream of a command, 0 where it has none; on an attribute.
@@ -26,6 +28,9 @@ struct Access {
            (isWrite || other.isWrite);
   }
 };
+
+/// What a command does with one of its buffers; nothing for constants.
+std::optional<Access> accessOf(mlir::OpOperand &operand);
 
 /// Constants, which nobody writes, are left out. What an op does with an
 /// operand that is not known here counts as a write.

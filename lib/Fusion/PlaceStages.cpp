@@ -1,0 +1,451 @@
+//===- PlaceStages.cpp - Which stage of a pipeline does what --------------===//
+//
+// Borders in the forward and in the backward cut every micro-batch into tasks.
+// What lies behind a border is known by the borders that its operands passed;
+// what lies before all of them, as a cast of a weight, goes where it is first
+// read; and what reads no state, as a mask, goes to every stage that wants it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpCosts.h"
+#include "Stacks.h"
+#include "StageSchedule.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
+#include "scalify/Fusion/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_PLACESTAGES
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::isStageBorder;
+
+namespace {
+/// How far a value has come.
+struct Way {
+  int64_t forward = 0, backward = 0; // borders passed
+  int64_t microbatch = -1;           // the last one that it knows of
+  bool isState = false;              // reads an argument that one stage has
+  bool isBackward = false, isUpdate = false;
+
+  bool isBehindBorder() const { return forward > 0 || backward > 0; }
+};
+
+class Placement {
+public:
+  Placement(func::FuncOp main, int64_t stages, int64_t virtualChunks)
+      : main(main), block(main.getBody().front()) {
+    shape.stages = stages;
+    shape.virtualChunks = virtualChunks;
+  }
+
+  LogicalResult run();
+  PipelineShape getShape() const { return shape; }
+
+private:
+  void findWays();
+  Way wayTo(Operation *op) const;
+  LogicalResult checkBorders();
+  void countUpdates();
+  LogicalResult placeBehindBorders();
+  void placeBeforeBorders();
+  void placeUpdates();
+  void spreadScalars();
+  void placeArguments();
+  void remarkOnStrays();
+  void writeTasks();
+
+  bool isOwned(BlockArgument argument);
+  std::optional<StageTask> taskOf(Value value) const {
+    Operation *op = value.getDefiningOp();
+    auto found = op ? tasks.find(op) : tasks.end();
+    if (found == tasks.end())
+      return std::nullopt;
+    return found->second;
+  }
+  Way way(Value value) const { return ways.lookup(value); }
+
+  func::FuncOp main;
+  Block &block;
+  PipelineShape shape;
+  std::optional<StageSchedule> schedule;
+  llvm::DenseMap<Value, Way> ways;
+  /// By how many borders lie before them, in the order of micro-batches.
+  std::map<int64_t, SmallVector<Operation *>> forwards, backwards;
+  llvm::DenseMap<Operation *, StageTask> tasks;
+  SmallVector<Operation *> updates; // whose stage is not known yet
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Ways
+//===----------------------------------------------------------------------===//
+
+/// State is kept by one stage; what a step reads beside it every stage gets.
+bool Placement::isOwned(BlockArgument argument) {
+  unsigned number = argument.getArgNumber();
+  auto role = main.getArgAttrOfType<StringAttr>(number, kRoleAttr);
+  if (role &&
+      llvm::is_contained({"param", "moment", "master"}, role.getValue()))
+    return true;
+  return main.getArgAttr(number, "tf.aliasing_output") && countOf(argument) > 1;
+}
+
+Way Placement::wayTo(Operation *op) const {
+  Way way;
+  for (Value operand : op->getOperands()) {
+    Way from = ways.lookup(operand);
+    way.forward = std::max(way.forward, from.forward);
+    way.backward = std::max(way.backward, from.backward);
+    way.microbatch = std::max(way.microbatch, from.microbatch);
+    way.isState |= from.isState;
+    way.isBackward |= from.isBackward;
+    way.isUpdate |= from.isUpdate;
+  }
+  return way;
+}
+
+void Placement::findWays() {
+  for (BlockArgument argument : block.getArguments())
+    ways[argument].isState = isOwned(argument);
+  for (Operation &op : block.without_terminator()) {
+    Way way = wayTo(&op);
+    if (isStageBorder(&op)) {
+      bool isForward = op.getAttrOfType<StringAttr>(
+                           stablehlo::kStageBorderAttr) == "forward";
+      auto &same =
+          isForward ? forwards[++way.forward] : backwards[++way.backward];
+      way.microbatch = static_cast<int64_t>(same.size());
+      same.push_back(&op);
+    }
+    for (Value result : op.getResults())
+      ways[result] = way;
+  }
+}
+
+LogicalResult Placement::checkBorders() {
+  int64_t borders = shape.chunks() - 1;
+  auto numForward = static_cast<int64_t>(forwards.size());
+  auto numBackward = static_cast<int64_t>(backwards.size());
+  if (borders == 0)
+    return main.emitOpError("is one chunk, which makes no pipeline");
+  if (numForward != borders)
+    return main.emitOpError("has ")
+           << numForward << " stage borders one behind the other, and "
+           << shape.stages << " stages of " << shape.virtualChunks
+           << " chunks have " << borders
+           << " between them; mark as many by scalify.lax.stage_border";
+  if (numBackward != borders)
+    return main.emitOpError("has ")
+           << numBackward << " stage borders in its backward and " << borders
+           << " in its forward; a pipeline trains: the gradient of what "
+              "crosses a border must be asked for";
+  shape.microbatches = static_cast<int64_t>(forwards.begin()->second.size());
+  for (auto *borders : {&forwards, &backwards})
+    for (auto &[depth, same] : *borders)
+      if (static_cast<int64_t>(same.size()) != shape.microbatches)
+        return same.front()->emitOpError("is met ")
+               << same.size() << " times in a step, and the first border "
+               << shape.microbatches
+               << " times: once for each micro-batch is what a pipeline can "
+                  "follow; leave borders out of what a checkpoint makes again";
+  std::string reason = StageSchedule::getReasonAgainst(shape);
+  if (!reason.empty())
+    return main.emitOpError("has ") << reason;
+  schedule.emplace(shape);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Behind borders
+//===----------------------------------------------------------------------===//
+
+/// What the optimizer does with the last sums, and all that follows from it.
+void Placement::countUpdates() {
+  for (Operation &op : block.without_terminator()) {
+    Way way = ways.lookup(op.getResult(0)), from = wayTo(&op);
+    way.isUpdate = from.isUpdate;
+    way.isBackward = from.isBackward || way.backward > 0;
+    StringRef phase;
+    if (auto attr = op.getAttrOfType<StringAttr>(kPhaseAttr))
+      phase = attr.getValue();
+    if (way.isBehindBorder() && phase == "optimizer" &&
+        way.microbatch == shape.microbatches - 1)
+      way.isUpdate = true;
+    if (phase == "backward" && way.forward == shape.chunks() - 1)
+      way.isBackward = true;
+    for (Value result : op.getResults())
+      ways[result] = way;
+  }
+}
+
+LogicalResult Placement::placeBehindBorders() {
+  for (Operation &op : block.without_terminator()) {
+    const Way &way = ways[op.getResult(0)];
+    if (isStageBorder(&op)) {
+      if (way.isUpdate)
+        return op.emitOpError("stands behind the optimizer");
+      continue;
+    }
+    if (way.isUpdate) {
+      updates.push_back(&op);
+      continue;
+    }
+    if (!way.isBehindBorder())
+      continue;
+    StageTask task;
+    task.kind = way.isBackward ? StageTask::Backward : StageTask::Forward;
+    task.place =
+        way.backward > 0 ? shape.chunks() - 1 - way.backward : way.forward;
+    task.microbatch = way.microbatch;
+    tasks[&op] = task;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Before borders
+//===----------------------------------------------------------------------===//
+
+/// The task in which a border's operand is made.
+static StageTask taskBefore(Operation *border, const Way &behind,
+                            const PipelineShape &shape) {
+  StageTask task;
+  task.microbatch = behind.microbatch;
+  bool isForward = border->getAttrOfType<StringAttr>(
+                       stablehlo::kStageBorderAttr) == "forward";
+  task.kind = isForward ? StageTask::Forward : StageTask::Backward;
+  task.place =
+      isForward ? behind.forward - 1 : shape.chunks() - behind.backward;
+  return task;
+}
+
+/// The first of the tasks that read it; behind all of them is the update.
+void Placement::placeBeforeBorders() {
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    const Way &way = ways[op.getResult(0)];
+    if (isStageBorder(&op) || way.isBehindBorder() || !way.isState)
+      continue;
+    std::optional<StageTask> first;
+    for (Operation *user : op.getUsers()) {
+      std::optional<StageTask> task;
+      if (isStageBorder(user))
+        task = taskBefore(user, ways[user->getResult(0)], shape);
+      else if (auto found = tasks.find(user); found != tasks.end())
+        task = found->second;
+      if (task &&
+          (!first || schedule->startOf(*task) < schedule->startOf(*first)))
+        first = task;
+    }
+    if (first)
+      tasks[&op] = *first;
+    else
+      updates.push_back(&op);
+  }
+  llvm::sort(updates,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+static bool isSpreadScalar(Operation *op) {
+  return isa_and_present<stablehlo::BroadcastInDimOp>(op) &&
+         countOf(op->getOperand(0)) == 1;
+}
+
+/// Where its largest operand is; what has none, as the decay of a moment,
+/// where it is read.
+void Placement::placeUpdates() {
+  auto update = [](int64_t stage) {
+    return StageTask{StageTask::Update, stage, 0};
+  };
+  SmallVector<Operation *> open;
+  for (Operation *op : updates) {
+    std::optional<int64_t> stage;
+    int64_t largest = 0;
+    for (Value operand : op->getOperands()) {
+      std::optional<StageTask> task = taskOf(operand);
+      if (!task)
+        continue;
+      int64_t at = shape.stageOf(*task);
+      int64_t size =
+          isSpreadScalar(operand.getDefiningOp()) ? 1 : countOf(operand);
+      if (!stage || size > largest || (size == largest && at < *stage))
+        std::tie(stage, largest) = std::pair(at, size);
+    }
+    if (stage)
+      tasks[op] = update(*stage);
+    else
+      open.push_back(op);
+  }
+  for (Operation *op : llvm::reverse(open)) {
+    int64_t stage = shape.stages;
+    for (Operation *user : op->getUsers())
+      if (auto found = tasks.find(user); found != tasks.end())
+        stage = std::min(stage, shape.stageOf(found->second));
+    tasks[op] = update(stage == shape.stages ? 0 : stage);
+  }
+}
+
+/// A scalar goes to other stages as it is, and is spread out there.
+void Placement::spreadScalars() {
+  for (Operation *op : updates) {
+    if (!isSpreadScalar(op))
+      continue;
+    llvm::MapVector<int64_t, SmallVector<OpOperand *>> byStage;
+    for (OpOperand &use : op->getUses())
+      if (auto found = tasks.find(use.getOwner()); found != tasks.end())
+        byStage[shape.stageOf(found->second)].push_back(&use);
+    for (auto &[stage, uses] : byStage) {
+      if (stage == tasks[op].place)
+        continue;
+      OpBuilder b(op);
+      Operation *copy = b.clone(*op);
+      tasks[copy] = {StageTask::Update, stage, 0};
+      for (OpOperand *use : uses)
+        use->set(copy->getResult(0));
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+/// State is kept where it is written, or else where it is first read.
+void Placement::placeArguments() {
+  Operation *terminator = block.getTerminator();
+  OpBuilder b(main.getContext());
+  for (BlockArgument argument : block.getArguments()) {
+    if (!way(argument).isState)
+      continue;
+    unsigned number = argument.getArgNumber();
+    std::optional<StageTask> task;
+    if (auto alias =
+            main.getArgAttrOfType<IntegerAttr>(number, "tf.aliasing_output"))
+      task = taskOf(terminator->getOperand(alias.getInt()));
+    if (!task)
+      for (Operation *user : argument.getUsers()) {
+        auto found = tasks.find(user);
+        bool isEarlier =
+            found != tasks.end() && (!task || schedule->startOf(found->second) <
+                                                  schedule->startOf(*task));
+        if (isEarlier)
+          task = found->second;
+      }
+    main.setArgAttr(number, plan::kOwnerAttr,
+                    b.getI64IntegerAttr(task ? shape.stageOf(*task) : 0));
+  }
+}
+
+/// What crosses to another stage without a border was maybe not meant to.
+void Placement::remarkOnStrays() {
+  for (Operation &op : block.without_terminator()) {
+    auto found = tasks.find(&op);
+    if (found == tasks.end() || found->second.kind == StageTask::Update ||
+        countOf(op.getResult(0)) == 1)
+      continue;
+    for (Operation *user : op.getUsers()) {
+      auto other = tasks.find(user);
+      if (other == tasks.end() ||
+          shape.stageOf(other->second) == shape.stageOf(found->second))
+        continue;
+      op.emitRemark("is made by stage ")
+          << shape.stageOf(found->second) << " and read by stage "
+          << shape.stageOf(other->second)
+          << " with no border between; it is sent there";
+      break;
+    }
+  }
+}
+
+void Placement::writeTasks() {
+  OpBuilder b(main.getContext());
+  for (auto [op, task] : tasks)
+    op->setAttr(plan::kTaskAttr, b.getStringAttr(task.toString()));
+  // Pieces of several stages are in no common memory.
+  for (Operation &op : block)
+    if (op.hasAttr(kStackAttr) &&
+        !llvm::all_equal(llvm::map_range(op.getOperands(), [&](Value piece) {
+          std::optional<StageTask> task = taskOf(piece);
+          return task ? shape.stageOf(*task) : -1;
+        })))
+      op.removeAttr(kStackAttr);
+}
+
+LogicalResult Placement::run() {
+  findWays();
+  if (failed(checkBorders()))
+    return failure();
+  countUpdates();
+  if (failed(placeBehindBorders()))
+    return failure();
+  placeBeforeBorders();
+  placeUpdates();
+  spreadScalars();
+  remarkOnStrays();
+  placeArguments();
+  writeTasks();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+class PlaceStagesPass : public scalify::impl::PlaceStagesBase<PlaceStagesPass> {
+public:
+  using PlaceStagesBase::PlaceStagesBase;
+  void runOnOperation() override;
+
+private:
+  LogicalResult place(func::FuncOp main);
+};
+} // namespace
+
+/// What crossed a border is the same value before and behind it.
+static void eraseBorders(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (isStageBorder(&op)) {
+      op.replaceAllUsesWith(op.getOperands());
+      op.erase();
+    }
+}
+
+LogicalResult PlaceStagesPass::place(func::FuncOp main) {
+  if (main.getBody().front().getOps<stablehlo::WhileOp>().begin() !=
+      main.getBody().front().getOps<stablehlo::WhileOp>().end())
+    return main.emitOpError("has loops: unroll them first");
+  Placement placement(main, stages, virtualChunks);
+  if (failed(placement.run()))
+    return failure();
+  PipelineShape shape = placement.getShape();
+  OpBuilder b(main.getContext());
+  auto number = [&](StringRef name, int64_t value) {
+    return b.getNamedAttr(name, b.getI64IntegerAttr(value));
+  };
+  getOperation()->setAttr(
+      plan::kPipelineAttr,
+      b.getDictionaryAttr({number("stages", shape.stages),
+                           number("virtual", shape.virtualChunks),
+                           number("microbatches", shape.microbatches)}));
+  return success();
+}
+
+void PlaceStagesPass::runOnOperation() {
+  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+  if (!main || !main.getBody().hasOneBlock())
+    return;
+  if (stages > 0 && failed(place(main)))
+    return signalPassFailure();
+  eraseBorders(main.getBody().front());
+}

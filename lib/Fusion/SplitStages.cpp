@@ -1,0 +1,593 @@
+//===- SplitStages.cpp - The program of each stage of a pipeline ----------===//
+//
+// All stages' programs are cut from one plan, so that their kernels and
+// products are those of one process. A stage has the commands of its tasks, in
+// the order of the schedule, and a copy of what belongs to no task, where it
+// first wants it. Messages are in one order, by the time at which what they
+// bring is made: each stage sends and gets its own in that order, between
+// commands that are in it too, so that no two stages can wait for each other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StageSchedule.h"
+#include "StreamCommands.h"
+
+#include "scalify/Fusion/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <map>
+
+namespace scalify {
+#define GEN_PASS_DEF_SPLITSTAGES
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+/// What everyone has: a constant, a batch, what is computed from these.
+constexpr int64_t kEveryone = -1;
+
+/// A place in the order of all stages: a time, then the command's number in the
+/// plan; what a task made goes before what starts when it ends.
+using Moment = std::pair<double, double>;
+
+struct StagedCommand {
+  Operation *op = nullptr;
+  ArrayRef<size_t> needs;
+  std::optional<StageTask> task;
+  int64_t stage = kEveryone;
+  Moment moment;
+};
+
+/// A buffer as a command left it, or as the caller gave it (no command).
+using Version = std::pair<Value, std::optional<size_t>>;
+
+struct Message {
+  Version what;
+  int64_t from = 0, to = 0;
+  Moment moment;
+  std::string name;
+  size_t number = 0; // among those found
+};
+
+/// What is alike for all stages.
+class StageSplit {
+public:
+  StageSplit(plan::ProgramOp program, const PipelineShape &shape)
+      : program(program), schedule(shape),
+        streamCommands(readCommands(program)) {}
+
+  LogicalResult run();
+
+  int64_t ownerOf(int64_t argument) const {
+    auto attrs = cast<DictionaryAttr>(
+        program->getAttrOfType<ArrayAttr>("plan.args")[argument]);
+    auto owner = attrs.getAs<IntegerAttr>(plan::kOwnerAttr);
+    return owner ? owner.getInt() : kEveryone;
+  }
+
+  plan::ProgramOp program;
+  StageSchedule schedule;
+  SmallVector<StreamCommand> streamCommands;
+  SmallVector<StagedCommand> commands;
+  std::vector<Message> messages;
+  SmallVector<int64_t> resultOwners;
+  /// What a command reads that another stage made, by operand.
+  std::map<std::pair<size_t, unsigned>, Version> received;
+
+private:
+  void readStages();
+  FailureOr<std::optional<size_t>> findWriter(size_t reader,
+                                              OpOperand &operand);
+  LogicalResult findMessages();
+  LogicalResult findResults();
+  LogicalResult send(Version what, int64_t from, int64_t to, Moment until,
+                     Operation *reader);
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Who does what
+//===----------------------------------------------------------------------===//
+
+/// Whether a command reads what an earlier one wrote.
+static bool reads(Operation *command, Operation *earlier) {
+  return llvm::any_of(
+      plan::accessesOf(command), [&](const plan::Access &access) {
+        return !access.isWrite &&
+               llvm::any_of(
+                   plan::accessesOf(earlier), [&](const plan::Access &before) {
+                     return before.isWrite && before.conflictsWith(access);
+                   });
+      });
+}
+
+/// The order of commands that no task has, as copies to results: theirs is
+/// that of the stage whose work they read.
+void StageSplit::readStages() {
+  const PipelineShape &shape = schedule.getShape();
+  for (const StreamCommand &from : streamCommands) {
+    StagedCommand command;
+    command.op = from.op;
+    command.needs = from.needs;
+    if (auto task = from.op->getAttrOfType<StringAttr>(plan::kTaskAttr))
+      command.task = StageTask::parse(task.getValue());
+    if (!command.task) {
+      int64_t stage = kEveryone;
+      for (OpOperand &operand : from.op->getOpOperands())
+        if (auto argument = operand.get().getDefiningOp<plan::ArgumentOp>())
+          stage = std::max(stage, ownerOf(argument.getIndex()));
+      for (size_t need : from.needs)
+        if (commands[need].stage > stage && reads(from.op, commands[need].op))
+          stage = commands[need].stage;
+      if (stage != kEveryone)
+        command.task = StageTask{StageTask::Update, stage, 0};
+    }
+    if (command.task) {
+      command.stage = shape.stageOf(*command.task);
+      command.moment = {schedule.startOf(*command.task),
+                        static_cast<double>(commands.size())};
+    }
+    commands.push_back(std::move(command));
+  }
+}
+
+/// The command that made what an operand reads; none where the caller did.
+FailureOr<std::optional<size_t>> StageSplit::findWriter(size_t reader,
+                                                        OpOperand &operand) {
+  plan::Access read = *plan::accessOf(operand);
+  std::optional<size_t> writer;
+  for (size_t need : llvm::reverse(commands[reader].needs)) {
+    bool covers = false, touches = false;
+    for (const plan::Access &access : plan::accessesOf(commands[need].op)) {
+      if (!access.isWrite || !access.conflictsWith(read))
+        continue;
+      touches = true;
+      covers |= access.begin <= read.begin && access.end >= read.end;
+    }
+    if (!touches)
+      continue;
+    if (writer && commands[need].stage != kEveryone &&
+        commands[need].stage != commands[*writer].stage)
+      return commands[reader].op->emitOpError("reads memory that stages ")
+             << commands[need].stage << " and " << commands[*writer].stage
+             << " have made together, which a pipeline cannot send";
+    if (!writer)
+      writer = need;
+    if (covers)
+      break;
+  }
+  return writer;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+static std::string describe(Operation *command) {
+  if (auto kernel = dyn_cast<plan::KernelOp>(command))
+    return kernel.getName().str();
+  if (auto gemm = dyn_cast<plan::GemmOp>(command))
+    return gemm.getName().str();
+  return command->getName().stripDialect().str();
+}
+
+LogicalResult StageSplit::send(Version what, int64_t from, int64_t to,
+                               Moment until, Operation *reader) {
+  auto isSame = [&](const Message &other) {
+    return other.what == what && other.to == to;
+  };
+  auto known = llvm::find_if(messages, isSame);
+  if (known != messages.end())
+    return success();
+  Message message = {what, from, to, {-1, 0}, ""};
+  if (what.second) {
+    const StagedCommand &writer = commands[*what.second];
+    bool isUpdate = writer.task->kind == StageTask::Update;
+    message.moment =
+        isUpdate ? Moment(writer.moment.first, writer.moment.second + 0.5)
+                 : Moment(schedule.endOf(*writer.task), -1);
+    message.name = writer.task->toString() + " " + describe(writer.op);
+  } else {
+    auto argument = what.first.getDefiningOp<plan::ArgumentOp>();
+    message.moment.second = static_cast<double>(argument.getIndex());
+    message.name = "argument " + std::to_string(argument.getIndex());
+  }
+  if (message.moment > until)
+    return reader->emitOpError("is done by stage ")
+           << to << " before stage " << from << " has made what it reads ('"
+           << message.name
+           << "'): mark a border behind which a gradient comes back the way "
+              "that its value went";
+  message.number = messages.size();
+  messages.push_back(std::move(message));
+  return success();
+}
+
+LogicalResult StageSplit::findMessages() {
+  for (auto [number, command] : llvm::enumerate(commands)) {
+    if (command.stage == kEveryone)
+      continue;
+    for (OpOperand &operand : command.op->getOpOperands()) {
+      std::optional<plan::Access> access = plan::accessOf(operand);
+      if (!access || access->isWrite)
+        continue;
+      FailureOr<std::optional<size_t>> writer = findWriter(number, operand);
+      if (failed(writer))
+        return failure();
+      int64_t owner = kEveryone;
+      if (*writer)
+        owner = commands[**writer].stage;
+      else if (auto argument = operand.get().getDefiningOp<plan::ArgumentOp>())
+        owner = ownerOf(argument.getIndex());
+      if (owner == kEveryone || owner == command.stage)
+        continue;
+      Version what = {operand.get(), *writer};
+      if (failed(send(what, owner, command.stage, command.moment, command.op)))
+        return failure();
+      received[{number, operand.getOperandNumber()}] = what;
+    }
+  }
+  return success();
+}
+
+/// A result stays where it is made; a number, as the loss, goes to all.
+LogicalResult StageSplit::findResults() {
+  for (auto result : program.getBody().getOps<plan::ResultOp>()) {
+    std::optional<size_t> writer;
+    for (auto [number, command] : llvm::enumerate(commands))
+      for (OpOperand &operand : command.op->getOpOperands())
+        if (std::optional<plan::Access> access = plan::accessOf(operand);
+            access && access->isWrite && operand.get() == result.getMemory())
+          writer = number;
+    int64_t owner = writer ? commands[*writer].stage : kEveryone;
+    auto type = cast<MemRefType>(result.getMemory().getType());
+    if (owner != kEveryone && type.getNumElements() == 1) {
+      Moment end = {std::numeric_limits<double>::max(), 0};
+      for (int64_t to = 0; to < schedule.getShape().stages; ++to)
+        if (to != owner &&
+            failed(send({result.getMemory(), writer}, owner, to, end, result)))
+          return failure();
+      owner = kEveryone;
+    }
+    std::optional<int64_t> argument = result.getAliasArg();
+    if (argument && ownerOf(*argument) != owner)
+      return result.emitOpError("is made by stage ")
+             << owner << ", and the argument whose memory it takes is stage "
+             << ownerOf(*argument) << "'s";
+    resultOwners.push_back(owner);
+  }
+  return success();
+}
+
+LogicalResult StageSplit::run() {
+  readStages();
+  if (failed(findMessages()) || failed(findResults()))
+    return failure();
+  llvm::sort(messages, [](const Message &a, const Message &b) {
+    return std::tie(a.moment, a.number) < std::tie(b.moment, b.number);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The program of a stage
+//===----------------------------------------------------------------------===//
+
+namespace {
+class StageWriter {
+public:
+  StageWriter(StageSplit &split, int64_t stage)
+      : split(split), stage(stage), b(split.program.getContext()),
+        buffersEnd(b) {}
+
+  FailureOr<plan::ProgramOp> write();
+
+private:
+  void chooseArguments();
+  void writeInterface();
+  Value bufferOf(Value buffer);
+  Value versionOf(const Version &version);
+  LogicalResult emit(size_t command);
+  LogicalResult checkIsSent(const Message &message);
+  LogicalResult emit(const Message &message);
+  LogicalResult emitAll();
+
+  StageSplit &split;
+  int64_t stage;
+  OpBuilder b, buffersEnd;
+  plan::ProgramOp made;
+  llvm::DenseMap<Value, Value> buffers;
+  std::map<std::pair<void *, int64_t>, Value> copies; // of versions
+  std::vector<bool> isEmitted, isWanted;
+  SmallVector<int64_t> arguments, results;               // their old numbers
+  llvm::DenseMap<int64_t, int64_t> argumentOf, resultOf; // old to new
+};
+} // namespace
+
+/// Those of this stage's own, and those of everyone's that it reads or, in the
+/// memory of a result, writes.
+void StageWriter::chooseArguments() {
+  size_t count = split.commands.size();
+  isWanted.assign(count, false);
+  isEmitted.assign(count, false);
+  for (auto [number, owner] : llvm::enumerate(split.resultOwners))
+    if (owner == kEveryone || owner == stage)
+      results.push_back(number);
+  llvm::DenseSet<Value> kept;
+  for (auto result : split.program.getBody().getOps<plan::ResultOp>())
+    if (llvm::is_contained(results, result.getIndex()))
+      kept.insert(result.getMemory());
+  for (size_t number = count; number-- > 0;) {
+    const StagedCommand &command = split.commands[number];
+    bool makesResult =
+        command.stage == kEveryone &&
+        llvm::any_of(command.op->getOpOperands(), [&](OpOperand &operand) {
+          std::optional<plan::Access> access = plan::accessOf(operand);
+          return access && access->isWrite && kept.contains(operand.get());
+        });
+    if (command.stage == stage || makesResult)
+      isWanted[number] = true;
+    if (!isWanted[number])
+      continue;
+    for (size_t need : command.needs)
+      if (split.commands[need].stage == kEveryone)
+        isWanted[need] = true;
+  }
+  llvm::DenseSet<int64_t> used;
+  for (auto [number, command] : llvm::enumerate(split.commands))
+    if (isWanted[number])
+      for (Value operand : command.op->getOperands())
+        if (auto argument = operand.getDefiningOp<plan::ArgumentOp>())
+          used.insert(argument.getIndex());
+  for (auto result : split.program.getBody().getOps<plan::ResultOp>())
+    if (kept.contains(result.getMemory()) && result.getAliasArg())
+      used.insert(*result.getAliasArg());
+  auto all = split.program->getAttrOfType<ArrayAttr>("plan.args");
+  for (int64_t index = 0; index < static_cast<int64_t>(all.size()); ++index) {
+    int64_t owner = split.ownerOf(index);
+    if (owner == stage || (owner == kEveryone && used.contains(index)))
+      arguments.push_back(index);
+  }
+}
+
+/// What the program says of its arguments and results, in their new numbers.
+void StageWriter::writeInterface() {
+  for (auto [to, from] : llvm::enumerate(arguments))
+    argumentOf[from] = to;
+  for (auto [to, from] : llvm::enumerate(results))
+    resultOf[from] = to;
+  auto select = [&](StringRef name, ArrayRef<int64_t> which) {
+    auto all = split.program->getAttrOfType<ArrayAttr>(name);
+    SmallVector<Attribute> chosen;
+    for (int64_t index : which)
+      chosen.push_back(all[index]);
+    made->setAttr(name, b.getArrayAttr(chosen));
+  };
+  select("plan.arg_types", arguments);
+  select("plan.results", results);
+  select("plan.result_types", results);
+  SmallVector<Attribute> attrs;
+  auto all = split.program->getAttrOfType<ArrayAttr>("plan.args");
+  for (int64_t index : arguments) {
+    NamedAttrList entry(cast<DictionaryAttr>(all[index]));
+    if (auto alias = entry.get("tf.aliasing_output"))
+      entry.set("tf.aliasing_output",
+                b.getI32IntegerAttr(static_cast<int32_t>(
+                    resultOf.lookup(cast<IntegerAttr>(alias).getInt()))));
+    attrs.push_back(entry.getDictionary(b.getContext()));
+  }
+  made->setAttr("plan.args", b.getArrayAttr(attrs));
+  SmallVector<int64_t> argumentOwners;
+  for (size_t index = 0; index < all.size(); ++index)
+    argumentOwners.push_back(split.ownerOf(static_cast<int64_t>(index)));
+  auto named = [&](StringRef name, Attribute value) {
+    return b.getNamedAttr(name, value);
+  };
+  made->setAttr(
+      plan::kPipelineAttr,
+      b.getDictionaryAttr(
+          {named("stage", b.getI64IntegerAttr(stage)),
+           named("args", b.getI64ArrayAttr(arguments)),
+           named("arg_owners", b.getI64ArrayAttr(argumentOwners)),
+           named("results", b.getI64ArrayAttr(results)),
+           named("result_owners", b.getI64ArrayAttr(split.resultOwners)),
+           named("result_types",
+                 split.program->getAttr("plan.result_types"))}));
+}
+
+Value StageWriter::bufferOf(Value buffer) {
+  if (Value known = buffers.lookup(buffer))
+    return known;
+  Operation *op = buffer.getDefiningOp();
+  IRMapping map;
+  if (auto temp = dyn_cast<plan::TempOp>(op); temp && temp.getWhole())
+    map.map(temp.getWhole(), bufferOf(temp.getWhole()));
+  Operation *copy = buffersEnd.clone(*op, map);
+  if (auto argument = dyn_cast<plan::ArgumentOp>(copy)) {
+    auto known = argumentOf.find(argument.getIndex());
+    assert(known != argumentOf.end() && "an argument that was not chosen");
+    argument.setIndex(known->second);
+  } else if (auto result = dyn_cast<plan::ResultOp>(copy)) {
+    result.setIndex(resultOf.lookup(result.getIndex()));
+    if (std::optional<int64_t> alias = result.getAliasArg())
+      result.setAliasArg(argumentOf.lookup(*alias));
+  }
+  return buffers[buffer] = copy->getResult(0);
+}
+
+/// Memory for what another stage sends.
+Value StageWriter::versionOf(const Version &version) {
+  auto result = version.first.getDefiningOp<plan::ResultOp>();
+  if (result && resultOf.contains(result.getIndex()))
+    return bufferOf(version.first);
+  int64_t writer =
+      version.second ? static_cast<int64_t>(*version.second) : kEveryone;
+  Value &copy = copies[{version.first.getAsOpaquePointer(), writer}];
+  if (!copy)
+    copy = plan::TempOp::create(buffersEnd, version.first.getLoc(),
+                                version.first.getType(), Value(), IntegerAttr(),
+                                IntegerAttr());
+  return copy;
+}
+
+LogicalResult StageWriter::emit(size_t number) {
+  if (isEmitted[number])
+    return success();
+  isEmitted[number] = true;
+  const StagedCommand &command = split.commands[number];
+  for (size_t need : command.needs) {
+    const StagedCommand &before = split.commands[need];
+    if (before.stage == kEveryone && isWanted[need] && failed(emit(need)))
+      return failure();
+    if (before.stage == stage && !isEmitted[need])
+      return command.op->emitOpError("is done by stage ")
+             << stage << " in task " << command.task->toString()
+             << " before it has made what that needs, in task "
+             << before.task->toString();
+  }
+  for (OpOperand &operand : command.op->getOpOperands()) {
+    auto came = split.received.find({number, operand.getOperandNumber()});
+    if (came == split.received.end())
+      continue;
+    Value copy = versionOf(came->second);
+    // What is written in place is the copy from now on.
+    for (OpOperand &other : command.op->getOpOperands())
+      if (std::optional<plan::Access> access = plan::accessOf(other);
+          access && access->isWrite && other.get() == operand.get())
+        buffers[operand.get()] = copy;
+  }
+  Operation *copy = b.clone(*command.op);
+  for (OpOperand &operand : command.op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    auto came = split.received.find({number, index});
+    copy->setOperand(index, came == split.received.end()
+                                ? bufferOf(operand.get())
+                                : versionOf(came->second));
+  }
+  return success();
+}
+
+/// What is sent must not be overwritten by then, as in place by what comes
+/// later in the plan.
+LogicalResult StageWriter::checkIsSent(const Message &message) {
+  auto [buffer, writer] = message.what;
+  for (auto [number, command] : llvm::enumerate(split.commands)) {
+    if (!isEmitted[number] || (writer && number <= *writer))
+      continue;
+    for (OpOperand &operand : command.op->getOpOperands())
+      if (std::optional<plan::Access> access = plan::accessOf(operand);
+          access && access->isWrite && operand.get() == buffer)
+        return command.op->emitOpError("overwrites '")
+               << message.name << "' before stage " << stage << " sends it";
+  }
+  return success();
+}
+
+LogicalResult StageWriter::emit(const Message &message) {
+  bool isSend = message.from == stage;
+  if (isSend && failed(checkIsSent(message)))
+    return failure();
+  Value memory =
+      isSend ? bufferOf(message.what.first) : versionOf(message.what);
+  IntegerAttr peer = b.getI64IntegerAttr(isSend ? message.to : message.from);
+  Location loc = message.what.second
+                     ? split.commands[*message.what.second].op->getLoc()
+                     : message.what.first.getLoc();
+  plan::MessageOp::create(b, loc, message.name, memory,
+                          isSend ? peer : IntegerAttr(),
+                          isSend ? IntegerAttr() : peer);
+  return success();
+}
+
+LogicalResult StageWriter::emitAll() {
+  SmallVector<const Message *> messages;
+  for (const Message &message : split.messages)
+    if (message.from == stage || message.to == stage)
+      messages.push_back(&message);
+  SmallVector<size_t> numbers;
+  for (auto [number, command] : llvm::enumerate(split.commands))
+    if (command.stage == stage)
+      numbers.push_back(number);
+  llvm::sort(numbers, [&](size_t a, size_t b) {
+    return split.commands[a].moment < split.commands[b].moment;
+  });
+  ArrayRef<const Message *> left = messages;
+  auto emitUntil = [&](Moment moment) -> LogicalResult {
+    for (; !left.empty() && left.front()->moment <= moment;
+         left = left.drop_front())
+      if (failed(emit(*left.front())))
+        return failure();
+    return success();
+  };
+  for (size_t number : numbers)
+    if (failed(emitUntil(split.commands[number].moment)) ||
+        failed(emit(number)))
+      return failure();
+  if (failed(emitUntil({std::numeric_limits<double>::max(), 0})))
+    return failure();
+  for (size_t number = 0; number < isWanted.size(); ++number)
+    if (isWanted[number] && failed(emit(number)))
+      return failure();
+  return success();
+}
+
+FailureOr<plan::ProgramOp> StageWriter::write() {
+  b.setInsertionPoint(split.program);
+  made =
+      plan::ProgramOp::create(b, split.program.getLoc(),
+                              "stage" + std::to_string(stage), IntegerAttr());
+  Block *block = &made.getBody().emplaceBlock();
+  b.setInsertionPointToEnd(block);
+  auto mark = plan::ArgumentOp::create(b, made.getLoc(),
+                                       MemRefType::get({1}, b.getI8Type()),
+                                       b.getI64IntegerAttr(0));
+  buffersEnd.setInsertionPoint(mark);
+  chooseArguments();
+  writeInterface();
+  // All results have memory, also those of arguments that come back as they
+  // were.
+  for (auto result : split.program.getBody().getOps<plan::ResultOp>())
+    if (resultOf.contains(result.getIndex()))
+      bufferOf(result.getMemory());
+  LogicalResult done = emitAll();
+  mark.erase();
+  if (failed(done))
+    return failure();
+  return made;
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+class SplitStagesPass : public scalify::impl::SplitStagesBase<SplitStagesPass> {
+public:
+  void runOnOperation() override;
+};
+} // namespace
+
+void SplitStagesPass::runOnOperation() {
+  auto pipeline =
+      getOperation()->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr);
+  auto program = getOperation().lookupSymbol<plan::ProgramOp>("step");
+  if (!pipeline || !program)
+    return;
+  auto number = [&](StringRef name) {
+    return pipeline.getAs<IntegerAttr>(name).getInt();
+  };
+  PipelineShape shape = {number("stages"), number("virtual"),
+                         number("microbatches")};
+  StageSplit split(program, shape);
+  if (failed(split.run()))
+    return signalPassFailure();
+  for (int64_t stage = 0; stage < shape.stages; ++stage)
+    if (failed(StageWriter(split, stage).write()))
+      return signalPassFailure();
+  numMessages += split.messages.size();
+  program.erase();
+}

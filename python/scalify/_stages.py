@@ -1,0 +1,167 @@
+"""Pipelines: a step cut over ranks, each of which has some layers and runs a program of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from scalify._executable import build
+from scalify.mesh import Mesh, Owned, Shard
+
+__all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+    """How a step is cut over the ranks of a mesh's axis.
+
+    The model is cut at its `scalify.lax.stage_border`s into as many chunks as stages times
+    `virtual`; chunk c is on stage c modulo the stages. Micro-batches are the turns of a loop around
+    forward and backward. Of the time in which a stage computes, it waits as long as
+    (stages - 1) / (virtual * micro-batches) says (Narayanan et al., 2021).
+
+    Attributes:
+        axis: of the mesh, whose ranks are the stages.
+        schedule: "1f1b", or "interleaved" for more than one chunk a stage.
+        virtual: chunks of the model on each stage.
+    """
+
+    axis: str = "pipe"
+    schedule: Literal["1f1b", "interleaved"] = "1f1b"
+    virtual: int = 1
+
+    def __post_init__(self) -> None:
+        if self.schedule not in ("1f1b", "interleaved"):
+            raise ValueError(f"unknown schedule '{self.schedule}': expected 1f1b or interleaved")
+        if (self.schedule == "interleaved") != (self.virtual > 1) or self.virtual < 1:
+            raise ValueError(
+                f"schedule '{self.schedule}' with virtual={self.virtual}: 1f1b has one chunk of "
+                "the model on each stage, interleaved two or more"
+            )
+
+    def check(self, mesh: Mesh | None) -> None:
+        """Looks whether a mesh has the stages.
+
+        Raises:
+            ValueError: there is no mesh, or it has other axes than that of the stages.
+        """
+        if mesh is None or self.axis not in mesh.axes:
+            raise ValueError(
+                f"pipeline= needs a mesh with its axis: mesh=scalify.make_mesh({self.axis}=4)"
+            )
+        others = [name for name, size in mesh.axes.items() if name != self.axis and size > 1]
+        if others:
+            raise ValueError(
+                f"axes {others} beside that of the stages, '{self.axis}': a stage is one rank"
+            )
+
+    def options(self, mesh: Mesh) -> dict[str, Any]:
+        """Returns what the compiler is told, but for the stage."""
+        return {"pipelineStages": mesh.axes[self.axis], "pipelineVirtual": self.virtual}
+
+
+def build_stages(
+    text: str, options: Mapping[str, Any]
+) -> tuple[list[bytes], list[list[dict[str, Any]]]]:
+    """Returns the artefact of each stage, and what the compiler said of each.
+
+    Args:
+        text: StableHLO of the whole step.
+        options: with `pipelineStages` and `pipelineVirtual`.
+    """
+    stages = range(options["pipelineStages"])
+    built = [build(text, {**options, "pipelineStage": stage}) for stage in stages]
+    return [artefact for artefact, _ in built], [said for _, said in built]
+
+
+def pack(artefacts: Sequence[bytes]) -> bytes:
+    """Returns several artefacts as one string of bytes."""
+    return b"".join(len(one).to_bytes(8, "little") + one for one in artefacts)
+
+
+def unpack(content: bytes, index: int) -> bytes:
+    """Returns one of the artefacts that `pack` was given."""
+    at = 0
+    while True:
+        size = int.from_bytes(content[at : at + 8], "little")
+        if index == 0:
+            return content[at + 8 : at + 8 + size]
+        at, index = at + 8 + size, index - 1
+
+
+def compile_stages(
+    mesh: Mesh, make: Callable[[], tuple[list[bytes], list[list[dict[str, Any]]]]]
+) -> tuple[bytes, list[dict[str, Any]]]:
+    """Returns this rank's artefact, of those that the first one makes, and what was said of it."""
+    said: list[list[dict[str, Any]]] = []
+
+    def first() -> bytes:
+        artefacts, found = make()
+        said.extend(found)
+        return pack(artefacts)
+
+    content = mesh.on_first(first)
+    return unpack(content, mesh.rank), said[0] if said else []
+
+
+def own(
+    manifest: Mapping[str, Any], which: Literal["args", "results"], whole: Sequence[T]
+) -> list[T]:
+    """Returns of all arguments or results of a step those that its stage has.
+
+    Args:
+        manifest: of any artefact; of one that is no stage, all of them.
+        which: "args" or "results".
+        whole: one entry each, but for those that an executable keeps for its caller.
+    """
+    pipeline = manifest.get("pipeline")
+    if pipeline is None:
+        return list(whole)
+    return [whole[index] for index in pipeline[which] if index < len(whole)]
+
+
+def _layouts(manifest: Mapping[str, Any], shapes: Sequence[Sequence[int]], which: str) -> list[Any]:
+    owners = manifest["pipeline"][which]
+    return [
+        None if owner < 0 else Owned(tuple(shape), owner)
+        for shape, owner in zip(shapes, owners, strict=False)
+    ]
+
+
+def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
+    """Returns this stage's arguments, of all; `own` by what a Shard holds.
+
+    Raises:
+        ValueError: a Shard is another stage's than the one that takes it.
+    """
+    layouts = _layouts(manifest, [array.shape for array in arrays], "arg_owners")
+    for array, layout in zip(arrays, layouts, strict=True):
+        if isinstance(array, Shard) and array.layout != layout:
+            raise ValueError(
+                f"{array} is not where the step takes it: give it as it came from a step of the "
+                "same pipeline, or pass .gather()"
+            )
+    data = [array.data if isinstance(array, Shard) else array for array in arrays]
+    return own(manifest, "args", data)
+
+
+def wrap(manifest: Mapping[str, Any], mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
+    """Returns all results of the step: a stage's own as Shards, of which other ranks have nothing.
+
+    Args:
+        manifest: of the stage's artefact.
+        mesh: whose ranks are the stages.
+        results: those that this stage's executable returned.
+        count: how many the whole step returns to its caller.
+    """
+    pipeline = manifest["pipeline"]
+    types = pipeline["result_types"][:count]
+    layouts = _layouts(manifest, [one["shape"] for one in types], "result_owners")
+    found = dict(zip(pipeline["results"], results, strict=False))
+    return [
+        found[index] if layout is None else layout.shard(found.get(index), one["dtype"], mesh)
+        for index, (layout, one) in enumerate(zip(layouts, types, strict=True))
+    ]

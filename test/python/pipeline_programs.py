@@ -1,0 +1,89 @@
+"""Steps with micro-batches and stage borders, for tests of pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import scalify
+
+__all__ = ["batches", "lower", "mlp_state", "mlp_step"]
+
+WIDTH = 16
+
+
+def mlp_state(layers: int, dtype: Any = np.float32) -> dict[str, Any]:
+    """Returns weights of layers, a table of inputs that is the head too, momenta, a step."""
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Any:
+        return (rng.standard_normal(shape) / 4).astype(dtype)
+
+    params = {
+        "embed": draw(32, WIDTH),
+        "layers": [{"up": draw(WIDTH, 32), "down": draw(32, WIDTH)} for _ in range(layers)],
+    }
+    return {
+        "params": params,
+        "moments": jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), params),
+        "count": np.zeros((), np.int32),
+    }
+
+
+def _layer(weights: Any, x: jax.Array) -> jax.Array:
+    norm = x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-5)
+    return x + jax.nn.silu(norm @ weights["up"]) @ weights["down"]
+
+
+def loss_of(params: Any, tokens: jax.Array, chunks: int) -> jax.Array:
+    """Returns the loss of next tokens, with the model cut into as many chunks as are asked for."""
+    layers = params["layers"]
+    x = params["embed"][tokens[:, :-1]]
+    for index, weights in enumerate(layers):
+        if index and index % (len(layers) // chunks) == 0:
+            x = scalify.lax.stage_border(x)
+        x = _layer(weights, x)
+    logits = (x @ params["embed"].T).astype(jnp.float32)
+    picked = jnp.take_along_axis(logits, tokens[:, 1:, None], axis=-1)[..., 0]
+    return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - picked)
+
+
+def mlp_step(chunks: int) -> Any:
+    """Returns step(state, tokens [micro-batch, example, token]) -> (state, loss)."""
+
+    def step(state: Any, tokens: jax.Array) -> Any:
+        params = state["params"]
+
+        def turn(carry: Any, one: jax.Array) -> Any:
+            total, sums = carry
+            loss, grads = jax.value_and_grad(loss_of)(params, one, chunks)
+            return (total + loss, jax.tree.map(jnp.add, sums, grads)), None
+
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        (loss, grads), _ = jax.lax.scan(turn, (jnp.float32(0), zeros), tokens)
+        count = state["count"] + 1
+        norm = jnp.sqrt(
+            sum(jnp.sum(jnp.square(one.astype(jnp.float32))) for one in jax.tree.leaves(grads))
+        )
+        rate = 0.05 * jnp.minimum(1.0, 1.0 / norm) / jnp.sqrt(count.astype(jnp.float32))
+        moments = jax.tree.map(lambda m, g: 0.9 * m + g.astype(m.dtype), state["moments"], grads)
+        params = jax.tree.map(lambda p, m: (p - rate * m).astype(p.dtype), params, moments)
+        new = {"params": params, "moments": moments, "count": count}
+        return new, loss / tokens.shape[0]
+
+    return step
+
+
+def lower(step: Any, state: Any, tokens: Any) -> str:
+    """Returns the text of a step that takes its state over."""
+    return jax.jit(step, donate_argnums=0).lower(state, tokens).as_text(debug_info=True)
+
+
+def batches(steps: int, microbatches: int, examples: int = 2, length: int = 9) -> list[Any]:
+    """Returns tokens of so many steps, each of which follows the one before it."""
+    rng = np.random.default_rng(1)
+    shape = (steps, microbatches, examples, 1)
+    return list((rng.integers(0, 32, shape, np.int32) + np.arange(length, dtype=np.int32)) % 32)

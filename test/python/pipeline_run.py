@@ -1,0 +1,40 @@
+"""A training script over two stages, which a test runs as ranks or alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+
+import jax
+import numpy as np
+import pipeline_programs
+
+import scalify
+
+
+def main(mode: str) -> None:
+    """Prints losses and a digest of the state, whole."""
+    mesh = scalify.make_mesh(pipe=2)
+    step = scalify.jit(
+        pipeline_programs.mlp_step(4),
+        mesh=mesh,
+        pipeline=scalify.Pipeline("pipe", "interleaved", 2),
+        donate_argnums=0,
+        threads=1,
+    )
+    state = pipeline_programs.mlp_state(4)
+    for number, tokens in enumerate(pipeline_programs.batches(3, 2)):
+        if mode == "dies" and mesh.rank == 1 and number == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        state, loss = step(state, tokens)
+        print(float(loss))
+    leaves = jax.tree.leaves(state)
+    whole = [one.gather() if isinstance(one, scalify.Shard) else one for one in leaves]
+    digest = hashlib.sha256(b"".join(np.asarray(one).tobytes() for one in whole))
+    print(digest.hexdigest())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
