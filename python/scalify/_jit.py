@@ -238,6 +238,11 @@ class Jit:
         """
         if self._last is None:
             return self._restored
+        if "pipeline" in self._last.executable.manifest:
+            raise ValueError(
+                "stages of a pipeline keep different arrays, which no checkpoint holds yet: save "
+                "and load without jit=, and give .scales() to scalify.jit"
+            )
         tree, statics, _ = cast(tuple[Any, Any, Any], self._last_key)
         return JitState.of_executable(
             self._last.executable,
@@ -381,7 +386,15 @@ class Jit:
         Give them to `scalify.jit(..., scales=)` when training resumes: the step is then
         compiled as it was.
         """
-        return self.executable(*args, **kwargs).scales
+        executable = self.executable(*args, **kwargs)
+        if "pipeline" not in executable.manifest:
+            return executable.scales
+        # A stage has only its own arguments.
+        if self._measured:
+            return next(reversed(self._measured.values()))
+        if isinstance(self._given, Scales):
+            return self._given
+        raise ValueError("a stage of a pipeline knows its own scales alone: keep those given")
 
     def _entry(self, arguments: Arguments, key: Hashable) -> _Entry:
         if key not in self._entries:

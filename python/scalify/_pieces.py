@@ -10,12 +10,12 @@ import functools
 import math
 from collections.abc import Iterator
 
-from scalify.mesh import Parts, Shares
+from scalify.mesh import Owned, Parts, Shares
 
 __all__ = ["Block", "Layout", "blocks_of", "writers"]
 
 # None is an array that each rank has whole.
-Layout = Parts | Shares | None
+Layout = Parts | Shares | Owned | None
 _Place = tuple[tuple[int, int], ...]
 
 
@@ -82,6 +82,8 @@ def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
     """Returns what a rank's memory has of a whole array of this shape; padding is in none."""
     if layout is None:
         return [Block(tuple((0, extent) for extent in shape), 0)]
+    if isinstance(layout, Owned):
+        return blocks_of(None, shape, rank) if rank == layout.owner else []
     if isinstance(layout, Parts):
         return [Block(_bounds(layout.place(rank)), 0)]
     (share,) = layout.row.place(rank)
@@ -112,6 +114,8 @@ def _groups(layout: Layout, ranks: int) -> tuple[tuple[int, ...], ...]:
     """Returns the ranks that have the same, for each different part."""
     if layout is None:
         return (tuple(range(ranks)),)
+    if isinstance(layout, Owned):
+        return ((layout.owner,),)
     parts = layout if isinstance(layout, Parts) else layout.row
     groups: dict[_Place, list[int]] = {}
     for rank in range(ranks):

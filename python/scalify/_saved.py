@@ -15,7 +15,7 @@ from scalify._folders import open_file
 from scalify._pieces import Block, Layout, blocks_of, writers
 from scalify._scaled_array import ScaledArray, Storage
 from scalify._tensor_file import TensorFile
-from scalify.mesh import Parts, Shares
+from scalify.mesh import Owned, Parts, Shares
 
 __all__ = ["Reader", "Saved", "describe_layout"]
 
@@ -24,6 +24,8 @@ def describe_layout(layout: Layout) -> dict[str, Any] | None:
     """Returns a layout as JSON has it, for `_layout_of`."""
     if layout is None:
         return None
+    if isinstance(layout, Owned):
+        return {"shape": list(layout.shape), "owner": layout.owner}
     if isinstance(layout, Parts):
         return {"shape": list(layout.shape), "digits": [list(map(list, d)) for d in layout.digits]}
     return {"whole": describe_layout(layout.whole), "row": describe_layout(layout.row)}
@@ -37,6 +39,8 @@ def _parts_of(entry: Mapping[str, Any]) -> Parts:
 def _layout_of(entry: Mapping[str, Any] | None) -> Layout:
     if entry is None:
         return None
+    if "owner" in entry:
+        return Owned(tuple(entry["shape"]), entry["owner"])
     if "row" in entry:
         return Shares(_parts_of(entry["whole"]), _parts_of(entry["row"]))
     return _parts_of(entry)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from scalify._executable import build
+from scalify._saved import Saved
 from scalify.mesh import Mesh, Owned, Shard
 
 __all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
@@ -136,6 +137,7 @@ def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[
 
     Raises:
         ValueError: a Shard is another stage's than the one that takes it.
+        RuntimeError: an array of a checkpoint cannot be read, by this stage or another one.
     """
     layouts = _layouts(manifest, [array.shape for array in arrays], "arg_owners")
     for array, layout in zip(arrays, layouts, strict=True):
@@ -144,8 +146,20 @@ def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[
                 f"{array} is not where the step takes it: give it as it came from a step of the "
                 "same pipeline, or pass .gather()"
             )
-    data = [array.data if isinstance(array, Shard) else array for array in arrays]
-    return own(manifest, "args", data)
+
+    def mine() -> list[Any]:
+        taken = own(manifest, "args", list(zip(arrays, layouts, strict=True)))
+        return [_take(array, layout, mesh.rank) for array, layout in taken]
+
+    if any(isinstance(array, Saved) for array in arrays):
+        return mesh.together("a checkpoint was not read", mine)
+    return mine()
+
+
+def _take(array: Any, layout: Owned | None, rank: int) -> Any:
+    if isinstance(array, Saved):
+        return array.part(layout, rank)
+    return array.data if isinstance(array, Shard) else array
 
 
 def wrap(manifest: Mapping[str, Any], mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:

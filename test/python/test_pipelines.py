@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pathlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 import pipeline_programs
 import pytest
-from rank_threads import on_ranks
+from rank_threads import on_meshes, on_ranks
 
 import scalify
 from scalify import _runtime
 from scalify._executable import Executable, build
 from scalify._stages import build_stages, own
 from scalify.errors import CompileError
+from scalify.mesh import Mesh
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "pipeline_run.py")
 STEPS = 3
@@ -300,6 +302,42 @@ def test_a_script_on_stages() -> None:
     assert [status for status, _ in results] == [0, 0, 0], results
     first, second, alone = (output for _, output in results)
     assert first == second == alone
+
+
+def test_a_checkpoint_of_stages_goes_on_alone(tmp_path: pathlib.Path) -> None:
+    tokens = pipeline_programs.batches(2, 2)
+    pipeline = scalify.Pipeline("pipe")
+
+    def step_of(mesh: Mesh, recipe: str, scales: Any = None) -> scalify.Jit:
+        return scalify.jit(
+            pipeline_programs.mlp_step(2),
+            recipe,
+            mesh=mesh,
+            pipeline=pipeline,
+            donate_argnums=0,
+            scales=scales,
+            threads=1,
+        )
+
+    def run(mesh: Mesh) -> Any:
+        step = step_of(mesh, "fp8")
+        state, _ = step(pipeline_programs.mlp_state(4), tokens[0])
+        with pytest.raises(ValueError, match="without jit="):
+            scalify.checkpoint.save(tmp_path, state, 1, jit=step)
+        scalify.checkpoint.save(tmp_path, state, 1, mesh=mesh)
+        _, like = scalify.checkpoint.load(tmp_path, state, mesh=mesh)
+        # Read again by the stages, and as one process wants it.
+        again, loss = step(like, tokens[1])
+        leaf = again["params"]["layers"][3]["up"]
+        return float(loss), leaf.gather(), step.scales()
+
+    (loss, weight, scales), other = on_meshes({"pipe": 2}, run)
+    assert (loss, scales) == (other[0], other[2])
+    _, state = scalify.checkpoint.load(tmp_path, pipeline_programs.mlp_state(4))
+    alone, wanted = step_of(scalify.make_mesh(pipe=2), "fp8", scales)(state, tokens[1])
+    assert loss == float(wanted)
+    found = np.asarray(alone["params"]["layers"][3]["up"])
+    assert weight.tobytes() == other[1].tobytes() == found.tobytes()
 
 
 def test_a_stage_that_dies_is_named() -> None:
