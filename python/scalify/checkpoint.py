@@ -79,7 +79,10 @@ class _Leaf:
         if (impl := key_impl(data)) is not None:
             entry["key"] = impl
             data = to_physical(data)
-        data = np.asarray(data)
+        try:
+            data = np.asarray(data)
+        except ValueError as error:
+            raise ValueError(f"leaf '{name}' cannot be saved: {error}") from None
         if not is_storable(data.dtype):
             raise ValueError(
                 f"leaf '{name}' of type {type(leaf).__name__} is {data.dtype}, which no checkpoint "

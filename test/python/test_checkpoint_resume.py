@@ -99,8 +99,15 @@ def test_six_steps_are_three_and_three(name: str, tmp_path: pathlib.Path) -> Non
     wanted, losses = run(straight, initial(), range(6))
 
     first = make(recipe, **options)
-    tree, before = run(first, initial(), range(3))
+    old, before = run(first, initial(), range(2))
+    tree, last = run(first, old, range(2, 3))
+    before += last
     checkpoint.save(tmp_path, tree, 3, jit=first)
+    if name == "none":
+        with pytest.raises(
+            ValueError, match=r"leaf '\[0\]\['first'\]' cannot be saved: .* donated"
+        ):
+            checkpoint.save(tmp_path, old, 2)
     health = counts(first.executable())
     second = make(recipe, **options)
     start, tree = checkpoint.load(tmp_path, initial(), jit=second)
