@@ -230,7 +230,11 @@ class Kills:
             run = self.base / f"round{self.rounds}"
             self.rounds += 1
             # A round has as many kills as it takes; its last job ends by itself.
-            while done < count and self.run_job(run, self.random.uniform(0, whole)):
+            while done < count:
+                if not self.run_job(run, self.random.uniform(0, whole)):
+                    whole *= 0.8  # the machine has become faster
+                    break
+                whole *= 1.05
                 done += 1
                 self.check_promise(run)
             self.run_job(run, None)
