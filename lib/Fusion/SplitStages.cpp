@@ -17,6 +17,7 @@
 #include "mlir/IR/IRMapping.h"
 
 #include <map>
+#include <set>
 
 namespace scalify {
 #define GEN_PASS_DEF_SPLITSTAGES
@@ -43,7 +44,15 @@ struct StagedCommand {
 };
 
 /// A buffer as a command left it, or as the caller gave it (no command).
-using Version = std::pair<Value, std::optional<size_t>>;
+struct Version {
+  Value first;
+  std::optional<size_t> second;
+
+  bool operator<(const Version &other) const {
+    return std::pair(first.getAsOpaquePointer(), second) <
+           std::pair(other.first.getAsOpaquePointer(), other.second);
+  }
+};
 
 struct Message {
   Version what;
@@ -75,10 +84,12 @@ public:
   SmallVector<StagedCommand> commands;
   std::vector<Message> messages;
   SmallVector<int64_t> resultOwners;
+  llvm::DenseMap<Value, SmallVector<size_t>> writers; // of a buffer, in order
   /// What a command reads that another stage made, by operand.
   std::map<std::pair<size_t, unsigned>, Version> received;
 
 private:
+  std::set<std::pair<Version, int64_t>> sent; // and to whom
   void readStages();
   FailureOr<std::optional<size_t>> findWriter(size_t reader,
                                               OpOperand &operand);
@@ -131,7 +142,11 @@ void StageSplit::readStages() {
       command.moment = {schedule.startOf(*command.task),
                         static_cast<double>(commands.size())};
     }
-    commands.push_back(std::move(command));
+    for (OpOperand &operand : from.op->getOpOperands())
+      if (std::optional<plan::Access> access = plan::accessOf(operand);
+          access && access->isWrite)
+        writers[operand.get()].push_back(commands.size());
+    commands.push_back(command);
   }
 }
 
@@ -177,11 +192,7 @@ static std::string describe(Operation *command) {
 
 LogicalResult StageSplit::send(Version what, int64_t from, int64_t to,
                                Moment until, Operation *reader) {
-  auto isSame = [&](const Message &other) {
-    return other.what == what && other.to == to;
-  };
-  auto known = llvm::find_if(messages, isSame);
-  if (known != messages.end())
+  if (!sent.insert({what, to}).second)
     return success();
   Message message = {what, from, to, {-1, 0}, ""};
   if (what.second) {
@@ -238,11 +249,8 @@ LogicalResult StageSplit::findMessages() {
 LogicalResult StageSplit::findResults() {
   for (auto result : program.getBody().getOps<plan::ResultOp>()) {
     std::optional<size_t> writer;
-    for (auto [number, command] : llvm::enumerate(commands))
-      for (OpOperand &operand : command.op->getOpOperands())
-        if (std::optional<plan::Access> access = plan::accessOf(operand);
-            access && access->isWrite && operand.get() == result.getMemory())
-          writer = number;
+    if (ArrayRef<size_t> all = writers[result.getMemory()]; !all.empty())
+      writer = all.back();
     int64_t owner = writer ? commands[*writer].stage : kEveryone;
     auto type = cast<MemRefType>(result.getMemory().getType());
     if (owner != kEveryone && type.getNumElements() == 1) {
@@ -474,16 +482,11 @@ LogicalResult StageWriter::emit(size_t number) {
 /// What is sent must not be overwritten by then, as in place by what comes
 /// later in the plan.
 LogicalResult StageWriter::checkIsSent(const Message &message) {
-  auto [buffer, writer] = message.what;
-  for (auto [number, command] : llvm::enumerate(split.commands)) {
-    if (!isEmitted[number] || (writer && number <= *writer))
-      continue;
-    for (OpOperand &operand : command.op->getOpOperands())
-      if (std::optional<plan::Access> access = plan::accessOf(operand);
-          access && access->isWrite && operand.get() == buffer)
-        return command.op->emitOpError("overwrites '")
-               << message.name << "' before stage " << stage << " sends it";
-  }
+  const Version &what = message.what;
+  for (size_t number : split.writers[what.first])
+    if (isEmitted[number] && (!what.second || number > *what.second))
+      return split.commands[number].op->emitOpError("overwrites '")
+             << message.name << "' before stage " << stage << " sends it";
   return success();
 }
 

@@ -110,7 +110,7 @@ def get_data_scale(x: Any) -> tuple[Any, Any]:
     return tuple(jax.tree.unflatten(tree, part) for part in zip(*pairs, strict=True)) or (x, x)
 
 
-def stage_border(x: Any) -> Any:
+def stage_border(x: Any, wire: Literal["given", "fp8"] = "given") -> Any:
     """Returns `x`; a pipeline may be cut here (`scalify.jit(..., pipeline=)`).
 
     What is computed of `x` belongs to the next chunk of the model, and its cotangent goes back the
@@ -119,11 +119,22 @@ def stage_border(x: Any) -> Any:
     Args:
         x: a pytree of arrays: all that the next chunks read of the earlier ones, but for
             parameters, and what is computed of the batch alone.
+        wire: "given" leaves values as they are. With "fp8" leaves in F32, F16 and BF16 are rounded
+            to E4M3 by the scale that the rules gave them, and their cotangents to E5M2 by theirs;
+            what is beyond the largest value becomes that. One process rounds so too. Where a
+            recipe casts nothing every scale is 1. Only reverse mode goes through it.
+
+    Raises:
+        ValueError: an unknown wire.
     """
+    if wire not in ("given", "fp8"):
+        raise ValueError(f"unknown wire '{wire}': expected given or fp8")
     leaves, tree = jax.tree.flatten(x)
     if not leaves:
         return x
-    return jax.tree.unflatten(tree, _stage_border_p.bind(*map(jnp.asarray, leaves)))
+    arrays = [jnp.asarray(leaf) for leaf in leaves]
+    cross = _stage_border_p.bind if wire == "given" else _narrow_border
+    return jax.tree.unflatten(tree, cross(*arrays))
 
 
 def _check(statistic: str) -> None:
@@ -317,3 +328,35 @@ for _primitive_p in (_stage_border_p, _stage_border_grad_p):
     ad.primitive_jvps[_primitive_p] = functools.partial(_border_jvp, primitive=_primitive_p)
 ad.primitive_jvps[_stage_tangent_p] = functools.partial(_border_jvp, primitive=_stage_tangent_p)
 ad.primitive_transposes[_stage_tangent_p] = _tangent_transpose
+
+
+def _cross_narrow(primitive: Any, dtype: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+    """Lets wide arrays cross as narrow data, each with its scale, and others as they are."""
+    pairs = [_data_scale_p.bind(x) if _is_wide(x) else (x, jnp.float32(1)) for x in xs]
+    most = float(jnp.finfo(dtype).max)
+    data = [
+        jnp.clip(data, -most, most).astype(dtype) if _is_wide(data) else data for data, _ in pairs
+    ]
+    crossed = primitive.bind(*data, *(scale for _, scale in pairs))
+    return tuple(
+        one.astype(x.dtype) * scale.astype(x.dtype) if _is_wide(x) else one
+        for x, one, scale in zip(xs, crossed[: len(xs)], crossed[len(xs) :], strict=True)
+    )
+
+
+def _narrow(*xs: Any) -> tuple[Any, ...]:
+    return _cross_narrow(_stage_border_p, jnp.float8_e4m3fn, xs)
+
+
+def _narrow_border_fwd(*xs: Any) -> tuple[tuple[Any, ...], None]:
+    return _narrow(*xs), None
+
+
+def _narrow_border_bwd(_: None, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    wide = [one for one in cotangents if _is_wide(one)]
+    crossed = iter(_cross_narrow(_stage_border_grad_p, jnp.float8_e5m2, wide))
+    return tuple(next(crossed) if _is_wide(one) else one for one in cotangents)
+
+
+_narrow_border = jax.custom_vjp(_narrow)
+_narrow_border.defvjp(_narrow_border_fwd, _narrow_border_bwd)

@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import partition_programs
 
 import scalify
 
-__all__ = ["batches", "lower", "mlp_state", "mlp_step"]
+__all__ = ["batches", "llama", "lower", "mlp_state", "mlp_step"]
 
 WIDTH = 16
 
@@ -38,20 +39,20 @@ def _layer(weights: Any, x: jax.Array) -> jax.Array:
     return x + jax.nn.silu(norm @ weights["up"]) @ weights["down"]
 
 
-def loss_of(params: Any, tokens: jax.Array, chunks: int) -> jax.Array:
+def loss_of(params: Any, tokens: jax.Array, chunks: int, wire: Any) -> jax.Array:
     """Returns the loss of next tokens, with the model cut into as many chunks as are asked for."""
     layers = params["layers"]
     x = params["embed"][tokens[:, :-1]]
     for index, weights in enumerate(layers):
         if index and index % (len(layers) // chunks) == 0:
-            x = scalify.lax.stage_border(x)
+            x = scalify.lax.stage_border(x, wire)
         x = _layer(weights, x)
     logits = (x @ params["embed"].T).astype(jnp.float32)
     picked = jnp.take_along_axis(logits, tokens[:, 1:, None], axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - picked)
 
 
-def mlp_step(chunks: int) -> Any:
+def mlp_step(chunks: int, wire: str = "given") -> Any:
     """Returns step(state, tokens [micro-batch, example, token]) -> (state, loss)."""
 
     def step(state: Any, tokens: jax.Array) -> Any:
@@ -59,7 +60,7 @@ def mlp_step(chunks: int) -> Any:
 
         def turn(carry: Any, one: jax.Array) -> Any:
             total, sums = carry
-            loss, grads = jax.value_and_grad(loss_of)(params, one, chunks)
+            loss, grads = jax.value_and_grad(loss_of)(params, one, chunks, wire)
             return (total + loss, jax.tree.map(jnp.add, sums, grads)), None
 
         zeros = jax.tree.map(jnp.zeros_like, params)
@@ -87,3 +88,48 @@ def batches(steps: int, microbatches: int, examples: int = 2, length: int = 9) -
     rng = np.random.default_rng(1)
     shape = (steps, microbatches, examples, 1)
     return list((rng.integers(0, 32, shape, np.int32) + np.arange(length, dtype=np.int32)) % 32)
+
+
+def llama(chunks: int, microbatches: int) -> tuple[str, list[Any], list[Any]]:
+    """Returns the text of a step of the example's layers with its AdamW, its state, and batches."""
+    model = partition_programs.model
+    cfg = partition_programs.config.ModelConfig(
+        layers=chunks, seq=8, dim=32, ffn=64, heads=4, kv_heads=2, vocab=64
+    )
+    adamw = partition_programs.optimizer.make_optimizer(
+        partition_programs.config.TrainConfig(warmup=2)
+    )
+    params = jax.jit(lambda: model.init(jax.random.key(0), cfg))()
+    state = (params, jax.jit(adamw.init)(params))
+    rng = np.random.default_rng(2)
+    shape = (3, microbatches, 2, cfg.seq + 1)
+    batches = list(rng.integers(0, cfg.vocab, shape, dtype=np.int32))
+
+    def loss_of(params: Any, batch: jax.Array) -> jax.Array:
+        tokens = batch[:, :-1]
+        x, tables = params["embed"][tokens], model.rope_tables(cfg, cfg.seq)
+        for index, layer in enumerate(params["layers"]):
+            x = scalify.lax.stage_border(x) if index else x
+            normal = model.rms_norm(x, layer["attention_norm"], cfg.norm_eps)
+            x = x + model.attention(normal, layer, cfg, tables)
+            x = x + model.swiglu(model.rms_norm(x, layer["ffn_norm"], cfg.norm_eps), layer)
+        logits = model.rms_norm(x, params["final_norm"], cfg.norm_eps) @ params["head"]
+        picked = jnp.take_along_axis(logits, batch[:, 1:, None], axis=-1)[..., 0]
+        return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - picked)
+
+    def step(state: Any, batch: jax.Array) -> Any:
+        params, moments = state
+
+        def turn(carry: Any, one: jax.Array) -> Any:
+            loss, grads = jax.value_and_grad(loss_of)(params, one)
+            return (carry[0] + loss, jax.tree.map(jnp.add, carry[1], grads)), None
+
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        (loss, sums), _ = jax.lax.scan(turn, (jnp.float32(0), zeros), batch)
+        mean = jax.tree.map(lambda one: one / microbatches, sums)
+        updates, moments = adamw.update(mean, moments, params)
+        params = jax.tree.map(jnp.add, params, updates)
+        return (params, moments), loss / microbatches
+
+    text = lower(step, state, batches[0])
+    return text, [np.asarray(leaf) for leaf in jax.tree.leaves(state)], batches

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -428,3 +429,28 @@ def test_marks_survive_the_transformations_and_reach_the_compiler() -> None:
             assert marks == 0, (transformation, name)
         elif (transformation, name) != ("under_second_derivative", "get_data_scale"):
             assert marks > 0, (transformation, name)
+
+
+def test_what_crosses_a_border_in_fp8_is_rounded_by_its_scale() -> None:
+    values = np.linspace(-3, 3, 64, dtype=np.float32).reshape(4, 16)
+
+    def cross(x: jax.Array) -> jax.Array:
+        small = x * 2.0**-20
+        return scalify.lax.stage_border(small, wire="fp8") * 2.0**20
+
+    def rounded(x: Any, dtype: Any) -> Any:
+        return np.asarray(x, np.float32).astype(dtype).astype(np.float32)
+
+    # In plain JAX the scale is 1: E4M3 has nothing as small; the cotangent is 2^20, beyond E5M2.
+    wanted = rounded(values * 2.0**-20, ml_dtypes.float8_e4m3fn) * 2.0**20
+    np.testing.assert_array_equal(cross(values), wanted)
+    assert not wanted.any()
+    _, back = jax.vjp(lambda x: scalify.lax.stage_border(x, wire="fp8"), values)
+    (gradient,) = back(values)
+    np.testing.assert_array_equal(gradient, rounded(values, ml_dtypes.float8_e5m2))
+    (gradient,) = back(np.full_like(values, 2.0**20))
+    np.testing.assert_array_equal(gradient, np.full_like(values, 57344))
+    # A recipe that casts knows the scale, a power of two: half a unit of three bits is lost.
+    found = np.asarray(scalify.jit(cross, "fp8")(values))
+    np.testing.assert_allclose(found, values, rtol=2.0**-4, atol=2.0**-9)
+    assert len(np.unique(found)) > 20

@@ -67,6 +67,39 @@ def train_stage(mine: Executable, leaves: Sequence[Any], tokens: Sequence[Any]) 
     return {place: np.asarray(array) for place, array in kept.items()}, losses
 
 
+def train_both(
+    text: str, leaves: Sequence[Any], tokens: Sequence[Any], recipe: str, artefacts: list[bytes]
+) -> list[Executable]:
+    """Trains alone and on stages, compares all bits, and returns the stages' executables."""
+    alone = Executable(build(text, {"recipe": recipe, "packState": False})[0], 1)
+    state, losses = list(leaves), []
+    for batch in tokens:
+        *state, loss = alone(*state, batch)
+        losses.append(np.asarray(loss).item())
+    assert np.all(np.isfinite(losses))
+    assert len(set(losses)) == len(losses)
+
+    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
+        before = comm.bytes_sent
+        trained = train_stage(mine, leaves, tokens)
+        planned = sum(row["sent"] for row in mine.collectives)
+        # What the transport counts is what the plan says.
+        assert comm.bytes_sent - before == len(tokens) * planned
+        return *trained, mine
+
+    found = on_ranks(artefacts, len(artefacts), run)
+    owners: dict[int, int] = {}
+    for kept, said, _ in found:
+        assert said == losses
+        for place, array in kept.items():
+            assert array.tobytes() == np.asarray(state[place]).tobytes()
+            owners[place] = owners.get(place, 0) + 1
+    # Every array of the state is one stage's; numbers, as the step's, are everyone's.
+    for place, leaf in enumerate(leaves):
+        assert owners[place] == (1 if np.size(leaf) > 1 else len(artefacts))
+    return [mine for _, _, mine in found]
+
+
 @pytest.mark.parametrize(
     ("stages", "virtual", "microbatches", "recipe", "dtype"),
     [
@@ -81,32 +114,30 @@ def test_stages_train_as_one_process_does(
     stages: int, virtual: int, microbatches: int, recipe: str, dtype: Any
 ) -> None:
     text, leaves, tokens = program(stages, virtual, microbatches, dtype)
-    alone = Executable(build(text, {"recipe": recipe, "packState": False})[0], 1)
     artefacts = stages_of(stages, virtual, microbatches, recipe, dtype)
-    state, losses = list(leaves), []
-    for batch in tokens:
-        *state, loss = alone(*state, batch)
-        losses.append(np.asarray(loss).item())
-    assert losses[-1] < losses[0]
+    train_both(text, leaves, tokens, recipe, artefacts)
 
-    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
-        before = comm.bytes_sent
-        trained = train_stage(mine, leaves, tokens)
-        planned = sum(row["sent"] for row in mine.collectives)
-        # What the transport counts is what the plan says.
-        assert comm.bytes_sent - before == STEPS * planned
-        return trained
 
-    found = on_ranks(artefacts, stages, run)
-    owners: dict[int, int] = {}
-    for kept, said in found:
-        assert said == losses
-        for place, array in kept.items():
-            assert array.tobytes() == np.asarray(state[place]).tobytes()
-            owners[place] = owners.get(place, 0) + 1
-    # Every array of the state is one stage's; the step's number is everyone's.
-    assert owners.pop(0) == stages
-    assert owners == dict.fromkeys(range(1, len(leaves)), 1)
+def test_llama_trains_as_in_one_process() -> None:
+    text, leaves, tokens = pipeline_programs.llama(2, 3)
+    told = {"recipe": "fp8", "packState": False, "pipelineStages": 2}
+    train_both(text, leaves, tokens, "fp8", build_stages(text, told)[0])
+
+
+def test_what_crosses_in_fp8() -> None:
+    state, tokens = pipeline_programs.mlp_state(2), pipeline_programs.batches(2, 2)
+    text = pipeline_programs.lower(pipeline_programs.mlp_step(2, "fp8"), state, tokens[0])
+    told = {"recipe": "fp8", "packState": False, "pipelineStages": 2}
+    first, last = train_both(
+        text, jax.tree.leaves(state), tokens, "fp8", build_stages(text, told)[0]
+    )
+    # Of each micro-batch an activation there, and its gradient back, a byte for each element.
+    elements = 2 * 8 * pipeline_programs.WIDTH
+    for mine, dtype in ((first, "f8E4M3FN"), (last, "f8E5M2")):
+        narrow = [row for row in mine.collectives if row["dtype"] == dtype and row["sent"]]
+        assert [row["sent"] for row in narrow] == [elements, elements]
+        wide = [row for row in mine.collectives if row["sent"] == 4 * elements]
+        assert not wide
 
 
 class Walk:
@@ -252,7 +283,7 @@ def test_borders_change_nothing() -> None:
     for transform in (
         jax.grad,
         lambda f: jax.vmap(jax.grad(f), in_axes=(None, 0)),
-        lambda f: jax.jacfwd(jax.grad(f)),
+        jax.jacfwd,
     ):
         marked = transform(lambda p, y: loss(p, y, scalify.lax.stage_border))(weights, x)
         plain = transform(lambda p, y: loss(p, y, lambda z: z))(weights, x)
