@@ -34,16 +34,16 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));
   pm.addPass(createBindSlices());
-  if (machine == "gpu" && streams > 1) {
-    AssignStreamsOptions concurrency;
-    concurrency.streams = streams;
-    pm.addPass(createAssignStreams(concurrency));
-  }
   if (pipeline.stages > 0) {
     pm.addPass(createSplitStages());
     TakeStageOptions own;
     own.stage = pipeline.stage;
     pm.addPass(createTakeStage(own));
+  }
+  if (machine == "gpu" && streams > 1) {
+    AssignStreamsOptions concurrency;
+    concurrency.streams = streams;
+    pm.addPass(createAssignStreams(concurrency));
   }
   if (overlap)
     pm.addPass(createOverlapCollectives());

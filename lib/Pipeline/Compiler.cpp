@@ -147,6 +147,10 @@ LogicalResult Compilation::checkOptions() {
   if (options.pipelineStages < 0 || options.pipelineVirtual < 1)
     return emitError(UnknownLoc::get(&context))
            << "a pipeline needs stages and at least one chunk on each";
+  if (options.pipelineStages > 0 && (isGPU || toStableHLO))
+    return emitError(UnknownLoc::get(&context))
+           << "target '" << options.target
+           << "' has no pipelines: stages run on CPUs";
   if (!symbolizeFP8Form(options.fp8Form))
     return emitError(UnknownLoc::get(&context))
            << "unknown form '" << options.fp8Form

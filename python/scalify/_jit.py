@@ -581,6 +581,11 @@ def jit(
             f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "
             "adaptive_scales and the health policy 'rescale', which move them by what was counted"
         )
+    if adaptive_scales and pipeline is not None:
+        raise ValueError(
+            "adaptive_scales=True with pipeline=: a stage counts its own casts alone, and scales "
+            "that follow counts would differ"
+        )
     if rescales or adaptive_scales:
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}

@@ -119,7 +119,8 @@ def test_stages_train_as_one_process_does(
 
 
 def test_llama_trains_as_in_one_process() -> None:
-    text, leaves, tokens = pipeline_programs.llama(2, 3)
+    # Fewer micro-batches than stages: the second one waits, and then the first.
+    text, leaves, tokens = pipeline_programs.llama(2, 1)
     told = {"recipe": "fp8", "packState": False, "pipelineStages": 2}
     train_both(text, leaves, tokens, "fp8", build_stages(text, told)[0])
 
@@ -302,6 +303,12 @@ def test_pipelines_that_cannot_be() -> None:
         scalify.jit(
             lambda x: x, mesh=scalify.make_mesh(pipe=2, data=2), pipeline=scalify.Pipeline()
         )
+    with pytest.raises(ValueError, match="a stage counts its own casts"):
+        scalify.jit(lambda x: x, mesh=mesh, adaptive_scales=True, pipeline=scalify.Pipeline())
+    with pytest.raises(CompileError, match="'sm_90a' has no pipelines"):
+        build_stages("module {}", {"target": "sm_90a", "pipelineStages": 2})
+    with pytest.raises(ValueError, match="unknown wire"):
+        scalify.lax.stage_border(1.0, wire="fp4")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a stage is one rank"):
         scalify.jit(lambda x: x, mesh=mesh, zero=1, pipeline=scalify.Pipeline())
 
