@@ -82,10 +82,14 @@ def recorded(exe: Executable) -> Figures:
     gemms = sum(command["op"] == "gemm" for command in commands)
     attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)
     planned = sum(command["op"] == "attention" for command in commands)
+    calls = r"^nccl(AllGather|AllReduce|ReduceScatter|Send) "
+    exchanged = len(re.findall(calls, "\n".join(exe.trace), re.MULTILINE))
+    collectives = sum(command["op"] == "collective" for command in commands)
     figures = {
         "recorded_launches": len(launched),
         "recorded_products": products,
         "recorded_attentions": attentions,
+        "recorded_collectives": exchanged,
     }
     if missing := sorted(symbols - set(launched)):
         raise Wrong(f"kernels that were not launched: {', '.join(missing[:5])}", figures)
@@ -93,6 +97,8 @@ def recorded(exe: Executable) -> Figures:
         raise Wrong(f"{products} products were asked for, and the plan has {gemms}", figures)
     if attentions < planned:
         raise Wrong(f"{attentions} attentions were asked for, and the plan has {planned}", figures)
+    if exchanged < collectives:
+        raise Wrong(f"{exchanged} exchanges, and the plan has {collectives}", figures)
     return figures
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cases
+import exchanges
 import judge
 import steps
 from artefacts import Folder
@@ -103,7 +104,10 @@ def prepare(path: pathlib.Path, small: bool) -> int:
     if path.exists():
         shutil.rmtree(path)
     folder = Folder(path)
-    for group in (cases.conversions, cases.kernels, cases.products, cases.attentions):
+    for group in (
+        *(cases.conversions, cases.kernels, cases.products, cases.attentions),
+        exchanges.exchanges,
+    ):
         for program in group(small):
             add_values(folder, program)
             print(f"prepared {program.name}", flush=True)
@@ -112,7 +116,6 @@ def prepare(path: pathlib.Path, small: bool) -> int:
     add_gemms(folder, small)
     steps.add_training(folder, small)
     steps.add_large(folder, small)
-    folder.add("one-rank NCCL", "skip", reason="no NCCL transport yet")
     folder.add("largest micro-batch at a cap of bytes", "skip", reason="not written")
     if HEADERS.is_dir():
         shutil.copytree(HEADERS, path / "include" / "nlohmann")

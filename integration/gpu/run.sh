@@ -56,7 +56,7 @@ by_compiler() {
   version=$(sed -nE 's/^project\(scalify_runtime .*VERSION ([0-9.]+)\)/\1/p' runtime/CMakeLists.txt)
   export version folder build
   export -f compile_one
-  find runtime -name '*.cpp' -not -path 'runtime/tools/*' -print0 |
+  find runtime -name '*.cpp' -not -path 'runtime/tools/*' -not -path 'runtime/comm/mpi/*' -print0 |
     xargs -0 -P "$(nproc)" -n 1 bash -c 'compile_one "$@"' _
   "${CXX:-g++}" -shared -o "$build/runtime/libscalify_runtime.so" \
     "$build/runtime/objects/"*.o -pthread -ldl

@@ -56,6 +56,8 @@ public:
   /// headers.
   virtual uint64_t bytesSent() const = 0;
 
+  /// Seconds that another rank may be late.
+  virtual double timeout() const { return 300; }
   /// This rank gives up: what the others do with it from now on throws an Error
   /// that says so with that text. Errors of run() do this themselves.
   virtual void abort(const std::string &reason) {}

@@ -52,6 +52,7 @@ public:
     step = number;
     isInterrupted = false;
   }
+  double timeout() const override { return wait.seconds; }
   uint64_t bytesSent() const override { return total; }
   void setPoll(int (*poll)(void *), void *context) override {
     this->poll = poll;

@@ -10,7 +10,7 @@ void Device::attention(const Command &command, void *const *) {
 
 void Device::collective(const Command &command, Communicator *, const void *,
                         void *) {
-  unsupported("collective '" + command.name + "' does not run on a GPU yet");
+  unsupported("collective '" + command.name + "' is not for this device");
 }
 
 std::unique_ptr<Device>

@@ -20,6 +20,9 @@ struct StepCall {
   const Interface *interface = nullptr;
   std::vector<void *> args, results;
   bool isTimed = false;
+  uint64_t step = 0; // of the executable, for errors
+  scalify_rt_poll poll = nullptr;
+  void *pollContext = nullptr;
 };
 
 class Device {
@@ -29,9 +32,15 @@ public:
   /// Called once: takes kernels and constants out of the artefact, gets the
   /// arena, and makes ready whatever else lets a step run without allocating.
   virtual void load(Program &program, const Image &image) = 0;
+  /// Called once, after that: how the other ranks are reached. Null where there
+  /// is one, or where the device only records.
+  virtual void connect(const Program &program, Communicator *comm,
+                       uint32_t rank) {}
   /// Where temporaries and constants lie, as kernels address them.
   virtual void *arena() const = 0;
   virtual const void *constants() const = 0;
+  /// The number of the rank, which the host has there.
+  virtual const void *rankNumber(const uint32_t *host) const { return host; }
 
   /// Before the commands of a step. May put addresses of its own in the place
   /// of the caller's. False if it knows the commands from an earlier step, and

@@ -25,6 +25,7 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
       dev(makeDevice(plan)), comm(communicator) {
   joinRanks();
   dev->load(plan, image);
+  connectRanks();
   size_t mostBuffers = 0, mostCounters = 0, mostBound = 0;
   size_t mostArgs = 0, mostResults = 0;
   for (const Function &function : plan.functions) {
@@ -62,12 +63,20 @@ void Executable::startSide() {
         this);
 }
 
+void Executable::connectRanks() {
+  try {
+    dev->connect(plan, dev->isReal() ? comm : nullptr, rank);
+  } catch (const std::exception &error) {
+    // Others connect to this rank, or wait until it has.
+    if (comm)
+      comm->abort(error.what());
+    throw;
+  }
+}
+
 /// Tells commands which group this rank is in. A device that only records runs
 /// as the first of as many ranks as the artefact is for.
 void Executable::joinRanks() {
-  if (plan.isGpu() && plan.ranks > 1)
-    unsupported("the artefact is for " + std::to_string(plan.ranks) +
-                " GPUs, and this runtime exchanges between CPUs alone");
   if (plan.ranks == 1)
     comm = nullptr;
   if (comm && comm->size() != plan.ranks)
@@ -136,6 +145,9 @@ void Executable::begin(const Function &function, void *const *args,
     if (int32_t alias = interface.results[i].aliasArg; alias >= 0)
       call.results[i] = args[alias];
   call.isTimed = profiling;
+  call.step = numSteps;
+  call.poll = poll;
+  call.pollContext = pollContext;
 }
 
 void Executable::bind(const Interface &interface) {
@@ -156,7 +168,7 @@ void Executable::bind(const Interface &interface) {
       base = const_cast<void *>(dev->constants());
       break;
     case Buffer::Kind::Rank:
-      base = &rank;
+      base = const_cast<void *>(dev->rankNumber(&rank));
       break;
     }
     bound[i] = static_cast<uint8_t *>(base) + buffer.offset;
@@ -217,7 +229,8 @@ void Executable::run(const std::string &functionName, void *const *args,
   if (function->counts())
     std::fill(counts.begin(), counts.end(), 0);
   if (comm)
-    comm->beginStep(numSteps++);
+    comm->beginStep(call.step);
+  ++numSteps;
   try {
     if (dev->begin(call)) {
       bind(*call.interface);

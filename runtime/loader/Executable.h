@@ -57,6 +57,7 @@ private:
   using Clock = std::chrono::steady_clock;
 
   void joinRanks();
+  void connectRanks();
   void startSide();
   static void check(const Interface &interface, void *const *args,
                     int32_t numArgs, void *const *results, int32_t numResults);

@@ -61,6 +61,7 @@ def test_every_check_of_the_plan_is_reported(
     }
     for kind in (
         *("conversion", "kernel", "gemm", "attention", "20 steps", "training"),
+        "one-rank NCCL",
         *("8B-shaped", "time of"),
     ):
         assert any(check["name"].startswith(kind) for check in plan), kind
@@ -75,7 +76,12 @@ def test_steps_run_on_the_recording_and_nothing_passes(
         assert entry["status"] == ("recorded" if ran else "skipped"), entry
         if ran:
             figures = entry["figures"]
-            assert figures["recorded_launches"] + figures["recorded_products"] > 0
+            kinds_of_work = ("launches", "products", "collectives")
+            assert sum(figures[f"recorded_{kind}"] for kind in kinds_of_work) > 0
+            if entry["name"].startswith("one-rank NCCL"):
+                # Three kinds that move, two that join, by two joins of F32 and one of BF16.
+                wanted = {"f32": 7, "bf16": 5, "f8E4M3FN": 3}
+                assert figures["recorded_collectives"] == wanted[entry["name"].split()[-1]]
             if entry["name"].startswith("attention"):
                 assert figures["recorded_attentions"] == 2
         else:

@@ -1,5 +1,6 @@
 // Our own declarations of CUDA's driver API and cuBLASLt against NVIDIA's, at
 // compile time, where NVIDIA's headers are.
+#include "SameCall.h"
 #include "device/cuda/Driver.h"
 #include "device/cuda/LtContract.h"
 
@@ -11,43 +12,12 @@
 #include <cublasLt.h>
 #include <cuda.h>
 
-#include <type_traits>
-
 namespace ours = scalify::rt::cuda;
 
 namespace {
-enum class Class : uint8_t { Void, Pointer, Integer, Float };
-
-template <typename T> constexpr Class classOf() {
-  return std::is_void_v<T>             ? Class::Void
-         : std::is_pointer_v<T>        ? Class::Pointer
-         : std::is_floating_point_v<T> ? Class::Float
-                                       : Class::Integer;
-}
-
-/// True if a call through one type passes its values as one through the other:
-/// what the types are called makes no difference to that.
-template <typename A, typename B> constexpr bool passAlike() {
-  if constexpr (std::is_void_v<A> || std::is_void_v<B>)
-    return std::is_void_v<A> && std::is_void_v<B>;
-  else
-    return sizeof(A) == sizeof(B) && classOf<A>() == classOf<B>();
-}
-
-template <typename A, typename B> struct SameCall : std::false_type {};
-template <typename R, typename S, typename... A, typename... B>
-struct SameCall<R(A...), S(B...)> {
-  static constexpr bool check() {
-    if constexpr (sizeof...(A) != sizeof...(B))
-      return false;
-    else
-      return passAlike<R, S>() && (passAlike<A, B>() && ...);
-  }
-  static constexpr bool value = check();
-};
-
 using ours::BlasStatus;
 using ours::DataType;
+using scalify::test::SameCall;
 using namespace scalify::rt::cuda;
 
 #define SCALIFY_CHECK(name, ...)                                               \

@@ -1,5 +1,6 @@
 #include "device/cuda/CudaDevice.h"
 #include "device/cuda/AttentionContract.h"
+#include "device/cuda/Collectives.h"
 #include "device/cuda/CudaGemm.h"
 #include "device/cuda/Graphs.h"
 #include "device/cuda/Module.h"
@@ -22,9 +23,14 @@ public:
   ~CudaDevice() override;
 
   void load(Program &program, const Image &image) override;
+  void connect(const Program &program, Communicator *comm,
+               uint32_t rank) override;
   void *arena() const override { return pointer(arenaMemory.get()); }
   const void *constants() const override {
     return pointer(constantMemory.get());
+  }
+  const void *rankNumber(const uint32_t *) const override {
+    return pointer(rankMemory.get());
   }
 
   bool begin(StepCall &call) override;
@@ -37,6 +43,8 @@ public:
               uint64_t *counters) override;
   void gemm(const Command &command, void *const *buffers) override;
   void attention(const Command &command, void *const *buffers) override;
+  void collective(const Command &command, Communicator *, const void *src,
+                  void *dst) override;
   void copy(const Command &command, const void *src, void *dst) override;
   void fill(const Command &command, void *dst) override;
   void record(const Command &command) override;
@@ -50,6 +58,7 @@ public:
   void synchronizeAll() override;
   void *stepStream() const override { return stream.get(); }
 
+  bool isReal() const override { return !session.driver->isAlone(); }
   std::string deviceName() const override { return session.deviceName(); }
   std::string trace() const override { return session.driver->trace(); }
 
@@ -59,7 +68,7 @@ private:
   void prepareTimes(const StepCall &call);
   void zeroCounters(const Function &function);
   void addCounters(const Function &function, uint64_t *counts) const;
-  void synchronize() const;
+  void synchronize();
   void makeStreams(const Program &program);
   void fork(const Function &function) const;
   void join(const Function &function) const;
@@ -91,7 +100,7 @@ private:
   Owned<EventHandle> forked;
   std::vector<Owned<EventHandle>> joined;     // of each side
   std::vector<Owned<EventHandle>> planEvents; // of any one function
-  DeviceBlock arenaMemory, constantMemory, counterMemory;
+  DeviceBlock arenaMemory, constantMemory, counterMemory, rankMemory;
   HostBlock counterCopy;
   CallerMemory callers;
   Module module;
@@ -101,6 +110,7 @@ private:
   std::unique_ptr<AttentionLibrary> attentionLibrary;
   std::vector<std::unique_ptr<AttentionPlan>> attentions; // by command, too
   DeviceBlock attentionWorkspace;
+  std::unique_ptr<Collectives> collectives; // where the program has some
   std::vector<size_t> counterAt; // by command, words from counterMemory
   std::map<const Function *, Staging> staging;
   std::map<const Function *, Graphs> graphs;
@@ -134,6 +144,23 @@ void CudaDevice::load(Program &program, const Image &image) {
   module = Module(session, program, image);
   makeStreams(program);
   loadCommands(program);
+}
+
+void CudaDevice::connect(const Program &program, Communicator *comm,
+                         uint32_t rank) {
+  bool hasCollectives = false, hasNumber = false;
+  for (const Function &function : program.functions) {
+    hasCollectives |= Collectives::isIn(function);
+    for (const Buffer &buffer : program.interfaceOf(function).buffers)
+      hasNumber |= buffer.kind == Buffer::Kind::Rank;
+  }
+  if (hasNumber) {
+    rankMemory = session.allocate(sizeof(rank), "rank");
+    copyIn(pointer(rankMemory.get()), &rank, sizeof(rank));
+  }
+  if (hasCollectives)
+    collectives =
+        std::make_unique<Collectives>(session, program, comm, int32_t(rank));
 }
 
 void CudaDevice::loadCommands(const Program &program) {
@@ -204,7 +231,12 @@ bool CudaDevice::begin(StepCall &call) {
   prepareTimes(call);
   Graphs &known = graphs[call.function];
   mode = Mode::Direct;
-  if (!isTimed && !isBlocking && known.isWarm()) {
+  // Ranks would have to capture and replay the same steps, but whether one
+  // does hangs on where its own arguments lie.
+  const bool isExchanging = Collectives::isIn(*call.function);
+  if (collectives)
+    collectives->begin(call);
+  if (!isExchanging && !isTimed && !isBlocking && known.isWarm()) {
     mode = known.find(call) ? Mode::Replay : Mode::Capture;
     if (mode == Mode::Replay)
       return false;
@@ -279,6 +311,9 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
     known.finish(session, stream.get(), call);
   if (mode != Mode::Direct)
     known.launch(session, stream.get());
+  // Before the copies, in which the driver may wait without end.
+  if (Collectives::isIn(*call.function))
+    collectives->finish(stream.get());
   size_t bytes = counterBytes(*call.function);
   if (bytes)
     session.check(driver.cuMemcpyDtoHAsync_v2(counterCopy.get(),
@@ -293,6 +328,8 @@ void CudaDevice::finish(StepCall &call, uint64_t *counts) {
 
 void CudaDevice::abandon() noexcept {
   session.command = nullptr;
+  if (collectives)
+    collectives->abort();
   for (auto &[function, known] : graphs)
     known.abandon(session, stream.get());
   // Nobody may read or free what a copy still writes.
@@ -301,7 +338,9 @@ void CudaDevice::abandon() noexcept {
     session.driver->cuStreamSynchronize(side.get());
 }
 
-void CudaDevice::synchronize() const {
+void CudaDevice::synchronize() {
+  if (collectives)
+    collectives->await(stream.get());
   session.check(session.driver->cuStreamSynchronize(stream.get()),
                 "cuStreamSynchronize",
                 isBlocking ? ""
@@ -362,6 +401,13 @@ void CudaDevice::attention(const Command &command, void *const *buffers) {
         buffers, pointer(attentionWorkspace.get()), stream.get());
     if (!why.empty())
       session.refuse("cudnnExecute", why);
+  });
+}
+
+void CudaDevice::collective(const Command &command, Communicator *,
+                            const void *src, void *dst) {
+  issue(command, [&](const Driver &) {
+    collectives->issue(command, src, dst, streamOf(command));
   });
 }
 

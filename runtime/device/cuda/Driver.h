@@ -7,6 +7,7 @@
 #define SCALIFY_RUNTIME_DEVICE_CUDA_DRIVER_H
 
 #include "device/cuda/Attention.h"
+#include "device/cuda/Nccl.h"
 #include "device/cuda/Types.h"
 
 #include <functional>
@@ -46,10 +47,12 @@
   X(cuStreamCreate, Status(StreamHandle *, unsigned))                          \
   X(cuStreamDestroy_v2, Status(StreamHandle))                                  \
   X(cuStreamSynchronize, Status(StreamHandle))                                 \
+  X(cuStreamQuery, Status(StreamHandle))                                       \
   X(cuStreamWaitEvent, Status(StreamHandle, EventHandle, unsigned))            \
   X(cuEventCreate, Status(EventHandle *, unsigned))                            \
   X(cuEventDestroy_v2, Status(EventHandle))                                    \
   X(cuEventRecord, Status(EventHandle, StreamHandle))                          \
+  X(cuEventQuery, Status(EventHandle))                                         \
   X(cuEventElapsedTime, Status(float *, EventHandle, EventHandle))             \
   X(cuStreamBeginCapture_v2, Status(StreamHandle, CaptureMode))                \
   X(cuStreamEndCapture, Status(StreamHandle, GraphHandle *))                   \
@@ -113,6 +116,11 @@ struct Driver {
   virtual std::string refusal() const { return ""; }
   /// cuDNN, for the current context.
   virtual std::unique_ptr<AttentionLibrary> openAttention() = 0;
+  /// NCCL, for collectives.
+  virtual std::shared_ptr<Nccl> openNccl() = 0;
+  /// True where other ranks cannot be reached, and what is exchanged is only
+  /// written down.
+  virtual bool isAlone() const { return false; }
   /// One line a call.
   virtual std::string trace() const { return ""; }
 };

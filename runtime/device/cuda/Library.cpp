@@ -18,7 +18,7 @@ std::vector<std::string> folders() {
   for (std::string folder; std::getline(list, folder, ':');)
     if (!folder.empty())
       for (const char *inner : {"", "/lib", "/cublas/lib", "/cu13/lib",
-                                "/cudnn/lib", "/cuda_runtime/lib"})
+                                "/cudnn/lib", "/cuda_runtime/lib", "/nccl/lib"})
         found.push_back(folder + inner + "/");
   found.emplace_back(); // where the dynamic linker looks
   return found;

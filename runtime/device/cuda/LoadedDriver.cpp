@@ -40,6 +40,8 @@ struct LoadedDriver : Driver {
   std::unique_ptr<AttentionLibrary> openAttention() override {
     return loadCudnn();
   }
+
+  std::shared_ptr<Nccl> openNccl() override { return loadNccl(); }
 };
 } // namespace
 

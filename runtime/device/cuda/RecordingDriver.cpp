@@ -234,6 +234,8 @@ void RecordingDriver::bindCopies() {
     if (fails("cuMemcpyDtoDAsync") || !covers(src, bytes) ||
         !covers(dst, bytes))
       return InvalidValue;
+    if (fabric)
+      std::memmove(pointer(dst), pointer(src), bytes);
     return work("cuMemcpyDtoDAsync " + at(dst) + " from " + at(src) +
                     size(bytes),
                 stream);
@@ -251,6 +253,8 @@ void RecordingDriver::bindCopies() {
                         StreamHandle stream) {
     if (fails("cuMemsetD8Async") || !covers(dst, bytes))
       return InvalidValue;
+    if (fabric)
+      std::memset(pointer(dst), byte, bytes);
     return work("cuMemsetD8Async " + at(dst) + size(bytes) +
                     " byte=" + std::to_string(byte),
                 stream);

@@ -11,10 +11,28 @@
 #include "device/cuda/Driver.h"
 #include "device/cuda/LtContract.h"
 
+#include <condition_variable>
+#include <deque>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 namespace scalify::rt::cuda {
+
+/// Mailboxes between the ranks of a test: (communicator, from, to).
+class Fabric {
+public:
+  using Mail = std::vector<uint8_t>;
+  void send(const std::string &box, Mail mail);
+  /// Nothing where none comes for a while.
+  std::optional<Mail> receive(const std::string &box);
+
+private:
+  std::mutex mutex;
+  std::condition_variable came;
+  std::map<std::string, std::deque<Mail>> boxes;
+};
 
 class RecordingDriver : public Driver {
 public:
@@ -25,6 +43,8 @@ public:
   void expect(FunctionHandle function, size_t parameters) const override;
   std::string refusal() const override { return lastRefusal; }
   std::unique_ptr<AttentionLibrary> openAttention() override;
+  std::shared_ptr<Nccl> openNccl() override;
+  bool isAlone() const override { return !fabric; }
   std::string trace() const override { return lines; }
 
   // For tests.
@@ -36,6 +56,15 @@ public:
   void clearTrace() { lines.clear(); }
   /// Memory, modules, streams and whatever else has not been given back.
   size_t alive() const { return memory.size() + objects.size() + contexts; }
+  /// What NCCL says that it is.
+  int ncclVersion = 23200;
+  /// Where recordings of ranks, each a thread, meet; their exchanges move the
+  /// memory then, and so do copies and fills. Without one a rank is alone.
+  std::shared_ptr<Fabric> fabric;
+  /// What communicators say of themselves beside a call.
+  NcclStatus ncclState = NcclSuccess;
+  /// The streams have work that does not end, until NCCL aborts.
+  bool isStuck = false;
   /// Runs in place of what a launched graph would compute.
   std::function<void()> onGraphLaunch;
   /// The memory that carries this label, or null.
@@ -44,6 +73,7 @@ public:
 private:
   class Attention;
   class Cudnn;
+  class RecordedNccl;
   enum class Kind : uint8_t {
     Module,
     Function,
@@ -54,7 +84,8 @@ private:
     Blas,
     Desc,
     Layout,
-    Preference
+    Preference,
+    Comm
   };
   struct Object {
     Kind kind;

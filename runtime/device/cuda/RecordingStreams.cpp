@@ -19,6 +19,13 @@ void RecordingDriver::bindStreams() {
     line("cuStreamSynchronize" + on(stream));
     return Success;
   };
+  cuStreamQuery = [this](StreamHandle stream) {
+    if (fails("cuStreamQuery"))
+      return LaunchFailed;
+    if (!get(stream, Kind::Stream) || capturing)
+      return capturing ? CaptureUnsupported : InvalidHandle;
+    return isStuck ? NotReady : Success;
+  };
   cuStreamWaitEvent = [this](StreamHandle handle, EventHandle awaited,
                              unsigned) {
     Object *stream = get(handle, Kind::Stream);
@@ -57,6 +64,12 @@ void RecordingDriver::bindEvents() {
     event->seen[stream] = stream->issued;
     line("cuEventRecord event" + event->name + on(onto));
     return Success;
+  };
+  // Nothing ends where a stream is stuck: the first is then the one to blame.
+  cuEventQuery = [this](EventHandle event) {
+    if (fails("cuEventQuery") || !get(event, Kind::Event))
+      return InvalidHandle;
+    return isStuck ? NotReady : Success;
   };
   cuEventElapsedTime = [this](float *out, EventHandle from, EventHandle to) {
     Object *first = get(from, Kind::Event), *last = get(to, Kind::Event);

@@ -45,6 +45,7 @@ enum Status : int {
   UnsupportedPtxVersion = 222,
   InvalidHandle = 400,
   NotFound = 500,
+  NotReady = 600,
   IllegalAddress = 700,
   LaunchFailed = 719,
   CaptureUnsupported = 900,

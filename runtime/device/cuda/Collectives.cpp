@@ -1,0 +1,418 @@
+#include "device/cuda/Collectives.h"
+#include "comm/Launch.h"
+#include "comm/Message.h"
+#include "device/cuda/NcclContract.h"
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+using namespace scalify::rt;
+using namespace scalify::rt::cuda;
+
+namespace {
+using Kind = Collective::Kind;
+
+bool isExchange(Kind kind) { return kind >= Kind::AllToAll; }
+
+/// Conservative: arguments and results may share their memory.
+bool mayOverlap(const Buffer &a, const Buffer &b) {
+  bool isTemp = a.kind == Buffer::Kind::Temp;
+  if (isTemp != (b.kind == Buffer::Kind::Temp))
+    return false;
+  return !isTemp || (a.offset < b.offset + b.type.bytes &&
+                     b.offset < a.offset + a.type.bytes);
+}
+
+bool overlap(const void *a, const void *b, size_t bytes) {
+  DevicePtr x = onDevice(a), y = onDevice(b);
+  return x < y + bytes && y < x + bytes;
+}
+
+const uint8_t *at(const void *memory, size_t bytes) {
+  return static_cast<const uint8_t *>(memory) + bytes;
+}
+uint8_t *at(void *memory, size_t bytes) {
+  return static_cast<uint8_t *>(memory) + bytes;
+}
+} // namespace
+
+Collectives::Collectives(const Session &opened, const Program &program,
+                         Communicator *reached, int32_t number)
+    : session(opened), nccl(session.driver->openNccl()), host(reached),
+      rank(number), ranks(program.ranks),
+      seconds(host ? host->timeout() : readTimeout()) {
+  makeScratch(program);
+  try {
+    connect(program);
+  } catch (...) {
+    abort();
+    throw;
+  }
+}
+
+Collectives::~Collectives() {
+  while (!made.empty()) {
+    if (!close(made.back())) {
+      abort();
+      return;
+    }
+    made.pop_back();
+  }
+}
+
+bool Collectives::isIn(const Function &function) {
+  return std::any_of(
+      function.commands.begin(), function.commands.end(),
+      [](const Command &c) { return c.op == Command::Op::Collective; });
+}
+
+/// Peers of an exchange are any ranks: it goes over all of them.
+Collectives::Key Collectives::keyOf(const Collective &what,
+                                    const Groups &groups) const {
+  Groups all(1, std::vector<int32_t>(size_t(ranks)));
+  std::iota(all[0].begin(), all[0].end(), 0);
+  bool isPairs = what.kind >= Kind::Permute;
+  return {isPairs ? all : groups,
+          what.kind == Kind::AllGather ? Direction::Gather : Direction::Reduce};
+}
+
+void Collectives::connect(const Program &program) {
+  int version = 0;
+  check(nccl->ncclGetVersion(&version), "ncclGetVersion", nullptr);
+  if (version < ncclVersionOfSplit)
+    unsupported("NCCL is version " + std::to_string(version) +
+                "; GPUs exchange by 2.18 or newer");
+  std::vector<Key> keys; // in the order of the program, as on all ranks
+  for (const Function &function : program.functions)
+    for (const Command &command : function.commands) {
+      if (command.op != Command::Op::Collective)
+        continue;
+      if (isJoined(command.collective))
+        joinOf(command.collective, version);
+      Key key = keyOf(command.collective, command.groups);
+      auto known = std::find(keys.begin(), keys.end(), key);
+      routes[command.index] = {size_t(known - keys.begin()),
+                               session.makeEvent(UntimedEvent)};
+      if (known == keys.end())
+        keys.push_back(std::move(key));
+    }
+  makeCommunicators(agree(keys), keys);
+}
+
+void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
+  NcclConfig config;
+  NcclStatus status =
+      nccl->ncclCommInitRankConfig(&world, ranks, id, rank, &config);
+  if (world)
+    made.push_back(world);
+  settle(status, "ncclCommInitRankConfig", world);
+  for (const Key &key : keys) {
+    int color = 0, place = rank;
+    for (size_t i = 0; i < key.first.size(); ++i) {
+      const std::vector<int32_t> &group = key.first[i];
+      auto found = std::find(group.begin(), group.end(), rank);
+      if (found == group.end())
+        continue;
+      color = int(i);
+      place = int(found - group.begin());
+    }
+    NcclComm comm = nullptr;
+    status = nccl->ncclCommSplit(world, color, place, &comm, &config);
+    // The parent's state is that of the split, too.
+    if (comm)
+      made.push_back(comm);
+    settle(status, "ncclCommSplit", world);
+    if (!comm)
+      fail("ncclCommSplit gave no communicator");
+    settle(NcclInProgress, "ncclCommSplit", comm);
+  }
+}
+
+/// The id of rank 0, once all ranks have said that they will make the same
+/// communicators: they are made by all at once, and another number of them
+/// would have ranks wait for ever.
+NcclId Collectives::agree(const std::vector<Key> &keys) {
+  struct Word {
+    NcclId id;
+    uint64_t plan;
+  };
+  Word own = {};
+  own.plan = 14695981039346656037u;
+  auto add = [&](int64_t value) {
+    own.plan = (own.plan ^ uint64_t(value)) * 1099511628211u;
+  };
+  for (const auto &[groups, direction] : keys) {
+    add(-1 - int64_t(direction));
+    for (const std::vector<int32_t> &group : groups) {
+      add(int64_t(group.size()));
+      for (int32_t member : group)
+        add(member);
+    }
+  }
+  if (rank == 0)
+    check(nccl->ncclGetUniqueId(&own.id), "ncclGetUniqueId", nullptr);
+  if (!host)
+    return own.id;
+  Collective gather;
+  gather.kind = Kind::AllGather;
+  gather.type = DType::U8;
+  gather.elements = sizeof(Word);
+  gather.members.resize(size_t(ranks));
+  std::iota(gather.members.begin(), gather.members.end(), 0);
+  gather.name = "communicators of GPUs";
+  std::vector<Word> all(static_cast<size_t>(ranks));
+  host->run(gather, &own, all.data());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].plan != own.plan)
+      fail("rank " + std::to_string(i) + " and rank " + std::to_string(rank) +
+           " have collectives in other groups of ranks; load the same "
+           "artefact on all");
+  return all[0].id;
+}
+
+/// NCCL exchanges between two places only; plans exchange in place.
+void Collectives::makeScratch(const Program &program) {
+  int64_t most = 0;
+  for (const Function &function : program.functions)
+    for (const Command &command : function.commands) {
+      if (command.op != Command::Op::Collective ||
+          !isExchange(command.collective.kind))
+        continue;
+      const Interface &interface = program.interfaceOf(function);
+      const Buffer &source = interface.buffers[size_t(command.buffers[0])];
+      if (mayOverlap(source, interface.buffers[size_t(command.buffers[1])]))
+        most = std::max(most, source.type.bytes);
+    }
+  if (most)
+    scratch = session.allocate(size_t(most), "exchange");
+}
+
+void Collectives::begin(const StepCall &call) {
+  if (isAborted)
+    throw Error(SCALIFY_RT_COMM, "NCCL's communicators were aborted when an "
+                                 "earlier step failed; start all ranks anew");
+  step = call.step;
+  callback = call.poll;
+  context = call.pollContext;
+  issued.clear();
+  numDone = 0;
+}
+
+void Collectives::issue(const Command &command, const void *source,
+                        void *destination, StreamHandle stream) {
+  const Driver &driver = *session.driver;
+  const Collective &what = command.collective;
+  current = &what;
+  // One after another on every rank: kernels of two communicators that come in
+  // another order on another GPU may wait for each other.
+  if (!issued.empty() && issued.back().stream != stream)
+    session.check(driver.cuStreamWaitEvent(stream, issued.back().event, 0),
+                  "cuStreamWaitEvent");
+  const Route &route = routes.at(command.index);
+  NcclComm comm = made[route.number + 1]; // behind the world
+  if (what.elements == 0)
+    ;
+  else if (isJoined(what))
+    join(what, comm, source, destination, stream);
+  else if (isExchange(what.kind))
+    exchange(what, comm, source, destination, stream);
+  else
+    settle(nccl->ncclAllGather(source, destination,
+                               size_t(what.elements * byteWidth(what.type)),
+                               NcclUint8, comm, stream),
+           "ncclAllGather", comm);
+  EventHandle event = route.done.get();
+  session.check(driver.cuEventRecord(event, stream), "cuEventRecord");
+  issued.push_back({&command, event, stream});
+  current = nullptr;
+}
+
+void Collectives::join(const Collective &what, NcclComm comm,
+                       const void *source, void *destination,
+                       StreamHandle stream) const {
+  auto [type, op] = joinOf(what, ncclVersionOfFP8); // checked at load
+  if (what.kind == Kind::AllReduce)
+    settle(nccl->ncclAllReduce(source, destination, size_t(what.elements), type,
+                               op, comm, stream),
+           "ncclAllReduce", comm);
+  else
+    settle(nccl->ncclReduceScatter(source, destination,
+                                   size_t(what.elements) / what.members.size(),
+                                   type, op, comm, stream),
+           "ncclReduceScatter", comm);
+}
+
+const void *Collectives::apart(const void *source, const void *destination,
+                               size_t bytes, StreamHandle stream) const {
+  if (!overlap(source, destination, bytes))
+    return source;
+  session.check(session.driver->cuMemcpyDtoDAsync_v2(
+                    scratch.get(), onDevice(source), bytes, stream),
+                "cuMemcpyDtoDAsync");
+  return pointer(scratch.get());
+}
+
+void Collectives::exchange(const Collective &what, NcclComm comm,
+                           const void *source, void *destination,
+                           StreamHandle stream) {
+  auto bytes = size_t(what.elements * byteWidth(what.type));
+  // A message leaves alone what it does not hear.
+  if (what.kind != Kind::Message)
+    source = apart(source, destination, bytes, stream);
+  if (what.kind == Kind::Permute && what.from < 0)
+    session.check(session.driver->cuMemsetD8Async(onDevice(destination), 0,
+                                                  bytes, stream),
+                  "cuMemsetD8Async");
+  auto send = [&](const void *from, size_t count, int peer) {
+    check(nccl->ncclSend(from, count, NcclUint8, peer, comm, stream),
+          "ncclSend", comm);
+  };
+  auto receive = [&](void *to, size_t count, int peer) {
+    check(nccl->ncclRecv(to, count, NcclUint8, peer, comm, stream), "ncclRecv",
+          comm);
+  };
+  check(nccl->ncclGroupStart(), "ncclGroupStart", comm);
+  try {
+    size_t parts = what.members.size();
+    for (size_t i = 0; what.kind == Kind::AllToAll && i < parts; ++i) {
+      send(at(source, i * (bytes / parts)), bytes / parts, int(i));
+      receive(at(destination, i * (bytes / parts)), bytes / parts, int(i));
+    }
+    if (what.to >= 0)
+      send(source, bytes, what.to);
+    if (what.from >= 0)
+      receive(destination, bytes, what.from);
+  } catch (...) {
+    nccl->ncclGroupEnd(); // or this thread's next call is part of it
+    throw;
+  }
+  settle(nccl->ncclGroupEnd(), "ncclGroupEnd", comm);
+}
+
+void Collectives::finish(StreamHandle stream) {
+  // A rank that does not come this far tells why, or is found to be dead.
+  if (host) {
+    Collective all;
+    all.kind = Kind::AllGather;
+    all.type = DType::U8;
+    all.members.resize(size_t(ranks));
+    std::iota(all.members.begin(), all.members.end(), 0);
+    all.name = "step is issued";
+    host->run(all, nullptr, nullptr);
+  }
+  await(stream);
+}
+
+void Collectives::await(StreamHandle stream) {
+  const Driver &driver = *session.driver;
+  auto last = Clock::now();
+  for (uint64_t turn = 0;; ++turn) {
+    Status status = driver.cuStreamQuery(stream);
+    if (status != NotReady) {
+      session.check(status, "cuStreamQuery");
+      return;
+    }
+    while (numDone < issued.size() &&
+           driver.cuEventQuery(issued[numDone].event) == Success) {
+      ++numDone;
+      last = Clock::now();
+    }
+    current = numDone < issued.size() ? &issued[numDone].command->collective
+                                      : nullptr;
+    checkAll();
+    poll();
+    if (std::chrono::duration<double>(Clock::now() - last).count() > seconds)
+      late(Clock::now() - last);
+    if (turn > 1000) // short steps end before
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void Collectives::checkAll() {
+  for (NcclComm comm : made) {
+    NcclStatus found = NcclSuccess;
+    check(nccl->ncclCommGetAsyncError(comm, &found), "ncclCommGetAsyncError",
+          comm);
+    if (found != NcclInProgress)
+      check(found, "NCCL", comm);
+  }
+}
+
+void Collectives::poll() const {
+  auto now = Clock::now();
+  if (!callback || now - lastPoll < std::chrono::milliseconds(50))
+    return;
+  lastPoll = now;
+  if (callback(context))
+    throw Error(SCALIFY_RT_INTERRUPTED, "the run was interrupted");
+}
+
+void Collectives::check(NcclStatus status, const char *call,
+                        NcclComm comm) const {
+  if (status == NcclSuccess || status == NcclInProgress)
+    return;
+  const char *words = nccl->ncclGetErrorString(status);
+  const char *last = nccl->ncclGetLastError(comm);
+  std::string text = std::string(call) + " failed: " +
+                     (words ? words : "status " + std::to_string(status));
+  fail(last && *last ? text + " (" + last + ")" : text);
+}
+
+/// Waits until a call that has begun is done: what else the communicator, or
+/// the stream behind it, is given must come after that.
+void Collectives::settle(NcclStatus status, const char *call,
+                         NcclComm comm) const {
+  auto start = Clock::now();
+  while (status == NcclInProgress && comm) {
+    check(nccl->ncclCommGetAsyncError(comm, &status), "ncclCommGetAsyncError",
+          comm);
+    if (status != NcclInProgress)
+      break;
+    poll();
+    if (std::chrono::duration<double>(Clock::now() - start).count() > seconds)
+      late(Clock::now() - start);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  check(status, call, comm);
+}
+
+std::string Collectives::where() const {
+  return current ? describe(*current, step) + ": " : "";
+}
+
+void Collectives::fail(const std::string &text) const {
+  throw Error(SCALIFY_RT_COMM, where() + text);
+}
+
+void Collectives::late(Clock::duration since) const {
+  std::string members;
+  for (int32_t member : current ? current->members : std::vector<int32_t>())
+    members +=
+        (members.empty() ? " between ranks " : ", ") + std::to_string(member);
+  fail("NCCL is late: nothing moved" + members + " for " +
+       std::to_string(std::chrono::duration<double>(since).count())
+           .substr(0, 5) +
+       " s");
+}
+
+/// Peers may still read this GPU's memory: they end together.
+bool Collectives::close(NcclComm comm) const {
+  try {
+    settle(nccl->ncclCommFinalize(comm), "ncclCommFinalize", comm);
+    return nccl->ncclCommDestroy(comm) == NcclSuccess;
+  } catch (const Error &) {
+    return false;
+  }
+}
+
+void Collectives::abort() noexcept {
+  if (isAborted)
+    return;
+  isAborted = true;
+  for (size_t i = made.size(); i-- > 0;)
+    nccl->ncclCommAbort(made[i]);
+  made.clear();
+}

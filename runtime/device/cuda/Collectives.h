@@ -1,0 +1,98 @@
+// What the GPUs of several ranks exchange in a step: by NCCL, on the streams of
+// the plan, and watched, so that a peer which fails ends the step.
+#ifndef SCALIFY_RUNTIME_DEVICE_CUDA_COLLECTIVES_H
+#define SCALIFY_RUNTIME_DEVICE_CUDA_COLLECTIVES_H
+
+#include "device/Device.h"
+#include "device/cuda/Nccl.h"
+#include "device/cuda/Session.h"
+
+#include <chrono>
+#include <map>
+
+namespace scalify::rt::cuda {
+
+class Collectives {
+public:
+  /// Makes the communicators that the program's collectives need, together
+  /// with the other ranks: one for each set of groups and direction. `host` is
+  /// how these are reached before; null where this rank is the only one there.
+  Collectives(const Session &session, const Program &program,
+              Communicator *host, int32_t rank);
+  ~Collectives();
+  Collectives(const Collectives &) = delete;
+  Collectives &operator=(const Collectives &) = delete;
+
+  static bool isIn(const Function &function);
+
+  void begin(const StepCall &call);
+  void issue(const Command &command, const void *source, void *destination,
+             StreamHandle stream);
+  /// Returns when all ranks have issued the step and this one's is done.
+  void finish(StreamHandle stream);
+  /// Returns when what the stream has is done. Throws Error that names the
+  /// collective which is not, where NCCL has failed or nothing moves.
+  void await(StreamHandle stream);
+  /// Ends what waits for peers, on this GPU too; nothing runs afterwards.
+  void abort() noexcept;
+
+private:
+  /// Gathers wait for other things than sums: each has its own.
+  enum class Direction : uint8_t { Gather, Reduce };
+  using Groups = std::vector<std::vector<int32_t>>;
+  using Key = std::pair<Groups, Direction>;
+  using Clock = std::chrono::steady_clock;
+
+  void connect(const Program &program);
+  void makeCommunicators(NcclId id, const std::vector<Key> &keys);
+  void makeScratch(const Program &program);
+  NcclId agree(const std::vector<Key> &keys);
+  Key keyOf(const Collective &collective, const Groups &groups) const;
+  void join(const Collective &what, NcclComm comm, const void *source,
+            void *destination, StreamHandle stream) const;
+  void exchange(const Collective &what, NcclComm comm, const void *source,
+                void *destination, StreamHandle stream);
+  const void *apart(const void *source, const void *destination, size_t bytes,
+                    StreamHandle stream) const;
+  void check(NcclStatus status, const char *call, NcclComm comm) const;
+  void settle(NcclStatus status, const char *call, NcclComm comm) const;
+  bool close(NcclComm comm) const;
+  void checkAll();
+  void poll() const;
+  std::string where() const;
+  [[noreturn]] void fail(const std::string &text) const;
+  [[noreturn]] void late(Clock::duration since) const;
+
+  const Session &session;
+  std::shared_ptr<Nccl> nccl;
+  Communicator *host;
+  int32_t rank, ranks;
+  double seconds;
+  NcclComm world = nullptr;
+  std::vector<NcclComm> made; // the world, then one for each key
+  struct Route {
+    size_t number = 0; // of the key
+    Owned<EventHandle> done;
+  };
+  std::map<size_t, Route> routes; // by the command's index
+  DeviceBlock scratch;
+
+  // Of the running step.
+  struct Issued {
+    const Command *command;
+    EventHandle event;
+    StreamHandle stream;
+  };
+  std::vector<Issued> issued;
+  size_t numDone = 0;
+  uint64_t step = 0;
+  scalify_rt_poll callback = nullptr;
+  void *context = nullptr;
+  mutable Clock::time_point lastPoll;
+  const Collective *current = nullptr; // for errors
+  bool isAborted = false;
+};
+
+} // namespace scalify::rt::cuda
+
+#endif // SCALIFY_RUNTIME_DEVICE_CUDA_COLLECTIVES_H
