@@ -6,6 +6,8 @@
 
 void scalify::buildDistributionPipeline(mlir::OpPassManager &pm,
                                         const DistributionOptions &options) {
+  if (options.narrowCollectives)
+    pm.addPass(createNarrowCollectivesPass());
   if (options.simulateRanks)
     pm.addPass(createSimulateRanksPass({*options.simulateRanks}));
 }

@@ -229,6 +229,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.pipelineStages = options.pipelineStages;
   stageOptions.pipelineVirtual = options.pipelineVirtual;
   stageOptions.pipelineStage = options.pipelineStage;
+  stageOptions.narrowCollectives = options.narrowCollectives;
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));

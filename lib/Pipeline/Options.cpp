@@ -125,6 +125,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.libraryAttention;
   if (key == "overlap")
     return &options.overlap;
+  if (key == "narrowCollectives")
+    return &options.narrowCollectives;
   if (key == "roundingKey")
     return &options.roundingKey;
   if (key == "collectStatistics")

@@ -70,6 +70,7 @@ static void buildDistribution(const StageOptions &options,
                               OpPassManager &manager) {
   DistributionOptions distribution;
   distribution.simulateRanks = options.simulateRanks;
+  distribution.narrowCollectives = options.narrowCollectives;
   buildDistributionPipeline(manager, distribution);
 }
 

@@ -3,6 +3,7 @@
 #include "scalify/Precision/Passes.h"
 
 #include "MeasuredScaleOps.h"
+#include "RankMaxima.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
@@ -53,7 +54,7 @@ static void expandRounded(RoundScaleOp op) {
   replace(op, buildRoundedScale(builder, op.getLoc(), op.getScale()));
 }
 
-/// On one device the ranks are those whose entries are there.
+/// The ranks are those whose entries are there, on all devices of a mesh.
 static void expandShared(SharedScaleOp op) {
   OpBuilder builder(op);
   auto type = RankedTensorType::get({}, builder.getF32Type());
@@ -65,6 +66,7 @@ static void expandShared(SharedScaleOp op) {
   Value zero = constant(0.0f);
   Value largest = stablehlo::buildReduce<stablehlo::MaxOp>(
       builder, op.getLoc(), op.getScales(), zero, {0});
+  largest = buildMaxOverRanks(builder, op.getLoc(), largest);
   Value isSaid = stablehlo::CompareOp::create(
       builder, op.getLoc(), largest, zero, stablehlo::ComparisonDirection::GT);
   replace(op, stablehlo::SelectOp::create(builder, op.getLoc(), isSaid, largest,

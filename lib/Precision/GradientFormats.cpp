@@ -7,12 +7,13 @@
 // A gradient whose leading dimension plays N ranks, which the step adds up, is
 // cast rank by rank on the scale that all share; the sum is exact in F32, and
 // cast once more on the same scale: FP8-LM's all-reduce, of which the average
-// is folded into the scale.
+// is folded into the scale. A sum over the ranks of a mesh is the same: what
+// each rank brings is cast, and what comes out if it is stored narrow.
 //
 //===----------------------------------------------------------------------===//
 
-#include "DelayedHistory.h"
 #include "GradientSums.h"
+#include "RankSums.h"
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
@@ -22,16 +23,15 @@
 
 #include "mlir/IR/TypeUtilities.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace scalify;
 
 /// Moves and sums: what reads gradients and makes one.
 static bool passesOn(Operation *op) {
   return isa<stablehlo::AddOp, stablehlo::ConcatenateOp, stablehlo::ConvertOp,
-             stablehlo::ReshapeOp, stablehlo::TransposeOp,
-             stablehlo::BroadcastInDimOp>(op);
+             stablehlo::ReshapeOp, stablehlo::TransposeOp, stablehlo::PadOp,
+             stablehlo::BroadcastInDimOp>(op) ||
+         isRankSum(op);
 }
 
 namespace {
@@ -48,9 +48,12 @@ public:
 private:
   bool isGradient(Value value, unsigned depth = 16) const;
   SmallVector<OpOperand *> getReads(Value gradient) const;
-  std::optional<ScaleHint> makeHint(Value root, bool playsRanks);
+  std::optional<ScaleHint> makeHint(Value root, bool playsRanks, Type format);
   void store(Value gradient, ArrayRef<OpOperand *> reads);
   void storeRanks(Value gradient, ArrayRef<OpOperand *> reads);
+  void castBeforeSum(Operation *sum);
+  void storeRankSum(Value gradient, Operation *sum,
+                    ArrayRef<OpOperand *> reads);
   void cast(Value value, ArrayRef<OpOperand *> reads, ScaleHint hint,
             int64_t index, StringRef part);
   bool playsRanks(Value gradient) const;
@@ -61,6 +64,8 @@ private:
   Caster &caster;
   OpBuilder builder;
   int64_t numStored = 0;
+  /// Sums over ranks whose parts have been looked at.
+  llvm::SmallPtrSet<Operation *, 8> summed;
   /// The scales of values that are cast, and which gradient each is.
   llvm::DenseMap<Value, std::pair<ScaleHint, int64_t>> stored;
 };
@@ -74,6 +79,8 @@ bool GradientCaster::isGradient(Value value, unsigned depth) const {
     return false;
   if (isContraction(op))
     return formats.makesCastGradient(op);
+  if (isRankSum(op) || isa<stablehlo::PadOp>(op))
+    return isGradient(op->getOperand(0), depth - 1);
   if (isa<stablehlo::AddOp, stablehlo::ConcatenateOp>(op))
     return llvm::all_of(op->getOperands(), [&](Value operand) {
       return isGradient(operand, depth - 1);
@@ -105,42 +112,16 @@ bool GradientCaster::playsRanks(Value gradient) const {
 }
 
 /// The scale of a gradient; none where the rules gave none.
-std::optional<ScaleHint> GradientCaster::makeHint(Value root, bool playsRanks) {
-  auto format = mlir::cast<FloatType>(recipe.getGradients().stored);
-  ScaleSource source = recipe.getScales();
-  if (source == ScaleSource::Current || source == ScaleSource::Block) {
-    builder.setInsertionPointAfterValue(root);
-    Location loc = root.getLoc();
-    Value amaxes = buildFiniteAmaxes(builder, loc, root, !playsRanks);
-    auto largest = static_cast<float>(getLargestFinite(format));
-    Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest);
-    return ScaleHint{
-        SharedScaleOp::create(builder, loc, scales),
-        builder.getStringAttr("gradient: of a weight, shared by ranks")};
-  }
-  Operation *def = root.getDefiningOp();
-  auto known = def ? def->getAttrOfType<IntegerAttr>(kScaleAttr) : nullptr;
-  if (source != ScaleSource::Unit && !known)
-    return std::nullopt;
-  int64_t exponent = source == ScaleSource::Unit ? recipe.getGradientExponent()
-                                                 : known.getInt();
-  return ScaleHint{
-      caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
-      builder.getStringAttr("gradient: of a weight")};
+std::optional<ScaleHint> GradientCaster::makeHint(Value root, bool playsRanks,
+                                                  Type format) {
+  return makeSharedHint(recipe, caster, root, format, "gradient: of a weight",
+                        playsRanks);
 }
 
 void GradientCaster::cast(Value value, ArrayRef<OpOperand *> reads,
                           ScaleHint hint, int64_t index, StringRef part) {
   Type format = recipe.getGradients().stored;
-  Value data;
-  for (OpOperand *read : reads) {
-    Value wide = caster.cast(value, hint, format, read->getOwner()->getBlock());
-    data = wide.getDefiningOp<DequantizeOp>().getData();
-    read->set(wide);
-  }
-  Operation *stored = getDotOperandRoot(data).getDefiningOp();
-  stored->setAttr(kGradientAttr, builder.getI64IntegerAttr(index));
-  stored->setAttr(kGradientPartAttr, builder.getStringAttr(part));
+  markGradient(castReads(caster, value, reads, hint, format), index, part);
 }
 
 void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
@@ -149,7 +130,8 @@ void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
     auto [hint, index] = known->second;
     return cast(gradient, reads, hint, index, kGradientWhole);
   }
-  std::optional<ScaleHint> hint = makeHint(root, /*playsRanks=*/false);
+  std::optional<ScaleHint> hint =
+      makeHint(root, /*playsRanks=*/false, recipe.getGradients().stored);
   std::string reason =
       hint ? caster.getReasonToStayWide(gradient, recipe.getGradients().stored)
            : "its scale is not known";
@@ -175,7 +157,8 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
       reads.size() == 1 ? getRankSum(reads.front()) : stablehlo::ReduceOp();
   std::optional<ScaleHint> hint;
   if (sum)
-    hint = makeHint(gradient, /*playsRanks=*/true);
+    hint =
+        makeHint(gradient, /*playsRanks=*/true, recipe.getGradients().stored);
   if (!hint) {
     gradient.getDefiningOp()->emitRemark("gradient stays wide: ")
         << (sum ? "its scale is not known"
@@ -188,6 +171,41 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
   for (OpOperand &use : total.getUses())
     later.push_back(&use);
   cast(total, later, *hint, numStored++, kGradientSum);
+}
+
+/// What each rank brings to a sum, on a scale that they share. Where the sum is
+/// stored narrow, too, both casts have one scale and one factor.
+void GradientCaster::castBeforeSum(Operation *sum) {
+  OpOperand *read = getRankPart(sum);
+  Value root = getDotOperandRoot(read->get());
+  Type format = recipe.getGradients().wire;
+  std::optional<ScaleHint> hint = makeHint(root, /*playsRanks=*/false, format);
+  std::string reason = hint ? caster.getReasonToStayWide(read->get(), format)
+                            : "its scale is not known";
+  if (!reason.empty()) {
+    sum->emitRemark("gradient stays wide between ranks: ") << reason;
+    return;
+  }
+  QuantizeOp data = castReads(caster, read->get(), read, *hint, format);
+  if (format != recipe.getGradients().stored)
+    return;
+  markGradient(data, numStored, kGradientRanks);
+  data->setAttr(kGradientGroupAttr,
+                builder.getI64IntegerAttr(countSummedRanks(sum)));
+  stored[sum->getResult(0)] = {*hint, numStored++};
+}
+
+void GradientCaster::storeRankSum(Value gradient, Operation *sum,
+                                  ArrayRef<OpOperand *> reads) {
+  if (summed.insert(sum).second)
+    castBeforeSum(sum);
+  if (!recipe.getGradients().stored)
+    return;
+  auto known = stored.find(sum->getResult(0));
+  if (known == stored.end())
+    return store(gradient, reads);
+  auto [hint, index] = known->second;
+  cast(gradient, reads, hint, index, kGradientSum);
 }
 
 void GradientCaster::storeAll() {
@@ -204,7 +222,12 @@ void GradientCaster::storeAll() {
     SmallVector<OpOperand *> reads = getReads(gradient);
     if (reads.empty())
       continue;
-    if (playsRanks(gradient))
+    Operation *def = getDotOperandRoot(gradient).getDefiningOp();
+    if (def && isRankSum(def) && recipe.getGradients().wire)
+      storeRankSum(gradient, def, reads);
+    else if (!recipe.getGradients().stored)
+      continue;
+    else if (playsRanks(gradient))
       storeRanks(gradient, reads);
     else
       store(gradient, reads);
@@ -232,7 +255,7 @@ LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
                                      const DotFormatChooser &formats,
                                      Caster &caster, bool strict) {
   GradientCaster gradients(func, recipe, formats, caster);
-  if (recipe.getGradients().stored)
+  if (recipe.getGradients().stored || recipe.getGradients().wire)
     gradients.storeAll();
   // Last, since loops are made anew: the caster knows values by their ops.
   return recipe.getGradients().sum ? gradients.narrowAllSums(strict)

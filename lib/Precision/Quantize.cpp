@@ -134,6 +134,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     eraseDeadOps(func.getBody().front());
     numNarrowStacks += narrowStacks(func, recipe, caster);
     eraseDeadOps(func.getBody().front());
+    castProductsOfRanks(func, recipe, formats, caster);
     failedStrict |=
         failed(castGradients(func, recipe, formats, caster, strict));
     eraseDeadOps(func.getBody().front());

@@ -42,14 +42,16 @@ using Casts = SmallVector<QuantizeOp, 2>;
 
 class GradientScaler {
 public:
-  explicit GradientScaler(func::FuncOp main)
-      : main(main), builder(main.getContext()), loc(main.getLoc()) {}
+  GradientScaler(func::FuncOp main, int64_t simulatedRanks)
+      : main(main), simulatedRanks(simulatedRanks), builder(main.getContext()),
+        loc(main.getLoc()) {}
 
   unsigned collect();
-  void scaleBy(float factor);
+  void scaleByRoot();
   LogicalResult scaleByMu();
 
 private:
+  int64_t getGroup(const Casts &casts) const;
   void scale(const Casts &casts, Value factor, Value inverse);
   Value multiply(Value value, Value factor);
   Value countAtLargest(QuantizeOp cast);
@@ -58,6 +60,7 @@ private:
   Value buildNext(Value mu, Value fill);
 
   func::FuncOp main;
+  int64_t simulatedRanks;
   OpBuilder builder;
   Location loc;
   llvm::MapVector<int64_t, Casts> gradients;
@@ -122,12 +125,26 @@ void GradientScaler::scale(const Casts &casts, Value factor, Value inverse) {
   }
 }
 
-void GradientScaler::scaleBy(float factor) {
+/// How many ranks sum a gradient.
+int64_t GradientScaler::getGroup(const Casts &casts) const {
+  for (QuantizeOp quantize : casts) {
+    if (auto group = quantize->getAttrOfType<IntegerAttr>(kGradientGroupAttr))
+      return group.getInt();
+    if (getPart(quantize) == kGradientWhole)
+      return 1;
+  }
+  return simulatedRanks;
+}
+
+void GradientScaler::scaleByRoot() {
   builder.setInsertionPointToStart(&main.getBody().front());
-  Value value = splat(factor, {}), inverse = splat(1.0f / factor, {});
-  for (auto &[index, casts] : gradients)
-    if (getPart(casts.front()) != kGradientWhole)
-      scale(casts, value, inverse);
+  for (auto &[index, casts] : gradients) {
+    int64_t group = getGroup(casts);
+    if (group < 2)
+      continue;
+    float factor = 1.0f / std::sqrt(static_cast<float>(group));
+    scale(casts, splat(factor, {}), splat(1.0f / factor, {}));
+  }
 }
 
 /// How many of the data are at the format's largest value, as I32. The data
@@ -229,13 +246,12 @@ struct ScaleGradientsPass
     if (!main || main.isExternal())
       return;
     GradientFormats formats = RecipeAttr::of(getOperation()).getGradients();
-    GradientScaler scaler(main);
+    GradientScaler scaler(main, formats.ranks);
     unsigned count = scaler.collect();
     if (count == 0 || formats.scaling == GradientScaling::Minimum)
       return;
     if (formats.scaling == GradientScaling::InverseSqrt) {
-      if (formats.ranks > 1)
-        scaler.scaleBy(1.0f / std::sqrt(static_cast<float>(formats.ranks)));
+      scaler.scaleByRoot();
     } else if (!keepsState) {
       main.emitRemark("mu of gradients stays 1: whoever runs the step keeps "
                       "nothing for it between steps");

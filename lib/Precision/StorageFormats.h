@@ -31,6 +31,11 @@ mlir::LogicalResult castGradients(mlir::func::FuncOp func, RecipeAttr recipe,
                                   const DotFormatChooser &formats,
                                   Caster &caster, bool strict);
 
+/// Parts of products of activations go to the ranks that sum them in the
+/// recipe's format.
+void castProductsOfRanks(mlir::func::FuncOp func, RecipeAttr recipe,
+                         const DotFormatChooser &formats, Caster &caster);
+
 /// Stacks that loops write and that only casts of one format and scale read
 /// hold the narrow data; under a recipe with a `saved` format ops of the
 /// backward may read them as well. Returns their number.

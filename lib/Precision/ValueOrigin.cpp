@@ -22,7 +22,10 @@ static Value getMoved(OpResult result) {
           stablehlo::DynamicSliceOp, stablehlo::ReshapeOp, stablehlo::ReverseOp,
           stablehlo::SliceOp, stablehlo::TransposeOp>(op))
     return op->getOperand(0);
-  if (stablehlo::isPlainBarrier(op))
+  // Between ranks, too: whose part it is changes no more than a slice does.
+  if (stablehlo::isPlainBarrier(op) ||
+      isa<stablehlo::AllGatherOp, stablehlo::AllToAllOp,
+          stablehlo::CollectivePermuteOp>(op))
     return op->getOperand(result.getResultNumber());
   // As a value is put on a stack: dimensions of one element are added.
   if (auto broadcast = dyn_cast<stablehlo::BroadcastInDimOp>(op)) {

@@ -71,6 +71,10 @@ class Recipe:
         gradient_scaling: what multiplies them before: "mu", a factor that follows saturation;
             "minimum", nothing beside the scale that ranks share; "inverse_sqrt" of the ranks.
         gradient_sum: format of sums of gradients that a loop over micro-batches carries.
+        gradient_wire: format in which each rank's gradient of a weight goes to the ranks that sum
+            it, in F32, by a scale on which they agree; "given": as it is.
+        activation_wire: the same of parts of products that ranks sum in the forward, and of their
+            gradients, as tensor parallelism leaves them.
         simulated_ranks: gradients with a leading dimension of this size are reduced as those of
             as many ranks; 1: none are.
         saved: format of what the backward keeps of the forward, beside operands of dots.
@@ -115,6 +119,8 @@ class Recipe:
     stored_gradient: Storage = "given"
     gradient_scaling: Literal["mu", "minimum", "inverse_sqrt"] = "mu"
     gradient_sum: Storage = "given"
+    gradient_wire: Storage = "given"
+    activation_wire: Storage = "given"
     simulated_ranks: int = 1
     saved: Storage = "given"
     gradient_exponent: int = -3

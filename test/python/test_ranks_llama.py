@@ -18,8 +18,11 @@ from scalify import _runtime
 from scalify._executable import Executable, build
 from scalify.mesh import layout_of
 from scalify.partition import partition
+from scalify.recipe import Recipe, RecipeLike
 
 STEPS = 20
+E5M2_WIRE = Recipe.preset("fp8-delayed").replace(gradient_wire="f8E5M2")
+E4M3_WIRES = Recipe("wires", gradient_wire="f8E4M3FN", activation_wire="f8E4M3FN")
 # Sequence parallel, as Megatron has it: norms on parts of the sequence.
 IN_PARTS = P("data", "sequence", None)
 
@@ -70,19 +73,22 @@ def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) 
     [
         ({"data": 8}, "fp8", 3),
         ({"data": 4}, "fp8-lm-o2", 1),
+        ({"data": 2}, E5M2_WIRE, 2),
         ({"data": 4, "tensor": 2}, "bf16", 1),
         ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0),
+        ({"data": 2, "tensor": 2, "sequence": 2}, E4M3_WIRES, 0),
     ],
 )
 def test_ranks_train_as_one_process_does(
-    axes: dict[str, int], recipe: str, zero: int, monkeypatch: pytest.MonkeyPatch
+    axes: dict[str, int], recipe: RecipeLike, zero: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sharded = program(axes, monkeypatch)
     local = partition(lower(sharded), zero=zero)
-    artefact, _ = build(local.text, {"recipe": recipe, "packState": False})
-    together, _ = build(
-        local.text, {"recipe": recipe, "packState": False, "simulateRanks": local.devices}
-    )
+    options = {"recipe": str(recipe), "packState": False}
+    artefact, _ = build(local.text, options)
+    # One process, and what ranks exchange as wide as the program has it.
+    wide = {"simulateRanks": local.devices, "narrowCollectives": False}
+    together, _ = build(local.text, options | wide)
     *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
     rng = np.random.default_rng(0)
     # Text that can be learnt: each token follows the one before it.
@@ -147,6 +153,29 @@ def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatc
     between = [sum(a < i < b for i in products) for a, b in itertools.pairwise(gathers)]
     assert len(gathers) >= 20
     assert sum(count > 0 for count in between) >= 12
+
+
+def sent(artefact: bytes, kind: str) -> dict[str, int]:
+    """Returns the bytes that rank 0 sends by collectives of a kind, by formats."""
+    found: dict[str, int] = {}
+    for row in Executable(artefact, device="null").collectives:
+        if row["kind"] == kind:
+            found[row["dtype"]] = found.get(row["dtype"], 0) + row["sent"]
+    return found
+
+
+def test_narrow_wires_move_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = partition(lower(program({"data": 4}, monkeypatch)), zero=3).text
+    fp8 = Recipe.preset("fp8").replace(head=True, sensitive=True)
+    recipes = {"fp8": fp8, "bf16": "bf16", "wires": fp8.replace(gradient_wire="f8E5M2")}
+    plans = {name: build(local, {"recipe": str(one)})[0] for name, one in recipes.items()}
+    # Gradients of the weights that are cast: 75 % less than in F32, and no others changed.
+    f32 = sent(plans["fp8"], "reduce_scatter")["f32"]
+    rest = sent(plans["wires"], "reduce_scatter")["f32"]
+    assert 4 * sent(plans["wires"], "all_to_all")["f8E5M2"] == f32 - rest > 4 * rest
+    # Weights, as the products read them: half of BF16.
+    weights = sent(plans["fp8"], "all_gather")
+    assert 2 * weights["f8E4M3FN"] == sent(plans["bf16"], "all_gather")["bf16"]
 
 
 def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,11 @@ struct DistributionOptions {
   /// The program of a device is run for so many ranks in one process, or for
   /// as many as its mesh has (0).
   std::optional<int64_t> simulateRanks;
+  /// Ranks exchange narrow data where values are narrow anyway.
+  bool narrowCollectives = true;
 };
 
-/// simulate ranks, where they are asked for.
+/// narrow collectives -> simulate ranks, where they are asked for.
 void buildDistributionPipeline(mlir::OpPassManager &pm,
                                const DistributionOptions &options);
 

@@ -117,4 +117,48 @@ def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
                         "of ZeRO: 1 and 2 moments, 3 also parameters">];
 }
 
+def NarrowCollectivesPass
+    : Pass<"scalify-narrow-collectives", "::mlir::ModuleOp"> {
+  let summary = "ranks exchange narrow data where values are narrow anyway";
+  let description = [{
+    Before: `@main` on one device's parts, with the casts of Precision. After:
+    the same values, to the bit, by collectives on narrow data where
+
+    - all that read what is gathered, exchanged or sent cast it alike: each rank
+      casts what it has before;
+    - what is gathered, exchanged or sent was narrow: it becomes wide behind;
+    - what is summed was narrow: each rank gets all ranks' narrow data of its
+      part (all-to-all), and sums it in F32 in the order of ranks. An all-reduce
+      is that, and an all-gather of the sums.
+
+    The largest magnitude of what is gathered is taken of the shares, and then
+    over ranks, so that scales which follow from it are known before; those of
+    arguments by one message.
+
+    The scale has to be seen to be the same on all ranks of a group: a constant,
+    of whole arguments, or of what these ranks have reduced or gathered. What
+    stays wide though it is narrow on one side is said in a remark.
+
+    ```mlir
+    %w = "stablehlo.all_gather"(%share) ... : (tensor<4xf32>) -> tensor<8xf32>
+    %q = scalify.quantize %w, %s : tensor<8xf32> -> tensor<8xf8E4M3FN>
+    // becomes
+    %p = scalify.quantize %share, %s : tensor<4xf32> -> tensor<4xf8E4M3FN>
+    %q = "stablehlo.all_gather"(%p) ... : (tensor<4xf8E4M3FN>) -> tensor<8xf8E4M3FN>
+
+    %g = scalify.dequantize %d, %s : tensor<8xf8E4M3FN> -> tensor<8xf32>
+    %r = "stablehlo.reduce_scatter"(%g) ... : (tensor<8xf32>) -> tensor<4xf32>
+    // becomes
+    %e = "stablehlo.all_to_all"(%d) ... : (tensor<8xf8E4M3FN>) -> tensor<8xf8E4M3FN>
+    %p = stablehlo.reshape %e : (tensor<8xf8E4M3FN>) -> tensor<2x4xf8E4M3FN>
+    %g = scalify.dequantize %p, %s : tensor<2x4xf8E4M3FN> -> tensor<2x4xf32>
+    %r = stablehlo.reduce(%g init: %zero) applies stablehlo.add across dimensions = [0]
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
+                           "::scalify::ScalifyDialect"];
+  let statistics = [Statistic<"numNarrowed", "narrowed",
+                              "collectives that became narrow">];
+}
+
 #endif // SCALIFY_DISTRIBUTION_PASSES

@@ -85,6 +85,9 @@ struct CompileOptions {
   /// With stages, the artefact is that of one stage of a pipeline, with so many
   /// chunks of the model each: see the pass scalify-place-stages.
   int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
+  /// Ranks exchange narrow data where values are narrow anyway, with the same
+  /// bits: see the pass scalify-narrow-collectives.
+  bool narrowCollectives = true;
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

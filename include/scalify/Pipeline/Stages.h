@@ -70,6 +70,8 @@ struct StageOptions {
   bool overlap = true;
   /// The step is cut over the ranks of a pipeline.
   int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
+  /// Ranks exchange narrow data where values are narrow anyway.
+  bool narrowCollectives = true;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

@@ -82,7 +82,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     storage.masters = f16;
     // What is not FP8 runs in 16 bits there.
     storage.saved = bf16;
-    gradients.stored = forward;
+    gradients.stored = gradients.wire = forward;
   }
   // A second moment in FP8 diverges, where a first one holds.
   if (preset.level >= 2) {
@@ -247,5 +247,7 @@ LogicalResult RecipeAttr::verify(
           checkStorage(emitError, "second_moment", storage.secondMoments)) &&
       succeeded(checkStorage(emitError, "stored_gradient", gradients.stored)) &&
       succeeded(checkStorage(emitError, "gradient_sum", gradients.sum)) &&
+      succeeded(checkStorage(emitError, "gradient_wire", gradients.wire)) &&
+      succeeded(checkStorage(emitError, "activation_wire", storage.wire)) &&
       succeeded(checkStorage(emitError, "saved", storage.saved)));
 }

@@ -160,6 +160,10 @@ static PartList makeParts() {
       [](auto &fields) -> auto & { return fields.gradients.scaling; });
   add(parts, "gradient_sum", kStorage,
       [](auto &fields) -> auto & { return fields.gradients.sum; });
+  add(parts, "gradient_wire", kStorage,
+      [](auto &fields) -> auto & { return fields.gradients.wire; });
+  add(parts, "activation_wire", kStorage,
+      [](auto &fields) -> auto & { return fields.storage.wire; });
   add(parts, "simulated_ranks", "an integer",
       [](auto &fields) -> auto & { return fields.gradients.ranks; });
   add(parts, "saved", kStorage,

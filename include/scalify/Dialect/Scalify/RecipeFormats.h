@@ -60,19 +60,21 @@ enum class RoundingMode : uint32_t;
 /// Formats of what outlives a step or a phase; null: as the program has it.
 struct StorageFormats {
   mlir::Type masters, firstMoments, secondMoments, saved;
+  /// Of parts of an activation or its gradient that ranks sum.
+  mlir::Type wire;
   /// Of masters and moments; presets round stochastically.
   RoundingMode rounding = {};
 
   bool operator==(const StorageFormats &other) const {
     return masters == other.masters && firstMoments == other.firstMoments &&
            secondMoments == other.secondMoments && saved == other.saved &&
-           rounding == other.rounding;
+           wire == other.wire && rounding == other.rounding;
   }
 };
 
 inline llvm::hash_code hash_value(const StorageFormats &formats) {
   return llvm::hash_combine(formats.masters, formats.firstMoments,
-                            formats.secondMoments, formats.saved,
+                            formats.secondMoments, formats.saved, formats.wire,
                             static_cast<uint32_t>(formats.rounding));
 }
 
@@ -84,6 +86,8 @@ struct GradientFormats {
   /// Of the gradients, and of the sums over micro-batches that loops carry;
   /// null: as the program has them.
   mlir::Type stored, sum;
+  /// Of each rank's gradient before ranks sum them; null: as it is.
+  mlir::Type wire;
   /// What multiplies a gradient before its cast; the first case, mu, if not
   /// said.
   GradientScaling scaling = {};
@@ -92,12 +96,12 @@ struct GradientFormats {
 
   bool operator==(const GradientFormats &other) const {
     return stored == other.stored && sum == other.sum &&
-           scaling == other.scaling && ranks == other.ranks;
+           wire == other.wire && scaling == other.scaling && ranks == other.ranks;
   }
 };
 
 inline llvm::hash_code hash_value(const GradientFormats &formats) {
-  return llvm::hash_combine(formats.stored, formats.sum,
+  return llvm::hash_combine(formats.stored, formats.sum, formats.wire,
                             static_cast<uint32_t>(formats.scaling),
                             formats.ranks);
 }

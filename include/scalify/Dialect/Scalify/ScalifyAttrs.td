@@ -150,6 +150,12 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       number of ranks.
     - `gradient_sum`: the format of sums of gradients that a loop over
       micro-batches carries; `given`: as the program has them.
+    - `gradient_wire`: the format in which each rank's gradient of a weight goes
+      to the ranks that sum it, in F32, with a scale on which they agree;
+      `given`: as the program has it. Meant are the weights whose dots the
+      recipe casts.
+    - `activation_wire`: the same of parts of products that ranks sum in the
+      forward and of their gradients, as tensor parallelism leaves them.
     - `simulated_ranks`: gradients with a leading dimension of this size, over
       which the step sums, are reduced as those of as many ranks (1: none).
     - `saved`: the format of what the backward keeps of the forward beside the

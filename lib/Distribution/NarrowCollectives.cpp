@@ -1,0 +1,216 @@
+//===- NarrowCollectives.cpp - Ranks exchange narrow data -----------------===//
+//
+// Precision has decided which values are narrow; what is narrow on both sides
+// of a collective need not be wide between. Casts commute with what moves data,
+// and a sum of narrow data is one of wide values that each rank makes itself of
+// what it gets. No bit of a result changes by any of it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GatherMaxima.h"
+#include "NarrowMoves.h"
+#include "NarrowSums.h"
+#include "RankJoins.h"
+#include "UniformValues.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Distribution/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_NARROWCOLLECTIVESPASS
+#include "scalify/Distribution/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static bool isWide(Value value) {
+  auto type = dyn_cast<FloatType>(getElementTypeOrSelf(value));
+  return type && type.getWidth() > 8;
+}
+
+static unsigned widthOf(Value value) {
+  return getElementTypeOrSelf(value).getIntOrFloatBitWidth();
+}
+
+static bool isSameScale(Value a, Value b) {
+  Attribute left, right;
+  return a == b || (matchPattern(a, m_Constant(&left)) &&
+                    matchPattern(b, m_Constant(&right)) && left == right);
+}
+
+namespace {
+
+/// What reads a value behind moves.
+struct Readers {
+  SmallVector<QuantizeOp> casts;
+  Operation *other = nullptr; // one that casts nothing
+};
+
+class Narrower {
+public:
+  explicit Narrower(func::FuncOp main) : main(main) {}
+  unsigned run();
+
+private:
+  bool narrow(Operation *op);
+  bool castBefore(Operation *op);
+  bool moveNarrowOnly(Operation *op);
+
+  func::FuncOp main;
+  UniformValues uniform;
+};
+
+} // namespace
+
+static void collectReaders(Value value, Readers &readers) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    auto cast = dyn_cast<QuantizeOp>(user);
+    if (cast && use.getOperandNumber() == 0)
+      readers.casts.push_back(cast);
+    else if (isCastMove(user) && use.getOperandNumber() == 0)
+      collectReaders(user->getResult(0), readers);
+    else
+      readers.other = user;
+  }
+}
+
+/// The groups whose members get what another one had.
+static DenseIntElementsAttr getGroups(Operation *op) {
+  if (!isa<stablehlo::CollectivePermuteOp>(op))
+    return op->getAttrOfType<DenseIntElementsAttr>("replica_groups");
+  // Any two may be a pair of a chain: all of them have to agree.
+  SmallVector<int64_t> all;
+  auto pairs = op->getAttrOfType<DenseIntElementsAttr>("source_target_pairs");
+  for (int64_t id : pairs.getValues<int64_t>())
+    if (!llvm::is_contained(all, id))
+      all.push_back(id);
+  auto type = RankedTensorType::get({1, static_cast<int64_t>(all.size())},
+                                    IntegerType::get(op->getContext(), 64));
+  return DenseIntElementsAttr::get(type, all);
+}
+
+static Value onNarrow(OpBuilder &builder, Operation *op, Value data) {
+  IRMapping map;
+  map.map(op->getOperand(0), data);
+  Value result = builder.clone(*op, map)->getResult(0);
+  result.setType(cast<RankedTensorType>(result.getType())
+                     .clone(getElementTypeOrSelf(data)));
+  return result;
+}
+
+/// Moves what a value's readers move, until they cast.
+static void replaceReaders(Value wide, Value data) {
+  for (Operation *user : llvm::make_early_inc_range(wide.getUsers())) {
+    if (auto cast = dyn_cast<QuantizeOp>(user)) {
+      cast.replaceAllUsesWith(data);
+    } else {
+      OpBuilder builder(user);
+      replaceReaders(user->getResult(0), moveNarrow(builder, user, data));
+    }
+    user->erase();
+  }
+}
+
+/// All that read the result cast it alike: they are cast before.
+bool Narrower::castBefore(Operation *op) {
+  Readers readers;
+  collectReaders(op->getResult(0), readers);
+  if (readers.casts.empty())
+    return false;
+  auto stays = [&](const Twine &why) {
+    op->emitRemark("moves ")
+        << getElementTypeOrSelf(op->getOperand(0)) << " that is cast to "
+        << getElementTypeOrSelf(readers.casts.front().getType()) << ": " << why;
+    return false;
+  };
+  QuantizeOp first = readers.casts.front();
+  if (readers.other)
+    return stays("'" + readers.other->getName().getStringRef() +
+                 "' reads it wide");
+  bool isAlike = llvm::all_of(readers.casts, [&](QuantizeOp other) {
+    return getElementTypeOrSelf(other.getType()) ==
+               getElementTypeOrSelf(first.getType()) &&
+           isSameScale(other.getScale(), first.getScale());
+  });
+  if (!isAlike)
+    return stays("it is cast in more than one way");
+  // Random words and blocks are by places in the whole.
+  if (first.isStochastic() || first.getBlock())
+    return stays("its cast depends on places in the whole");
+  if (!canHoist(first.getScale(), op))
+    return stays("its scale is known only behind");
+  if (!uniform.isUniform(first.getScale(), getGroups(op)))
+    return stays("ranks may have different scales for it");
+
+  OpBuilder builder(op);
+  Value scale = hoist(first.getScale(), op);
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType())
+                  .clone(getElementTypeOrSelf(first.getType()));
+  auto early =
+      QuantizeOp::create(builder, first.getLoc(), type, op->getOperand(0),
+                         scale, first.getCastAttr());
+  early->setDiscardableAttrs(first->getDiscardableAttrDictionary());
+  replaceReaders(op->getResult(0), onNarrow(builder, op, early));
+  op->erase();
+  return true;
+}
+
+/// What comes was narrow before: it becomes wide behind.
+bool Narrower::moveNarrowOnly(Operation *op) {
+  Value wide = op->getOperand(0);
+  DequantizeOp from = findDequantize(wide);
+  if (!from || widthOf(from.getData()) >= widthOf(wide) ||
+      !uniform.isUniform(from.getScale(), getGroups(op)))
+    return false;
+  OpBuilder builder(op);
+  Value data = onNarrow(builder, op, buildNarrow(builder, wide));
+  auto result = DequantizeOp::create(
+      builder, op->getLoc(), op->getResult(0).getType(), data, from.getScale());
+  op->getResult(0).replaceAllUsesWith(result);
+  op->erase();
+  return true;
+}
+
+bool Narrower::narrow(Operation *op) {
+  if (op->getNumOperands() != 1 || !isWide(op->getOperand(0)))
+    return false;
+  if (isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op))
+    return narrowSum(op, uniform);
+  return castBefore(op) || moveNarrowOnly(op);
+}
+
+unsigned Narrower::run() {
+  takeMaximaOfShares(main);
+  unsigned count = 0;
+  // Sums first: they leave gathers that may be of narrow data, too.
+  for (bool isForSums : {true, false}) {
+    SmallVector<Operation *> collectives;
+    for (Operation &op : main.getBody().front())
+      if (isStableHLOCollective(&op) &&
+          isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op) ==
+              isForSums)
+        collectives.push_back(&op);
+    for (Operation *op : collectives)
+      count += narrow(op);
+  }
+  return count;
+}
+
+namespace {
+struct NarrowCollectivesPass
+    : scalify::impl::NarrowCollectivesPassBase<NarrowCollectivesPass> {
+  using NarrowCollectivesPassBase::NarrowCollectivesPassBase;
+
+  void runOnOperation() override {
+    if (auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+        main && !main.isExternal())
+      numNarrowed += Narrower(main).run();
+  }
+};
+} // namespace

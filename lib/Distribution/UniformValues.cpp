@@ -1,0 +1,85 @@
+//===- UniformValues.cpp - What ranks have alike --------------------------===//
+
+#include "UniformValues.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// The members of each group.
+static SmallVector<SmallVector<int64_t>> read(DenseIntElementsAttr groups) {
+  int64_t size = groups.getType().getDimSize(1);
+  SmallVector<SmallVector<int64_t>> members;
+  for (auto [place, id] : llvm::enumerate(groups.getValues<int64_t>())) {
+    if (static_cast<int64_t>(place) % size == 0)
+      members.emplace_back();
+    if (id >= 0) // -1 fills up a short group
+      members.back().push_back(id);
+  }
+  return members;
+}
+
+/// Whether each of the groups lies within one of the others.
+static bool isWithin(DenseIntElementsAttr groups, DenseIntElementsAttr others) {
+  if (groups == others)
+    return true;
+  auto larger = read(others);
+  return llvm::all_of(read(groups), [&](ArrayRef<int64_t> group) {
+    return llvm::any_of(larger, [&](ArrayRef<int64_t> other) {
+      return llvm::all_of(
+          group, [&](int64_t id) { return llvm::is_contained(other, id); });
+    });
+  });
+}
+
+/// An argument of main that is no part of a larger one, or as Precision adds
+/// them, is whole on every device.
+static bool isWholeArgument(BlockArgument argument) {
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  if (!function)
+    return false;
+  auto whole = function.getArgAttrOfType<TypeAttr>(argument.getArgNumber(),
+                                                   kWholeTypeAttr);
+  return !whole || cast<ShapedType>(whole.getValue()).getShape() ==
+                       cast<ShapedType>(argument.getType()).getShape();
+}
+
+bool UniformValues::isUniform(Operation *op, DenseIntElementsAttr groups) {
+  using namespace stablehlo;
+  if (isa<AllReduceOp, AllGatherOp>(op))
+    return isWithin(groups,
+                    op->getAttrOfType<DenseIntElementsAttr>("replica_groups"));
+  // Loops and branches are not followed: their scales are not asked for.
+  bool isFollowed = isMemoryEffectFree(op) || isa<ReduceOp>(op);
+  if (!isFollowed ||
+      isa<PartitionIdOp, ReplicaIdOp, ReduceScatterOp, AllToAllOp,
+          CollectivePermuteOp, CollectiveBroadcastOp, WhileOp, IfOp, CaseOp>(
+          op))
+    return false;
+  llvm::SetVector<Value> reads(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), reads);
+  return llvm::all_of(reads,
+                      [&](Value read) { return isUniform(read, groups); });
+}
+
+bool UniformValues::find(Value value, DenseIntElementsAttr groups) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return isWholeArgument(argument);
+  return isUniform(value.getDefiningOp(), groups);
+}
+
+bool UniformValues::isUniform(Value value, DenseIntElementsAttr groups) {
+  auto key = std::make_pair(value, Attribute(groups));
+  if (auto place = known.find(key); place != known.end())
+    return place->second;
+  bool isSo = find(value, groups);
+  known[key] = isSo;
+  return isSo;
+}

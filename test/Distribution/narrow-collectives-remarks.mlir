@@ -1,0 +1,31 @@
+// RUN: scalify-opt %s --scalify-narrow-collectives --verify-diagnostics --split-input-file | FileCheck %s
+
+sdy.mesh @mesh = <["data"=2]>
+
+// CHECK-LABEL: func.func @main
+// CHECK: "stablehlo.all_gather"(%{{.*}}) {{.*}} -> tensor<8xf32>
+func.func @main(%share: tensor<4xf32> {scalify.whole_type = tensor<8xf32>}) -> (tensor<8xf8E4M3FN>, tensor<8xf32>) {
+  // expected-remark @+1 {{moves 'f32' that is cast to 'f8E4M3FN': 'stablehlo.negate' reads it wide}}
+  %0 = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
+  %scale = stablehlo.constant dense<2.500000e-01> : tensor<f32>
+  %1 = scalify.quantize %0, %scale {cast = "w"} : tensor<8xf32> -> tensor<8xf8E4M3FN>
+  %2 = stablehlo.negate %0 : tensor<8xf32>
+  return %1, %2 : tensor<8xf8E4M3FN>, tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
+// CHECK-LABEL: func.func @main
+// CHECK: "stablehlo.reduce_scatter"
+func.func @main(%data: tensor<4xf8E5M2>, %scale: tensor<f32> {scalify.whole_type = tensor<2xf32>}) -> tensor<2xf32> {
+  %wide = scalify.dequantize %data, %scale : tensor<4xf8E5M2> -> tensor<4xf32>
+  // expected-remark @+1 {{sums 'tensor<4xf32>' that was 'f8E5M2': ranks may have different scales for it}}
+  %0 = "stablehlo.reduce_scatter"(%wide) <{scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
