@@ -13,7 +13,7 @@
 #include "RankJoins.h"
 #include "UniformValues.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -185,7 +185,36 @@ bool Narrower::narrow(Operation *op) {
   return castBefore(op) || moveNarrowOnly(op);
 }
 
+/// Carries that are passed on and never read, as of weights whose slices are
+/// taken of their narrow data: nobody needs what they start from.
+static void dropUnreadCarries(func::FuncOp main) {
+  main.walk<WalkOrder::PostOrder>([](stablehlo::WhileOp loop) {
+    for (OpOperand &start : loop->getOpOperands()) {
+      unsigned index = start.getOperandNumber();
+      auto type = cast<RankedTensorType>(start.get().getType());
+      bool isRead = !stablehlo::isInvariantCarry(loop, index) ||
+                    !loop.getBody().getArgument(index).hasOneUse() ||
+                    !loop.getCond().getArgument(index).use_empty() ||
+                    !loop->getResult(index).use_empty();
+      if (isRead || !isa<FloatType>(type.getElementType()))
+        continue;
+      OpBuilder builder(loop);
+      start.set(stablehlo::ConstantOp::create(
+          builder, loop.getLoc(),
+          cast<ElementsAttr>(builder.getZeroAttr(type))));
+    }
+  });
+}
+
+static bool hasCollective(func::FuncOp main) {
+  return llvm::any_of(main.getBody().front(),
+                      [](Operation &op) { return isStableHLOCollective(&op); });
+}
+
 unsigned Narrower::run() {
+  if (!hasCollective(main))
+    return 0;
+  dropUnreadCarries(main);
   takeMaximaOfShares(main);
   unsigned count = 0;
   // Sums first: they leave gathers that may be of narrow data, too.

@@ -38,7 +38,7 @@ namespace {
 class NarrowSum {
 public:
   NarrowSum(Operation *op, DequantizeOp from)
-      : op(op), from(from), builder(op), loc(op->getLoc()),
+      : from(from), builder(op), loc(op->getLoc()),
         groups(op->getAttrOfType<DenseIntElementsAttr>("replica_groups")),
         channel(op->getAttrOfType<ChannelHandleAttr>("channel_handle")),
         size(groups.getType().getDimSize(1)) {}
@@ -50,7 +50,6 @@ private:
   Value sumParts(Value data, int64_t dim);
   Value reshape(Value value, ArrayRef<int64_t> shape);
 
-  Operation *op;
   DequantizeOp from;
   OpBuilder builder;
   Location loc;

@@ -10,6 +10,7 @@
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
@@ -130,13 +131,26 @@ void Roles::findWeights() {
   });
 }
 
-bool Roles::isReadByForward(unsigned index) {
-  Block &block = main.getBody().front();
-  return llvm::any_of(main.getArgument(index).getUsers(), [&](Operation *user) {
-    auto phase = block.findAncestorOpInBlock(*user)->getAttrOfType<StringAttr>(
-        kPhaseAttr);
+/// A loop over micro-batches has the forward within it, whatever phase it has
+/// as a whole: a carry that it does not change is followed into its body.
+static bool isReadInForward(Value value, Block &block) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    auto loop = dyn_cast<stablehlo::WhileOp>(user);
+    unsigned place = use.getOperandNumber();
+    if (loop && stablehlo::isInvariantCarry(loop, place) &&
+        isReadInForward(loop.getBody().getArgument(place), block))
+      return true;
+    Operation *around = value.getParentBlock() == &block
+                            ? block.findAncestorOpInBlock(*user)
+                            : user;
+    auto phase = around->getAttrOfType<StringAttr>(kPhaseAttr);
     return phase && phase.getValue() == getPhaseName(Phase::Forward);
   });
+}
+
+bool Roles::isReadByForward(unsigned index) {
+  return isReadInForward(main.getArgument(index), main.getBody().front());
 }
 
 /// Whether a donated result of a narrower type is this argument's new value

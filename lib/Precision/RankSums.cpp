@@ -3,8 +3,10 @@
 #include "RankSums.h"
 
 #include "DelayedHistory.h"
+#include "GradientSums.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/StoredGradients.h"
 
@@ -38,6 +40,28 @@ OpOperand *scalify::getRankPart(Operation *sum) {
   }
 }
 
+/// log2 of the scale that the rules gave a value. A stack has that of what it
+/// holds, and a sum of independent terms the root of their number times theirs.
+static std::optional<int64_t> getExponent(Value root, unsigned depth = 4) {
+  auto result = dyn_cast<OpResult>(root);
+  if (!result || depth == 0)
+    return std::nullopt;
+  if (auto known = result.getOwner()->getAttrOfType<IntegerAttr>(kScaleAttr))
+    return known.getInt();
+  auto loop = dyn_cast<stablehlo::WhileOp>(result.getOwner());
+  if (!loop)
+    return std::nullopt;
+  unsigned index = result.getResultNumber();
+  if (Value update = stablehlo::getStackedUpdate(loop, index))
+    return getExponent(getOrigin(update), depth - 1);
+  Value term = getAddedTerm(loop, index);
+  auto exponent = term ? getExponent(getOrigin(term), depth - 1) : std::nullopt;
+  std::optional<int64_t> count = stablehlo::getTripCount(loop);
+  if (!exponent || !count || *count < 1)
+    return std::nullopt;
+  return *exponent + std::lround(std::log2(static_cast<double>(*count)) / 2);
+}
+
 std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
                                                  Caster &caster, Value root,
                                                  Type format, const Twine &rule,
@@ -54,14 +78,13 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
     return ScaleHint{SharedScaleOp::create(builder, loc, scales),
                      builder.getStringAttr(rule + ", shared by ranks")};
   }
-  Operation *def = root.getDefiningOp();
-  auto known = def ? def->getAttrOfType<IntegerAttr>(kScaleAttr) : nullptr;
-  if (source != ScaleSource::Unit && !known)
+  std::optional<int64_t> exponent = source == ScaleSource::Unit
+                                        ? recipe.getGradientExponent()
+                                        : getExponent(root);
+  if (!exponent)
     return std::nullopt;
-  int64_t exponent = source == ScaleSource::Unit ? recipe.getGradientExponent()
-                                                 : known.getInt();
   return ScaleHint{
-      caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
+      caster.makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent))),
       builder.getStringAttr(rule)};
 }
 

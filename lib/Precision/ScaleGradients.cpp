@@ -137,13 +137,14 @@ int64_t GradientScaler::getGroup(const Casts &casts) const {
 }
 
 void GradientScaler::scaleByRoot() {
-  builder.setInsertionPointToStart(&main.getBody().front());
   for (auto &[index, casts] : gradients) {
     int64_t group = getGroup(casts);
     if (group < 2)
       continue;
+    builder.setInsertionPointToStart(&main.getBody().front());
     float factor = 1.0f / std::sqrt(static_cast<float>(group));
-    scale(casts, splat(factor, {}), splat(1.0f / factor, {}));
+    Value value = splat(factor, {}), inverse = splat(1.0f / factor, {});
+    scale(casts, value, inverse);
   }
 }
 

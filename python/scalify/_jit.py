@@ -143,6 +143,7 @@ class Jit:
         mesh: Mesh | None = None,
         zero: int = 0,
         pipeline: Pipeline | None = None,
+        reduce: Literal["last", "each"] = "last",
     ) -> None:
         self._signature = signature
         self._options = options
@@ -154,6 +155,7 @@ class Jit:
         self._mesh = mesh
         self._zero = zero
         self._pipeline = pipeline
+        self._reduce: Literal["last", "each"] = reduce
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         self._policy = policy
@@ -446,6 +448,7 @@ class Jit:
                 self._device,
                 self._zero,
                 self._pipeline,
+                self._reduce,
             )
         return compile_text(lowered.text, options, self._threads, self._device)
 
@@ -464,6 +467,7 @@ def jit(
     out_shardings: Any = None,
     zero: Literal[0, 1, 2, 3] = 0,
     pipeline: Pipeline | None = None,
+    reduce: Literal["last", "each"] = "last",
     strict: bool = False,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
@@ -507,6 +511,9 @@ def jit(
         pipeline: how the step is cut over the ranks of a mesh's axis, at its
             `scalify.lax.stage_border`s. Each rank keeps the state of its layers: such results are
             Shards that are empty elsewhere. Alone, the process runs the step as it is.
+        reduce: of gradients that a loop over micro-batches adds up, whether ranks sum them behind
+            the last one, or "each" as it comes: as many times the bytes, and state that follows
+            from them is not kept in shares.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
@@ -590,3 +597,4 @@ def jit(
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}
     return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero, pipeline)
+    return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero, reduce)

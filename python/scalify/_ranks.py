@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ def compile_on(
     device: str | None,
     zero: int,
     pipeline: _stages.Pipeline | None = None,
+    reduce: Literal["last", "each"] = "last",
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
@@ -42,7 +43,7 @@ def compile_on(
         options = {**options, "simulateRanks": mesh.size}
 
     def local() -> str:
-        done = partition(text, zero=zero)
+        done = partition(text, zero=zero, reduce=reduce)
         if done.devices != mesh.size:
             raise ValueError(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "

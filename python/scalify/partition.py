@@ -17,6 +17,7 @@ import re
 import signal
 import subprocess
 import sys
+from typing import Literal
 
 from scalify import _compiler
 from scalify.errors import CompileError
@@ -26,6 +27,7 @@ __all__ = ["Partitioned", "main", "partition"]
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
 BEFORE = "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo)"
 AFTER = "builtin.module(scalify-localize)"
+SUM_LAST = "builtin.module(scalify-sum-behind-loops{{stacks={stacks}}})"
 SHARD = (
     "builtin.module(scalify-canonicalize-stablehlo,scalify-normalize-donation,"
     "scalify-annotate-phases,scalify-annotate-roles,scalify-shard-state{{level={level}}})"
@@ -91,7 +93,13 @@ def mesh_of(text: str) -> dict[str, int]:
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
-def partition(text: str, *, seconds: float = 600, zero: int = 0) -> Partitioned:
+def partition(
+    text: str,
+    *,
+    seconds: float = 600,
+    zero: int = 0,
+    reduce: Literal["last", "each"] = "last",
+) -> Partitioned:
     """Returns the program that each device of a mesh runs.
 
     Args:
@@ -100,11 +108,18 @@ def partition(text: str, *, seconds: float = 600, zero: int = 0) -> Partitioned:
         seconds: after which Shardy is stopped.
         zero: level of ZeRO: with 1 and 2 moments that ranks would all keep alike are kept in
             shares, with 3 parameters too.
+        reduce: of gradients that a loop over micro-batches adds up: whether ranks sum them behind
+            the last one, or each as it comes, which moves as many times the bytes. With "last"
+            and `zero` those of scanned layers are summed behind the backward, too, since a share
+            is of all layers.
 
     Raises:
+        ValueError: `reduce` is neither.
         CompileError: nothing is sharded, Shardy failed (its words), or an op would need elements
             of other devices (the op, its place, and what to constrain).
     """
+    if reduce not in ("last", "each"):
+        raise ValueError(f"reduce '{reduce}' is neither 'last' nor 'each'")
     if not mesh_of(text):
         raise failed(
             "the program has no mesh, so there is nothing to partition; give jax.jit "
@@ -113,6 +128,9 @@ def partition(text: str, *, seconds: float = 600, zero: int = 0) -> Partitioned:
     split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
     try:
         local = _compiler.opt(split, AFTER, debug_info=True)
+        if reduce == "last":
+            stacks = str(zero > 0).lower()
+            local = _compiler.opt(local, SUM_LAST.format(stacks=stacks), debug_info=True)
         if zero:
             local = _compiler.opt(local, SHARD.format(level=zero), debug_info=True)
     except CompileError as error:
@@ -127,9 +145,17 @@ def main() -> int:
     parser.add_argument("program", type=pathlib.Path, help="StableHLO text")
     parser.add_argument("-o", "--out", type=pathlib.Path, help="else standard output")
     parser.add_argument("--zero", type=int, default=0, help="keep state in shares: level 1 to 3")
+    parser.add_argument(
+        "--reduce",
+        choices=["last", "each"],
+        default="last",
+        help="sum micro-batches' gradients over ranks behind the last one, or each",
+    )
     options = parser.parse_args()
     try:
-        done = partition(options.program.read_text(encoding="utf-8"), zero=options.zero)
+        done = partition(
+            options.program.read_text(encoding="utf-8"), zero=options.zero, reduce=options.reduce
+        )
     except CompileError as error:
         print(error, file=sys.stderr)
         return 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -12,11 +12,9 @@ import numpy as np
 import partition_programs
 import pytest
 from partition_programs import P, Sharded
-from rank_threads import on_ranks
+from rank_steps import check_ranks
 
-from scalify import _runtime
 from scalify._executable import Executable, build
-from scalify.mesh import layout_of
 from scalify.partition import partition
 from scalify.recipe import Recipe, RecipeLike
 
@@ -59,77 +57,46 @@ def lower(sharded: Sharded) -> str:
         return jitted.lower(*sharded.args).as_text(debug_info=True)
 
 
-def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) -> Any:
-    """Returns the state after all batches, and the losses."""
-    losses = []
-    for batch in batches:
-        *state, loss = executable(*state, batch)
-        losses.append(np.asarray(loss).item())
-    return [np.asarray(one) for one in state], losses
-
-
 @pytest.mark.parametrize(
-    ("axes", "recipe", "zero"),
+    ("axes", "recipe", "zero", "narrow"),
     [
-        ({"data": 8}, "fp8", 3),
-        ({"data": 4}, "fp8-lm-o2", 1),
-        ({"data": 2}, E5M2_WIRE, 2),
-        ({"data": 4, "tensor": 2}, "bf16", 1),
-        ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0),
-        ({"data": 2, "tensor": 2, "sequence": 2}, E4M3_WIRES, 0),
+        ({"data": 8}, "fp8", 3, {"all_gather f8E4M3FN": 14}),
+        (
+            {"data": 4},
+            "fp8-lm-o3",
+            3,
+            {"all_gather f8E4M3FN": 14, "all_to_all f8E4M3FN": 14},
+        ),
+        ({"data": 2}, E5M2_WIRE, 2, {"all_to_all f8E5M2": 14}),
+        ({"data": 4, "tensor": 2}, "bf16", 1, {}),
+        ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0, {}),
+        # Of each layer 7 gradients, 2 sums of the forward and 5 of the backward: q, k, v, and gate
+        # and up have one input each.
+        ({"data": 2, "tensor": 2, "sequence": 2}, E4M3_WIRES, 0, {"all_to_all f8E4M3FN": 28}),
     ],
 )
 def test_ranks_train_as_one_process_does(
-    axes: dict[str, int], recipe: RecipeLike, zero: int, monkeypatch: pytest.MonkeyPatch
+    axes: dict[str, int],
+    recipe: RecipeLike,
+    zero: int,
+    narrow: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sharded = program(axes, monkeypatch)
     local = partition(lower(sharded), zero=zero)
     options = {"recipe": str(recipe), "packState": False}
     artefact, _ = build(local.text, options)
-    # One process, and what ranks exchange as wide as the program has it.
-    wide = {"simulateRanks": local.devices, "narrowCollectives": False}
-    together, _ = build(local.text, options | wide)
+    kinds = collections.Counter(
+        f"{row['kind']} {row['dtype']}" for row in Executable(artefact, device="null").collectives
+    )
+    assert {kind: count for kind, count in kinds.items() if "f8" in kind} == narrow
     *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
     rng = np.random.default_rng(0)
     # Text that can be learnt: each token follows the one before it.
     count = np.arange(first.shape[1], dtype=np.int32)
     starts = [rng.integers(0, 256, (first.shape[0], 1), dtype=np.int32) for _ in range(STEPS)]
-    batches = [(start + count) % 256 for start in starts]
-
-    one = Executable(together, 1)
-    laid = [layout_of(entry) for entry in one.manifest["args"]]
-    start = [leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)]
-    wanted, losses = train(one, start, batches)
-    wanted = [
-        leaf if at is None else at.join([leaf]) for leaf, at in zip(wanted, laid, strict=False)
-    ]
+    losses = check_ranks(local, options, state, [(start + count) % 256 for start in starts])
     assert losses[-1] < losses[0]
-
-    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
-        at = [layout_of(entry) for entry in mine.manifest["args"]]
-
-        def cut(leaf: Any, index: int) -> Any:
-            layout = at[index]
-            return leaf if layout is None else layout.cut(leaf, rank)
-
-        before = comm.bytes_sent
-        own = [cut(leaf, index) for index, leaf in enumerate(state)]
-        trained = train(mine, own, [cut(batch, len(state)) for batch in batches])
-        # What the transport counts is what the plan says.
-        planned = sum(row["sent"] for row in mine.collectives)
-        assert comm.bytes_sent - before == STEPS * planned > 0
-        return *trained, at
-
-    found = on_ranks(artefact, local.devices, run)
-    assert all(result[1] == losses for result in found)
-    for index, (want, at) in enumerate(zip(wanted, found[0][2], strict=False)):
-        parts = [result[0][index] for result in found]
-        whole = parts[0] if at is None else at.join(parts)
-        assert whole.tobytes() == want.tobytes()
-        # Those that have it alike have the same bits.
-        for rank, part in enumerate(parts):
-            want_part = whole if at is None else at.cut(whole, rank)
-            assert part.tobytes() == want_part.tobytes()
 
 
 def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,35 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def SumBehindLoopsPass
+    : Pass<"scalify-sum-behind-loops", "::mlir::ModuleOp"> {
+  let summary = "ranks sum once, behind a loop, what it adds up or stacks";
+  let description = [{
+    Before: what `scalify-localize` makes. After: sums over ranks of what a loop
+    adds to a carry, as gradients of micro-batches, or writes into a stack, as
+    gradients of scanned layers, stand behind the loop, where the carry starts
+    from zero and nothing else reads them. Of stacks no bit changes. What
+    micro-batches add up is summed per rank first, and then over ranks.
+
+    ```mlir
+    %0 = stablehlo.while(%sum = %zero, ...) do {
+      %1 = "stablehlo.all_reduce"(%g) ...
+      %2 = stablehlo.add %sum, %1
+    // becomes
+    %0 = stablehlo.while(%sum = %zero, ...) do {
+      %2 = stablehlo.add %sum, %g
+    }
+    %1 = "stablehlo.all_reduce"(%0) ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"stacks", "stacks", "bool", "true",
+           "also stacks of loops that are in no other loop">
+  ];
+  let statistics = [Statistic<"numMoved", "moved", "sums that left a loop">];
+}
+
 def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
   let summary = "computes in one process what all ranks of a mesh compute";
   let description = [{

@@ -1,0 +1,81 @@
+"""Steps on ranks beside one process that computes what all of them do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rank_threads import on_ranks
+
+from scalify import _runtime
+from scalify._executable import Executable, build
+from scalify.mesh import layout_of
+from scalify.partition import Partitioned
+
+__all__ = ["check_ranks"]
+
+
+def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) -> Any:
+    """Returns the state after all batches, and the losses."""
+    losses = []
+    for batch in batches:
+        *state, loss = executable(*state, batch)
+        losses.append(np.asarray(loss).item())
+    return [np.asarray(one) for one in state], losses
+
+
+def check_ranks(
+    local: Partitioned, options: Mapping[str, Any], state: Sequence[Any], batches: Sequence[Any]
+) -> list[float]:
+    """Trains on ranks, as threads, and in one process, and compares all bits.
+
+    The one process keeps wide what ranks exchange narrow. Bytes that the transport counts must be
+    those of the plan.
+
+    Args:
+        local: a step on state and a batch; it returns the state and a loss.
+        options: of the compiler.
+        state: whole arrays.
+        batches: whole arrays, one a step.
+
+    Returns:
+        The losses.
+    """
+    artefact, _ = build(local.text, dict(options))
+    wide = {"simulateRanks": local.devices, "narrowCollectives": False}
+    together, _ = build(local.text, {**options, **wide})
+    one = Executable(together, 1)
+    laid = [layout_of(entry) for entry in one.manifest["args"]]
+    start = [leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)]
+    wanted, losses = train(one, start, batches)
+    wanted = [
+        leaf if at is None else at.join([leaf]) for leaf, at in zip(wanted, laid, strict=False)
+    ]
+
+    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
+        at = [layout_of(entry) for entry in mine.manifest["args"]]
+
+        def cut(leaf: Any, index: int) -> Any:
+            layout = at[index]
+            return leaf if layout is None else layout.cut(leaf, rank)
+
+        before = comm.bytes_sent
+        own = [cut(leaf, index) for index, leaf in enumerate(state)]
+        trained = train(mine, own, [cut(batch, len(state)) for batch in batches])
+        # What the transport counts is what the plan says.
+        planned = sum(row["sent"] for row in mine.collectives)
+        assert comm.bytes_sent - before == len(batches) * planned > 0
+        return *trained, at
+
+    found = on_ranks(artefact, local.devices, run)
+    assert all(result[1] == losses for result in found)
+    for index, (want, at) in enumerate(zip(wanted, found[0][2], strict=False)):
+        parts = [result[0][index] for result in found]
+        whole = parts[0] if at is None else at.join(parts)
+        assert whole.tobytes() == want.tobytes()
+        # Those that have it alike have the same bits.
+        for rank, part in enumerate(parts):
+            want_part = whole if at is None else at.cut(whole, rank)
+            assert part.tobytes() == want_part.tobytes()
+    return losses
