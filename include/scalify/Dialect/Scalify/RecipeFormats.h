@@ -95,8 +95,8 @@ struct GradientFormats {
   int64_t ranks = 1;
 
   bool operator==(const GradientFormats &other) const {
-    return stored == other.stored && sum == other.sum &&
-           wire == other.wire && scaling == other.scaling && ranks == other.ranks;
+    return stored == other.stored && sum == other.sum && wire == other.wire &&
+           scaling == other.scaling && ranks == other.ranks;
   }
 };
 
