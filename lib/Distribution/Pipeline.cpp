@@ -10,4 +10,6 @@ void scalify::buildDistributionPipeline(mlir::OpPassManager &pm,
     pm.addPass(createNarrowCollectivesPass());
   if (options.simulateRanks)
     pm.addPass(createSimulateRanksPass({*options.simulateRanks}));
+  else
+    pm.addPass(createBucketCollectivesPass({options.bucketBytes}));
 }

@@ -35,6 +35,10 @@
 using namespace mlir;
 using namespace scalify;
 
+/// What a rank gives to a bucket: about nine times a message's latency times
+/// the link's rate, for nine tenths of that rate.
+static constexpr int64_t kBucketOfGPUs = 25 << 20, kBucketOfCPUs = 2 << 20;
+
 static const DialectRegistry &getRegistry() {
   static const DialectRegistry registry = [] {
     DialectRegistry result;
@@ -136,6 +140,9 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "unknown target '" << options.target << "': expected one of cpu, "
            << kHopper << ", stablehlo";
+  if (options.bucketBytes && *options.bucketBytes < 0)
+    return emitError(UnknownLoc::get(&context))
+           << "buckets must have 0 bytes or more, not " << *options.bucketBytes;
   if (options.streams < 1 || options.streams > plan::kMostStreams)
     return emitError(UnknownLoc::get(&context))
            << "streams must be 1 to " << plan::kMostStreams << ", not "
@@ -230,6 +237,8 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.pipelineVirtual = options.pipelineVirtual;
   stageOptions.pipelineStage = options.pipelineStage;
   stageOptions.narrowCollectives = options.narrowCollectives;
+  stageOptions.bucketBytes =
+      options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));

@@ -246,6 +246,14 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     return llvm::Error::success();
   }
   if (int64_t *number = findNumber(options, key)) {
+  if (key == "bucketBytes") {
+    std::optional<int64_t> given = value.getAsInteger();
+    if (!given)
+      return makeError("option 'bucketBytes' must be a number");
+    options.bucketBytes = *given;
+    return llvm::Error::success();
+  }
+  if (key == "streams") {
     std::optional<int64_t> given = value.getAsInteger();
     if (!given)
       return makeError("option '" + key + "' must be a number");

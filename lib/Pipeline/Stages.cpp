@@ -71,6 +71,7 @@ static void buildDistribution(const StageOptions &options,
   DistributionOptions distribution;
   distribution.simulateRanks = options.simulateRanks;
   distribution.narrowCollectives = options.narrowCollectives;
+  distribution.bucketBytes = options.bucketBytes;
   buildDistributionPipeline(manager, distribution);
 }
 

@@ -485,6 +485,7 @@ def compile(
     streams: int = 1,
     library_attention: bool = True,
     overlap: bool = True,
+    bucket_bytes: int | None = None,
     simulate_ranks: bool | int = False,
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
@@ -508,6 +509,7 @@ def compile(
         streams: as for `scalify.jit`.
         library_attention: as for `scalify.jit`.
         overlap: as for `scalify.jit`.
+        bucket_bytes: as for `scalify.jit`.
         simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
             executable computes what all of them do, of whole arrays and with sums in the order of
             ranks. A number is how many devices the mesh must have.
@@ -529,6 +531,8 @@ def compile(
         "overlap": overlap,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
+    if bucket_bytes is not None:
+        options["bucketBytes"] = bucket_bytes
     if simulate_ranks is not False:
         options["simulateRanks"] = 0 if simulate_ranks is True else simulate_ranks
     if (assumed := range_option(scales, ranges)) is not None:

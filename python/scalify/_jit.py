@@ -485,6 +485,7 @@ def jit(
     streams: int = 1,
     library_attention: bool = True,
     overlap: bool = True,
+    bucket_bytes: int | None = None,
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -541,6 +542,8 @@ def jit(
             without cuDNN: they are kernels and products then.
         overlap: on several ranks, whether what they exchange goes on beside what is computed. The
             bits are the same.
+        bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
+            several arrays; 0 for none. None is 2 MiB on CPUs and 25 MiB on GPUs.
     """
     policy = HealthPolicy(health) if isinstance(health, str) else health
     if mesh is None and (in_shardings is not None or out_shardings is not None):
@@ -578,6 +581,8 @@ def jit(
         "libraryAttention": library_attention,
         "overlap": overlap,
     }
+    if bucket_bytes is not None:
+        options["bucketBytes"] = bucket_bytes
     options |= extra
     if rescales and adaptive_scales is False:
         raise ValueError(

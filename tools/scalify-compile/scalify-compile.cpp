@@ -133,6 +133,11 @@ static cl::opt<bool>
             cl::desc("what ranks exchange goes on beside what they compute; "
                      "=false for one after the other"),
             cl::init(true), cl::cat(category));
+static cl::opt<int64_t> bucketBytes(
+    "bucket-bytes",
+    cl::desc("bytes that a rank gives to a bucket of collectives; 0 for none "
+             "(default: 2 MiB on CPUs, 25 MiB on GPUs)"),
+    cl::value_desc("bytes"), cl::cat(category));
 static cl::opt<bool>
     memory("memory",
            cl::desc("print where the bytes of the step are, by the plan"),
@@ -218,6 +223,8 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.streams = streams;
   options.libraryAttention = libraryAttention;
   options.overlap = overlap;
+  if (bucketBytes.getNumOccurrences())
+    options.bucketBytes = bucketBytes;
   if (keepReport || !report.empty() || !why.empty())
     options.report = "full";
   options.inputName = input == "-" ? std::string("<stdin>") : input.getValue();

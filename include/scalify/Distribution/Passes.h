@@ -30,9 +30,12 @@ struct DistributionOptions {
   std::optional<int64_t> simulateRanks;
   /// Ranks exchange narrow data where values are narrow anyway.
   bool narrowCollectives = true;
+  /// Of what a rank gives to a bucket of collectives; 0: none are made.
+  int64_t bucketBytes = 0;
 };
 
-/// narrow collectives -> simulate ranks, where they are asked for.
+/// narrow collectives -> bucket collectives, or simulate ranks where they are
+/// asked for: one process sends no messages.
 void buildDistributionPipeline(mlir::OpPassManager &pm,
                                const DistributionOptions &options);
 

@@ -43,6 +43,38 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
 }
 
+def BucketCollectivesPass
+    : Pass<"scalify-bucket-collectives", "::mlir::ModuleOp"> {
+  let summary = "collectives that become ready one after the other are one";
+  let description = [{
+    Before: a device's program. After: gathers, exchanges and reduce-scatters of
+    arrays of rank 1, and all-reduces, that are alike but for their sizes go in
+    buckets of up to `bytes` of what a rank gives, with the same values. A rank's
+    share of a bucket is its shares of the arrays one behind the other. What can
+    be sent when the step starts goes in the order of the program, a bucket of a
+    quarter of the size first; what is made in the step goes when the last array
+    of its bucket is there, and the last bucket is of a quarter.
+
+    ```mlir
+    %0 = "stablehlo.all_gather"(%a) ... : (tensor<2xf32>) -> tensor<4xf32>
+    %1 = "stablehlo.all_gather"(%b) ... : (tensor<3xf32>) -> tensor<6xf32>
+    // becomes
+    %2 = stablehlo.concatenate %a, %b : (tensor<1x2xf32>, tensor<1x3xf32>) -> tensor<1x5xf32>
+    %3 = "stablehlo.all_gather"(%2) ... : (tensor<5xf32>) -> tensor<10xf32>
+    %4 = stablehlo.reshape %3 : (tensor<10xf32>) -> tensor<2x5xf32>
+    %0 = stablehlo.slice %4 [0:2, 0:2] : (tensor<2x5xf32>) -> tensor<2x2xf32>
+    %1 = stablehlo.slice %4 [0:2, 2:5] : (tensor<2x5xf32>) -> tensor<2x3xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [Option<"bytes", "bytes", "int64_t", "26214400",
+                        "of a bucket; 0: none are made">];
+  let statistics = [
+    Statistic<"numBuckets", "buckets", "buckets">,
+    Statistic<"numBucketed", "bucketed", "collectives that are in one">
+  ];
+}
+
 def SumBehindLoopsPass
     : Pass<"scalify-sum-behind-loops", "::mlir::ModuleOp"> {
   let summary = "ranks sum once, behind a loop, what it adds up or stacks";

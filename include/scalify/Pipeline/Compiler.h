@@ -88,6 +88,10 @@ struct CompileOptions {
   /// Ranks exchange narrow data where values are narrow anyway, with the same
   /// bits: see the pass scalify-narrow-collectives.
   bool narrowCollectives = true;
+  /// Bytes that a rank gives to a bucket of collectives, 0 for none and none
+  /// given for what fills the target's links: see the pass
+  /// scalify-bucket-collectives.
+  std::optional<int64_t> bucketBytes;
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

@@ -72,6 +72,8 @@ struct StageOptions {
   int64_t pipelineStages = 0, pipelineVirtual = 1, pipelineStage = 0;
   /// Ranks exchange narrow data where values are narrow anyway.
   bool narrowCollectives = true;
+  /// Of what a rank gives to a bucket of collectives; 0: none are made.
+  int64_t bucketBytes = 0;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

@@ -1,0 +1,282 @@
+//===- BucketCollectives.cpp - Several arrays by one message --------------===//
+//
+// As Megatron-LLaMA's overlapped optimizer: what becomes ready one after the
+// other goes in buckets, each rank's share of a bucket being its shares of the
+// arrays, one behind the other. Arrays stay arrays of their own around it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "NarrowMoves.h"
+#include "RankJoins.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Distribution/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_BUCKETCOLLECTIVESPASS
+#include "scalify/Distribution/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+/// The part of a bucket that may go by itself, so that little is on its way
+/// when nothing is left to be computed, or to compute when nothing has come.
+static constexpr int64_t kEdge = 4;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static int64_t bytesOf(Operation *op) {
+  RankedTensorType type = typeOf(op->getOperand(0));
+  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+/// What ops of one bucket have alike.
+using Key = std::tuple<StringRef, Attribute, Type, StringRef>;
+
+/// Arrays in a row, which is what shares are, and sums of any.
+static std::optional<Key> getKey(Operation *op) {
+  if (!isStableHLOCollective(op) || op->getNumOperands() != 1)
+    return std::nullopt;
+  StringRef join;
+  if (op->getNumRegions()) {
+    Block &body = op->getRegion(0).front();
+    if (!llvm::hasSingleElement(body.without_terminator()))
+      return std::nullopt;
+    join = body.front().getName().getStringRef();
+  }
+  bool isInRow = typeOf(op->getOperand(0)).getRank() == 1;
+  bool isMet = isa<AllReduceOp>(op) ||
+               (isInRow && isa<ReduceScatterOp, AllGatherOp, AllToAllOp>(op));
+  if (!isMet)
+    return std::nullopt;
+  return Key(op->getName().getStringRef(), op->getAttr("replica_groups"),
+             getElementTypeOrSelf(op->getOperand(0)), join);
+}
+
+//===----------------------------------------------------------------------===//
+// One bucket
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Bucket {
+public:
+  Bucket(ArrayRef<Operation *> members, Operation *place)
+      : members(members), first(members.front()), builder(place),
+        loc(members.back()->getLoc()),
+        ranks(isa<AllReduceOp>(first)
+                  ? 1
+                  : first->getAttrOfType<DenseIntElementsAttr>("replica_groups")
+                        .getType()
+                        .getDimSize(1)) {}
+  /// Writes it; returns the last op.
+  Operation *write();
+
+private:
+  Value reshape(Value value, ArrayRef<int64_t> shape) {
+    if (typeOf(value).getShape() == shape)
+      return value;
+    return create<ReshapeOp>(typeOf(value).clone(shape), value);
+  }
+  template <typename Op, typename... Args> Op create(Args &&...args) {
+    auto op = Op::create(builder, loc, std::forward<Args>(args)...);
+    if (Attribute phase = first->getAttr(kPhaseAttr))
+      op->setAttr(kPhaseAttr, phase);
+    last = op;
+    return op;
+  }
+
+  ArrayRef<Operation *> members;
+  Operation *first, *last = nullptr;
+  OpBuilder builder;
+  Location loc;
+  int64_t ranks; // rows of what is cut for them
+};
+} // namespace
+
+Operation *Bucket::write() {
+  bool isSentInParts = !isa<AllGatherOp>(first);
+  bool comesInParts = !isa<ReduceScatterOp>(first);
+  int64_t rowsSent = isSentInParts ? ranks : 1;
+  int64_t rowsGot = comesInParts ? ranks : 1;
+  SmallVector<Value> sent;
+  int64_t width = 0;
+  for (Operation *member : members) {
+    Value value = member->getOperand(0);
+    int64_t columns = typeOf(value).getNumElements() / rowsSent;
+    sent.push_back(reshape(value, {rowsSent, columns}));
+    width += columns;
+  }
+  Value all = create<ConcatenateOp>(typeOf(sent[0]).clone({rowsSent, width}),
+                                    sent, /*dimension=*/1);
+  IRMapping map;
+  map.map(first->getOperand(0), reshape(all, {rowsSent * width}));
+  Operation *bucket = builder.clone(*first, map);
+  bucket->getResult(0).setType(typeOf(all).clone({rowsGot * width}));
+  Value got = reshape(bucket->getResult(0), {rowsGot, width});
+  int64_t at = 0;
+  for (auto [member, value] : llvm::zip_equal(members, sent)) {
+    int64_t columns = typeOf(value).getDimSize(1);
+    Value part =
+        create<SliceOp>(typeOf(got).clone({rowsGot, columns}), got,
+                        builder.getDenseI64ArrayAttr({0, at}),
+                        builder.getDenseI64ArrayAttr({rowsGot, at + columns}),
+                        builder.getDenseI64ArrayAttr({1, 1}));
+    at += columns;
+    member->getResult(0).replaceAllUsesWith(
+        reshape(part, typeOf(member->getResult(0)).getShape()));
+  }
+  return last;
+}
+
+//===----------------------------------------------------------------------===//
+// Which ones
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct BucketCollectivesPass
+    : scalify::impl::BucketCollectivesPassBase<BucketCollectivesPass> {
+  using BucketCollectivesPassBase::BucketCollectivesPassBase;
+  void runOnOperation() override;
+
+private:
+  void bucketEarly(SmallVector<Operation *> ops);
+  void bucketLate(SmallVector<Operation *> ops);
+  void write(ArrayRef<Operation *> members, Operation *place);
+};
+} // namespace
+
+/// What stands before `anchor` and follows from `op`, in the order of the
+/// block; none where it holds another collective or cannot be moved.
+static FailureOr<SmallVector<Operation *>> getFollowers(Operation *op,
+                                                        Operation *anchor) {
+  llvm::SetVector<Operation *> found;
+  SmallVector<Operation *> next = {op};
+  while (!next.empty())
+    for (Operation *user : next.pop_back_val()->getUsers()) {
+      Operation *around = op->getBlock()->findAncestorOpInBlock(*user);
+      if (around == anchor)
+        return failure(); // it needs what the bucket brings
+      if (!around->isBeforeInBlock(anchor) || found.contains(around))
+        continue;
+      if (isStableHLOCollective(around) || !isMemoryEffectFree(around))
+        return failure();
+      found.insert(around);
+      next.push_back(around);
+    }
+  SmallVector<Operation *> ordered = found.takeVector();
+  llvm::sort(ordered,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return ordered;
+}
+
+void BucketCollectivesPass::write(ArrayRef<Operation *> members,
+                                  Operation *place) {
+  if (members.size() < 2)
+    return;
+  llvm::SetVector<Operation *> followers;
+  for (Operation *member : members)
+    for (Operation *follower : *getFollowers(member, place))
+      followers.insert(follower);
+  Operation *last = Bucket(members, place).write();
+  SmallVector<Operation *> ordered = followers.takeVector();
+  llvm::sort(ordered,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *follower : ordered) {
+    follower->moveAfter(last);
+    last = follower;
+  }
+  for (Operation *member : members)
+    member->erase();
+  numBuckets += 1;
+  numBucketed += members.size();
+}
+
+/// What can go when the step starts: the first bucket is a small one.
+void BucketCollectivesPass::bucketEarly(SmallVector<Operation *> ops) {
+  SmallVector<Operation *> members;
+  int64_t held = 0, room = bytes / kEdge;
+  auto flush = [&] {
+    if (members.size() > 1)
+      for (Operation *member : members)
+        hoist(member->getOperand(0), members.front());
+    if (members.size() > 1)
+      write(members, members.front());
+    members.clear();
+    held = 0;
+  };
+  for (Operation *op : ops) {
+    if (held && held + bytesOf(op) > room) {
+      flush();
+      room = bytes;
+    }
+    members.push_back(op);
+    held += bytesOf(op);
+  }
+  flush();
+}
+
+/// What becomes ready in the course of the step: the last bucket is a small
+/// one. It goes where its last member stood.
+void BucketCollectivesPass::bucketLate(SmallVector<Operation *> ops) {
+  int64_t behind = 0; // bytes from an op to the end
+  llvm::DenseMap<Operation *, int64_t> rest;
+  for (Operation *op : llvm::reverse(ops))
+    rest[op] = behind += bytesOf(op);
+  SmallVector<Operation *> members;
+  int64_t held = 0;
+  bool isAtEdge = false;
+  for (Operation *op : ops) {
+    bool startsEdge = !isAtEdge && behind > bytes && rest[op] <= bytes / kEdge;
+    isAtEdge |= startsEdge;
+    bool fits = held + bytesOf(op) <= bytes && !startsEdge &&
+                llvm::all_of(members, [&](Operation *member) {
+                  return succeeded(getFollowers(member, op));
+                });
+    if (!fits) {
+      if (!members.empty())
+        write(members, members.back());
+      members.clear();
+      held = 0;
+    }
+    members.push_back(op);
+    held += bytesOf(op);
+  }
+  if (!members.empty())
+    write(members, members.back());
+}
+
+void BucketCollectivesPass::runOnOperation() {
+  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+  if (bytes <= 0 || !main || main.isExternal())
+    return;
+  llvm::MapVector<Key, std::pair<SmallVector<Operation *>,
+                                 SmallVector<Operation *>>>
+      found; // early and late ones
+  Operation *first = nullptr;
+  for (Operation &op : main.getBody().front()) {
+    if (!first && isStableHLOCollective(&op))
+      first = &op;
+    std::optional<Key> key = getKey(&op);
+    if (!key)
+      continue;
+    bool isEarly = isa<AllGatherOp>(op) && canHoist(op.getOperand(0), first);
+    auto &[early, late] = found[*key];
+    (isEarly ? early : late).push_back(&op);
+  }
+  for (auto &[key, ops] : found) {
+    bucketEarly(ops.first);
+    bucketLate(ops.second);
+  }
+}
