@@ -245,15 +245,13 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     *flag = *given;
     return llvm::Error::success();
   }
-  if (int64_t *number = findNumber(options, key)) {
   if (key == "bucketBytes") {
-    std::optional<int64_t> given = value.getAsInteger();
-    if (!given)
+    options.bucketBytes = value.getAsInteger();
+    if (!options.bucketBytes)
       return makeError("option 'bucketBytes' must be a number");
-    options.bucketBytes = *given;
     return llvm::Error::success();
   }
-  if (key == "streams") {
+  if (int64_t *number = findNumber(options, key)) {
     std::optional<int64_t> given = value.getAsInteger();
     if (!given)
       return makeError("option '" + key + "' must be a number");

@@ -601,5 +601,6 @@ def jit(
     if rescales or adaptive_scales:
         # Scales of state move too, which F32 state takes as it is.
         options |= {"adaptScales": True, "packState": False}
-    return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero, pipeline)
-    return Jit(signature, options, scales, threads, policy, ranges, device, mesh, zero, reduce)
+    return Jit(
+        signature, options, scales, threads, policy, ranges, device, mesh, zero, pipeline, reduce
+    )

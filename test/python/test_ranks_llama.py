@@ -85,9 +85,9 @@ def test_ranks_train_as_one_process_does(
     sharded = program(axes, monkeypatch)
     local = partition(lower(sharded), zero=zero)
     options = {"recipe": str(recipe), "packState": False}
-    artefact, _ = build(local.text, options)
+    each, _ = build(local.text, options | {"bucketBytes": 0})
     kinds = collections.Counter(
-        f"{row['kind']} {row['dtype']}" for row in Executable(artefact, device="null").collectives
+        f"{row['kind']} {row['dtype']}" for row in Executable(each, device="null").collectives
     )
     assert {kind: count for kind, count in kinds.items() if "f8" in kind} == narrow
     *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
@@ -101,7 +101,7 @@ def test_ranks_train_as_one_process_does(
 
 def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     local = partition(lower(program({"data": 8}, monkeypatch)), zero=3).text
-    artefact, _ = build(local, {"recipe": "none"})
+    artefact, _ = build(local, {"recipe": "none", "bucketBytes": 0})
     step = Executable(artefact, device="null").manifest["functions"]["step"]
     at = {
         kind: [i for i, command in enumerate(step) if command.get("kind") == kind]
@@ -120,6 +120,27 @@ def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatc
     between = [sum(a < i < b for i in products) for a, b in itertools.pairwise(gathers)]
     assert len(gathers) >= 20
     assert sum(count > 0 for count in between) >= 12
+
+
+def test_buckets_send_the_same_bytes_in_fewer_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = partition(lower(program({"data": 8}, monkeypatch)), zero=3).text
+    size = 50_000
+    each, buckets = (
+        Executable(
+            build(local, {"recipe": "none", "bucketBytes": given})[0], device="null"
+        ).collectives
+        for given in (0, size)
+    )
+    assert sum(row["sent"] for row in each) == sum(row["sent"] for row in buckets)
+    for kind in ("all_gather", "reduce_scatter"):
+        before = [4 * row["elements"] for row in each if row["kind"] == kind]
+        after = [4 * row["elements"] for row in buckets if row["kind"] == kind]
+        assert sum(before) == sum(after)
+        # Full buckets hold more than half: what did not fit was larger than the rest.
+        assert max(max(before), size) >= max(after)
+        assert len(after) <= 2 * sum(before) / size + 3 < len(before)
+    sums = [4 * row["elements"] for row in buckets if row["kind"] == "reduce_scatter"]
+    assert sums[-1] <= size / 4 < max(sums)
 
 
 def sent(artefact: bytes, kind: str) -> dict[str, int]:

@@ -100,7 +100,7 @@ def test_ranks_with_loops_have_the_bits_of_one_process(
 ) -> None:
     local = partition(lower(args), zero=zero)
     *state, batch = jax.tree.leaves(args)
-    options = {"recipe": str(recipe), "packState": False}
+    options = {"recipe": str(recipe), "packState": False, "bucketBytes": 4096}
     plan = Executable(build(local.text, options)[0], device="null").collectives
     assert {f"{row['kind']} {row['dtype']}" for row in plan if "f8" in row["dtype"]} == narrow
     losses = check_ranks(local, options, state, [batch] * 4)
