@@ -186,9 +186,11 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
   if (members.size() < 2)
     return;
   llvm::SetVector<Operation *> followers;
-  for (Operation *member : members)
-    for (Operation *follower : *getFollowers(member, place))
-      followers.insert(follower);
+  for (Operation *member : members) {
+    FailureOr<SmallVector<Operation *>> found = getFollowers(member, place);
+    assert(succeeded(found) && "members are chosen so");
+    followers.insert(found->begin(), found->end());
+  }
   Operation *last = Bucket(members, place).write();
   SmallVector<Operation *> ordered = followers.takeVector();
   llvm::sort(ordered,
