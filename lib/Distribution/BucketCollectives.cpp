@@ -151,8 +151,8 @@ struct BucketCollectivesPass
   void runOnOperation() override;
 
 private:
-  void bucketEarly(SmallVector<Operation *> ops);
-  void bucketLate(SmallVector<Operation *> ops);
+  void bucketEarly(ArrayRef<Operation *> ops);
+  void bucketLate(ArrayRef<Operation *> ops);
   void write(ArrayRef<Operation *> members, Operation *place);
 };
 } // namespace
@@ -206,7 +206,7 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
 }
 
 /// What can go when the step starts: the first bucket is a small one.
-void BucketCollectivesPass::bucketEarly(SmallVector<Operation *> ops) {
+void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
   SmallVector<Operation *> members;
   int64_t held = 0, room = bytes / kEdge;
   auto flush = [&] {
@@ -231,7 +231,7 @@ void BucketCollectivesPass::bucketEarly(SmallVector<Operation *> ops) {
 
 /// What becomes ready in the course of the step: the last bucket is a small
 /// one. It goes where its last member stood.
-void BucketCollectivesPass::bucketLate(SmallVector<Operation *> ops) {
+void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
   int64_t behind = 0; // bytes from an op to the end
   llvm::DenseMap<Operation *, int64_t> rest;
   for (Operation *op : llvm::reverse(ops))

@@ -35,8 +35,8 @@
 using namespace mlir;
 using namespace scalify;
 
-/// What a rank gives to a bucket: about nine times a message's latency times
-/// the link's rate, for nine tenths of that rate.
+/// What a rank gives to a bucket: on GPUs about nine times a message's latency
+/// times NVLink's rate, for nine tenths of that rate.
 static constexpr int64_t kBucketOfGPUs = 25 << 20, kBucketOfCPUs = 2 << 20;
 
 static const DialectRegistry &getRegistry() {

@@ -37,8 +37,10 @@ def run_ranks(artefact: bytes, leaves: list[Any]) -> list[list[Any]]:
 
 
 def artefact_of(program: Sharded, recipe: str, overlap: bool = True) -> tuple[Executable, bytes]:
+    """Returns the step of a rank; each array goes by a message of its own."""
     text = partition(partition_programs.lower(program)).text
-    artefact, _ = scalify._executable.build(text, {"recipe": recipe, "overlap": overlap})
+    options = {"recipe": recipe, "overlap": overlap, "bucketBytes": 0}
+    artefact, _ = scalify._executable.build(text, options)
     return Executable(artefact, device="null"), artefact
 
 
