@@ -440,15 +440,9 @@ class Jit:
         if (ranges := range_option(scales, self._ranges, count)) is not None:
             options["ranges"] = ranges
         if self._mesh is not None:
+            parts = (self._zero, self._pipeline, self._reduce)
             return compile_on(
-                self._mesh,
-                lowered.text,
-                options,
-                self._threads,
-                self._device,
-                self._zero,
-                self._pipeline,
-                self._reduce,
+                self._mesh, lowered.text, options, self._threads, self._device, *parts
             )
         return compile_text(lowered.text, options, self._threads, self._device)
 
