@@ -68,6 +68,30 @@ TEST(NcclFault, ErrorsBesideCallsNameCollectiveAndStep) {
   EXPECT_EQ(rank.driver->alive(), 0u);
 }
 
+// A peer is gone when all is issued, and NCCL finds out.
+TEST(NcclFault, ErrorsWhileTheGpuWorksEndTheWait) {
+  struct Late {
+    cuda::RecordingDriver *driver;
+    int calls = 0;
+  } late;
+  ::setenv("SCALIFY_COMM_TIMEOUT", "5", 1);
+  GpuRank rank(exchange(1), nullptr, std::make_shared<cuda::Fabric>());
+  ::unsetenv("SCALIFY_COMM_TIMEOUT");
+  late.driver = rank.driver.get();
+  rank.driver->isStuck = true;
+  auto poll = [](void *context) {
+    auto *self = static_cast<Late *>(context);
+    if (++self->calls == 2) // the first is in the call itself
+      self->driver->ncclState = cuda::NcclRemoteError;
+    return 0;
+  };
+  rank.exe->setPoll(poll, &late);
+  EXPECT_EQ(errorOf([&] { rank.run(); }),
+            "step 0, all_to_all 'x' at step/x: NCCL failed: remote process "
+            "exited or there was a network error (an error of the recording)");
+  EXPECT_TRUE(contains(rank.driver->trace(), "ncclCommAbort"));
+}
+
 TEST(NcclFault, WhatDoesNotEndIsLate) {
   ::setenv("SCALIFY_COMM_TIMEOUT", "0.2", 1);
   GpuRank rank(exchange(1), nullptr, std::make_shared<cuda::Fabric>());

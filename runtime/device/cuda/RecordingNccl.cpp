@@ -33,6 +33,11 @@ DType elementOf(NcclType type) {
                              DType::BF16, DType::F8E4M3FN, DType::F8E5M2};
   return types[type];
 }
+
+bool overlap(const void *a, size_t aBytes, const void *b, size_t bBytes) {
+  DevicePtr x = onDevice(a), y = onDevice(b);
+  return x < y + bBytes && y < x + aBytes;
+}
 } // namespace
 
 class RecordingDriver::RecordedNccl : public Nccl {
@@ -269,6 +274,12 @@ NcclStatus RecordingDriver::RecordedNccl::end() {
   transfers.clear();
   if (fails("ncclGroupEnd"))
     return NcclInternalError;
+  for (const Transfer &out : ready)
+    for (const Transfer &in : ready)
+      if (out.from && in.to && overlap(out.from, out.bytes, in.to, in.bytes)) {
+        driver.line("ncclGroupEnd refused: what is sent is received into");
+        return NcclInvalidUsage;
+      }
   if (!driver.fabric)
     return NcclSuccess;
   for (const Transfer &t : ready)
