@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks kills decoupling zoo adversaries attention gpt-memory kernel-bytes planner docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks kills decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -82,6 +82,9 @@ kernel-bytes: build ## kernels of an 8B-shaped LLaMA layer for a GPU and the byt
 
 planner: build ## tables, simulated: published rows, layouts of LLaMA on H100, links that misbehave (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/planner.py $(ARGS)
+
+links: build ## time a step of two ranks over links made slow or unsteady, overlapped and serial (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/links.py $(ARGS)
 
 docs: setup ## write the reference of dialects and passes from the td files into build/docs
 	@scripts/docs.sh

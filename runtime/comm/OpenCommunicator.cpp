@@ -1,6 +1,7 @@
 #include "comm/OpenCommunicator.h"
 #include "comm/Launch.h"
 #include "comm/RecordCommunicator.h"
+#include "comm/SlowLink.h"
 #include "comm/TransportCommunicator.h"
 #include "comm/local/LocalTransport.h"
 #include "support/Error.h"
@@ -76,6 +77,11 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
     return {std::make_unique<RecordCommunicator>(launch.rank, launch.size),
             name};
 
+  // Read before the others are joined, who would wait for a rank that failed.
+  const char *slow = std::getenv("SCALIFY_COMM_LINK");
+  if (slow && !*slow)
+    slow = nullptr;
+  Link link = slow ? parseLink(slow) : Link();
   double seconds = options.timeout_seconds;
   if (!(seconds >= 0))
     badArgument("a timeout must not be negative");
@@ -93,5 +99,9 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
                   options.context};
   scalify_transport transport =
       name == "local" ? local::open(opening) : openShared(name, opening);
-  return {makeCommunicator(transport, opening.wait), name};
+  auto communicator = makeCommunicator(transport, opening.wait);
+  if (slow)
+    communicator =
+        makeSlow(std::move(communicator), link, options.poll, options.context);
+  return {std::move(communicator), name};
 }

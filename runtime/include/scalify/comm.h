@@ -9,6 +9,12 @@
  * is late (after the timeout), gives up (at once, with its reason) or sends
  * what it should not. The text names the rank, what was being exchanged and the
  * step. From then on every such call of the communicator fails.
+ *
+ * For tests and benchmarks SCALIFY_COMM_LINK makes a link slow and unsteady, on
+ * all transports that move anything: "bandwidth=2e8,latency=1e-4,jitter=0.5,
+ * straggler=20:8,seed=1", without blanks, is bytes and seconds, 1 to 1.5 times
+ * as long at random, and every 20th collective 8 times as long. Data are the
+ * same.
  */
 #ifndef SCALIFY_COMM_H
 #define SCALIFY_COMM_H
