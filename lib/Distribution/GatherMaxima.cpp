@@ -18,7 +18,8 @@ using namespace scalify;
 using namespace scalify::stablehlo;
 
 /// The gather of which an op takes the largest magnitude; null for other ops.
-/// What a gather is filled up with is zero, and so has no say.
+/// Not through slices: what they leave out, be it what filled up the last
+/// share, would have a say.
 static AllGatherOp findGather(ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce->getResult(0).getType());
   if (reduce.getInputs().size() != 1 || type.getRank() != 0 ||
@@ -30,7 +31,7 @@ static AllGatherOp findGather(ReduceOp reduce) {
   if (!magnitude)
     return {};
   Value value = magnitude.getOperand();
-  while (isCastMove(value.getDefiningOp()))
+  while (isCastMove(value.getDefiningOp()) && !value.getDefiningOp<SliceOp>())
     value = value.getDefiningOp()->getOperand(0);
   auto gather = value.getDefiningOp<AllGatherOp>();
   return gather && gather->getNumOperands() == 1 ? gather : AllGatherOp();
@@ -51,13 +52,8 @@ static Value buildMaxOfGroup(OpBuilder &builder, AllGatherOp like,
   auto reduce = AllReduceOp::create(
       builder, loc, value.getType(), value, like.getReplicaGroups(),
       like.getChannelHandleAttr(), like.getUseGlobalDeviceIds());
-  OpBuilder::InsertionGuard guard(builder);
-  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(value));
-  Block *body = builder.createBlock(&reduce.getComputation(), {},
-                                    {scalar, scalar}, {loc, loc});
-  Value larger =
-      MaxOp::create(builder, loc, body->getArgument(0), body->getArgument(1));
-  ReturnOp::create(builder, loc, larger);
+  buildReducer<MaxOp>(builder, loc, reduce.getComputation(),
+                      getElementTypeOrSelf(value));
   return reduce->getResult(0);
 }
 

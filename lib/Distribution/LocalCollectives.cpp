@@ -9,7 +9,7 @@
 
 #include "Layouts.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -78,12 +78,8 @@ void CollectiveBuilder::addReducer(Region &region, Value partial) {
     reducer->cloneInto(&region, mapping);
     return;
   }
-  OpBuilder::InsertionGuard guard(builder);
-  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(partial));
-  Block *body = builder.createBlock(&region, {}, {scalar, scalar}, {loc, loc});
-  Value sum = stablehlo::AddOp::create(builder, loc, body->getArgument(0),
-                                       body->getArgument(1));
-  stablehlo::ReturnOp::create(builder, loc, sum);
+  stablehlo::buildReducer<stablehlo::AddOp>(builder, loc, region,
+                                            getElementTypeOrSelf(partial));
 }
 
 Value CollectiveBuilder::allReduce(Value value, Axes axes) {

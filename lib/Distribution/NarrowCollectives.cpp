@@ -62,7 +62,6 @@ private:
   bool moveNarrowOnly(Operation *op);
 
   func::FuncOp main;
-  UniformValues uniform;
 };
 
 } // namespace
@@ -145,7 +144,7 @@ bool Narrower::castBefore(Operation *op) {
     return stays("its cast depends on places in the whole");
   if (!canHoist(first.getScale(), op))
     return stays("its scale is known only behind");
-  if (!uniform.isUniform(first.getScale(), getGroups(op)))
+  if (!isUniform(first.getScale(), getGroups(op)))
     return stays("ranks may have different scales for it");
 
   OpBuilder builder(op);
@@ -166,7 +165,7 @@ bool Narrower::moveNarrowOnly(Operation *op) {
   Value wide = op->getOperand(0);
   DequantizeOp from = findDequantize(wide);
   if (!from || widthOf(from.getData()) >= widthOf(wide) ||
-      !uniform.isUniform(from.getScale(), getGroups(op)))
+      !isUniform(from.getScale(), getGroups(op)))
     return false;
   OpBuilder builder(op);
   Value data = onNarrow(builder, op, buildNarrow(builder, wide));
@@ -181,7 +180,7 @@ bool Narrower::narrow(Operation *op) {
   if (op->getNumOperands() != 1 || !isWide(op->getOperand(0)))
     return false;
   if (isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op))
-    return narrowSum(op, uniform);
+    return narrowSum(op);
   return castBefore(op) || moveNarrowOnly(op);
 }
 

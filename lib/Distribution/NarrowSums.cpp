@@ -9,6 +9,7 @@
 #include "NarrowSums.h"
 
 #include "NarrowMoves.h"
+#include "UniformValues.h"
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -22,15 +23,6 @@ using namespace scalify::stablehlo;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-/// Adds its two arguments and does nothing else.
-static bool isSum(Region &region) {
-  Block &body = region.front();
-  auto add = dyn_cast<AddOp>(body.front());
-  return add && body.getTerminator()->getOperand(0) == add &&
-         add.getLhs() != add.getRhs() &&
-         llvm::all_of(add->getOperands(), llvm::IsaPred<BlockArgument>);
 }
 
 namespace {
@@ -122,7 +114,7 @@ Value NarrowSum::all(Value data) {
   return reshape(sum, type.getShape());
 }
 
-bool scalify::narrowSum(Operation *op, UniformValues &uniform) {
+bool scalify::narrowSum(Operation *op) {
   Value wide = op->getOperand(0);
   DequantizeOp from = findDequantize(wide);
   auto groups = op->getAttrOfType<DenseIntElementsAttr>("replica_groups");
@@ -140,9 +132,10 @@ bool scalify::narrowSum(Operation *op, UniformValues &uniform) {
     return stays("its groups are of unequal size");
   if (typeOf(wide).getNumElements() < groups.getType().getDimSize(1))
     return stays("it has fewer elements than a group has ranks");
-  if (!uniform.isUniform(from.getScale(), groups))
+  if (!isUniform(from.getScale(), groups))
     return stays("ranks may have different scales for it");
 
+  Operation *before = op->getPrevNode();
   OpBuilder builder(op);
   Value data = buildNarrow(builder, wide);
   NarrowSum sum(op, from);
@@ -151,9 +144,7 @@ bool scalify::narrowSum(Operation *op, UniformValues &uniform) {
       part ? sum.scatter(data, static_cast<int64_t>(part.getScatterDimension()))
            : sum.all(data);
   if (Attribute phase = op->getAttr(kPhaseAttr))
-    for (Operation *made = result.getDefiningOp();
-         made && made != from && made->getBlock() == op->getBlock() &&
-         !made->hasAttr(kPhaseAttr);
+    for (Operation *made = op->getPrevNode(); made != before;
          made = made->getPrevNode())
       made->setAttr(kPhaseAttr, phase);
   op->getResult(0).replaceAllUsesWith(result);

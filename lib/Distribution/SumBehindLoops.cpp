@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -39,7 +40,7 @@ static AllReduceOp findSum(Value value) {
     value = value.getDefiningOp()->getOperand(0);
   auto sum = value.getDefiningOp<AllReduceOp>();
   bool isOne = sum && value.hasOneUse() && sum->getNumOperands() == 1 &&
-               isa<AddOp>(sum.getComputation().front().front());
+               isSum(sum.getComputation());
   return isOne ? sum : AllReduceOp();
 }
 

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -51,7 +52,23 @@ static bool isWholeArgument(BlockArgument argument) {
                        cast<ShapedType>(argument.getType()).getShape();
 }
 
-bool UniformValues::isUniform(Operation *op, DenseIntElementsAttr groups) {
+namespace {
+/// Follows values up to what they are made of, each of them once.
+class Uniformity {
+public:
+  explicit Uniformity(DenseIntElementsAttr groups) : groups(groups) {}
+  bool holds(Value value);
+
+private:
+  bool find(Value value);
+  bool find(Operation *op);
+
+  DenseIntElementsAttr groups;
+  llvm::DenseMap<Value, bool> known;
+};
+} // namespace
+
+bool Uniformity::find(Operation *op) {
   using namespace stablehlo;
   if (isa<AllReduceOp, AllGatherOp>(op))
     return isWithin(groups,
@@ -65,21 +82,23 @@ bool UniformValues::isUniform(Operation *op, DenseIntElementsAttr groups) {
     return false;
   llvm::SetVector<Value> reads(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), reads);
-  return llvm::all_of(reads,
-                      [&](Value read) { return isUniform(read, groups); });
+  return llvm::all_of(reads, [&](Value read) { return holds(read); });
 }
 
-bool UniformValues::find(Value value, DenseIntElementsAttr groups) {
+bool Uniformity::find(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return isWholeArgument(argument);
-  return isUniform(value.getDefiningOp(), groups);
+  return find(value.getDefiningOp());
 }
 
-bool UniformValues::isUniform(Value value, DenseIntElementsAttr groups) {
-  auto key = std::make_pair(value, Attribute(groups));
-  if (auto place = known.find(key); place != known.end())
+bool Uniformity::holds(Value value) {
+  if (auto place = known.find(value); place != known.end())
     return place->second;
-  bool isSo = find(value, groups);
-  known[key] = isSo;
+  bool isSo = find(value);
+  known[value] = isSo;
   return isSo;
+}
+
+bool scalify::isUniform(Value value, DenseIntElementsAttr groups) {
+  return Uniformity(groups).holds(value);
 }

@@ -5,23 +5,13 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Value.h"
-#include "llvm/ADT/DenseMap.h"
 
 namespace scalify {
 
-/// Says of values of a device's program which ones the ranks of a group are
-/// seen to have alike, by what they are made of.
-class UniformValues {
-public:
-  /// Whether the members of each of these groups have the same value.
-  bool isUniform(mlir::Value value, mlir::DenseIntElementsAttr groups);
-
-private:
-  bool find(mlir::Value value, mlir::DenseIntElementsAttr groups);
-  bool isUniform(mlir::Operation *op, mlir::DenseIntElementsAttr groups);
-
-  llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, bool> known;
-};
+/// Whether the members of each of these groups of ranks are seen to have the
+/// same value, by what it is made of in a device's program. It is found anew
+/// each time: programs change between one question and the next.
+bool isUniform(mlir::Value value, mlir::DenseIntElementsAttr groups);
 
 } // namespace scalify
 

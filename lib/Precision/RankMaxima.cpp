@@ -4,7 +4,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -47,12 +47,7 @@ Value scalify::buildMaxOverRanks(OpBuilder &builder, Location loc,
       stablehlo::ChannelHandleAttr::get(builder.getContext(), /*handle=*/1,
                                         /*type=*/1),
       /*use_global_device_ids=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(value));
-  Block *body = builder.createBlock(&reduce.getComputation(), {},
-                                    {scalar, scalar}, {loc, loc});
-  Value larger = stablehlo::MaxOp::create(builder, loc, body->getArgument(0),
-                                          body->getArgument(1));
-  stablehlo::ReturnOp::create(builder, loc, larger);
+  stablehlo::buildReducer<stablehlo::MaxOp>(
+      builder, loc, reduce.getComputation(), getElementTypeOrSelf(value));
   return reduce->getResult(0);
 }

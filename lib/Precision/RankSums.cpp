@@ -7,6 +7,7 @@
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/StoredGradients.h"
 
@@ -16,12 +17,8 @@ using namespace mlir;
 using namespace scalify;
 
 bool scalify::isRankSum(Operation *op) {
-  if (!isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op) ||
-      op->getNumOperands() != 1)
-    return false;
-  Block &body = op->getRegion(0).front();
-  return isa<stablehlo::AddOp>(body.front()) &&
-         body.getTerminator()->getOperand(0) == body.front().getResult(0);
+  return isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op) &&
+         op->getNumOperands() == 1 && stablehlo::isSum(op->getRegion(0));
 }
 
 int64_t scalify::countSummedRanks(Operation *sum) {

@@ -97,3 +97,46 @@ func.func @main(%data: tensor<3xf8E4M3FN>, %own: tensor<f32> {scalify.whole_type
   %2 = scalify.quantize %0, %scale {cast = "sum"} : tensor<3xf32> -> tensor<3xf8E4M3FN>
   return %2 : tensor<3xf8E4M3FN>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
+// The largest magnitude of what is gathered is that of the shares'.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[SHARE:.*]]: tensor<4xf32>
+// CHECK: %[[ABS:.*]] = stablehlo.abs %[[SHARE]] : tensor<4xf32>
+// CHECK: %[[OWN:.*]] = stablehlo.reduce(%[[ABS]] init: %{{.*}}) applies stablehlo.maximum
+// CHECK: %[[SCALE:.*]] = "stablehlo.all_reduce"(%{{.*}}) {{.*}} ({
+// CHECK: stablehlo.maximum
+// CHECK: "stablehlo.all_gather"(%{{.*}}) {{.*}} -> tensor<8xf8E4M3FN>
+func.func @main(%share: tensor<4xf32> {scalify.whole_type = tensor<8xf32>}) -> tensor<8xf8E4M3FN> {
+  %0 = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
+  %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %1 = stablehlo.abs %0 : tensor<8xf32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  %3 = scalify.quantize %0, %2 {cast = "w"} : tensor<8xf32> -> tensor<8xf8E4M3FN>
+  return %3 : tensor<8xf8E4M3FN>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
+// The largest magnitude of a part is not that of all shares.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: all_reduce
+// CHECK: %[[ALL:.*]] = "stablehlo.all_gather"(%{{.*}}) {{.*}} -> tensor<8xf32>
+// CHECK: %[[PART:.*]] = stablehlo.slice %[[ALL]] [0:6]
+// CHECK: %[[ABS:.*]] = stablehlo.abs %[[PART]] : tensor<6xf32>
+// CHECK: stablehlo.reduce(%[[ABS]] init: %{{.*}}) applies stablehlo.maximum
+// CHECK-NOT: all_reduce
+func.func @main(%share: tensor<4xf32> {scalify.whole_type = tensor<8xf32>}) -> tensor<6xf8E4M3FN> {
+  %0 = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
+  %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %1 = stablehlo.slice %0 [0:6] : (tensor<8xf32>) -> tensor<6xf32>
+  %2 = stablehlo.abs %1 : tensor<6xf32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<f32>
+  %4 = scalify.quantize %1, %3 {cast = "w"} : tensor<6xf32> -> tensor<6xf8E4M3FN>
+  return %4 : tensor<6xf8E4M3FN>
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) 
 
 def check_ranks(
     local: Partitioned, options: Mapping[str, Any], state: Sequence[Any], batches: Sequence[Any]
-) -> list[float]:
+) -> tuple[list[float], dict[str, int]]:
     """Trains on ranks, as threads, and in one process, and compares all bits.
 
     The one process keeps wide what ranks exchange narrow. Bytes that the transport counts must be
@@ -40,7 +41,7 @@ def check_ranks(
         batches: whole arrays, one a step.
 
     Returns:
-        The losses.
+        The losses, and the collectives of a rank: how many of each kind and format.
     """
     artefact, _ = build(local.text, dict(options))
     wide = {"simulateRanks": local.devices, "narrowCollectives": False}
@@ -66,7 +67,8 @@ def check_ranks(
         # What the transport counts is what the plan says.
         planned = sum(row["sent"] for row in mine.collectives)
         assert comm.bytes_sent - before == len(batches) * planned > 0
-        return *trained, at
+        kinds = collections.Counter(f"{row['kind']} {row['dtype']}" for row in mine.collectives)
+        return *trained, at, kinds
 
     found = on_ranks(artefact, local.devices, run)
     assert all(result[1] == losses for result in found)
@@ -78,4 +80,4 @@ def check_ranks(
         for rank, part in enumerate(parts):
             want_part = whole if at is None else at.cut(whole, rank)
             assert part.tobytes() == want_part.tobytes()
-    return losses
+    return losses, found[0][3]

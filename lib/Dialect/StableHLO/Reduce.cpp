@@ -38,6 +38,14 @@ void ReduceOp::build(OpBuilder &builder, OperationState &state,
         builder.getDenseI64ArrayAttr(dimensions));
 }
 
+bool scalify::stablehlo::isSum(Region &reducer) {
+  Block &body = reducer.front();
+  auto add = dyn_cast<AddOp>(body.front());
+  return add && body.getTerminator()->getOperand(0) == add &&
+         add.getLhs() != add.getRhs() &&
+         llvm::all_of(add->getOperands(), llvm::IsaPred<BlockArgument>);
+}
+
 bool scalify::stablehlo::hasNeutralInit(ReduceOp reduce) {
   Block &body = reduce.getBody().front();
   if (reduce.getInputs().size() != 1 ||

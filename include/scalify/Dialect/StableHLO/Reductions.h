@@ -6,6 +6,7 @@
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/TypeUtilities.h"
 
 namespace scalify::stablehlo {
 
@@ -13,19 +14,30 @@ namespace scalify::stablehlo {
 /// times: joining it once more changes nothing.
 bool hasNeutralInit(ReduceOp reduce);
 
+/// Whether the region of a reduction adds its two arguments and does no more.
+bool isSum(mlir::Region &reducer);
+
+/// Fills the empty region of a reduction with `Op`, such as MaxOp, on scalars.
+template <typename Op>
+void buildReducer(mlir::OpBuilder &builder, mlir::Location loc,
+                  mlir::Region &region, mlir::Type element) {
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  auto scalar = mlir::RankedTensorType::get({}, element);
+  mlir::Block *body =
+      builder.createBlock(&region, {}, {scalar, scalar}, {loc, loc});
+  mlir::Value result =
+      Op::create(builder, loc, body->getArgument(0), body->getArgument(1));
+  ReturnOp::create(builder, loc, result);
+}
+
 /// Reduces `value` over `dims` by `Op`, such as MaxOp, from the rank-0 `init`.
 template <typename Op>
 mlir::Value buildReduce(mlir::OpBuilder &builder, mlir::Location loc,
                         mlir::Value value, mlir::Value init,
                         llvm::ArrayRef<int64_t> dims) {
   auto reduce = ReduceOp::create(builder, loc, value, init, dims);
-  mlir::OpBuilder::InsertionGuard guard(builder);
-  mlir::Type scalar = init.getType();
-  mlir::Block *body =
-      builder.createBlock(&reduce.getBody(), {}, {scalar, scalar}, {loc, loc});
-  mlir::Value result =
-      Op::create(builder, loc, body->getArgument(0), body->getArgument(1));
-  ReturnOp::create(builder, loc, result);
+  buildReducer<Op>(builder, loc, reduce.getBody(),
+                   mlir::getElementTypeOrSelf(init));
   return reduce->getResult(0);
 }
 
