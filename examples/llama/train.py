@@ -204,7 +204,20 @@ def parse() -> argparse.Namespace:
         parser.error("--resume goes on from checkpoints: say where they are by --save")
     if options.every < 1:
         parser.error(f"--every {options.every}: expected 1 or more")
+    if options.save is not None and not options.resume:
+        for recipe in recipes(options):
+            if any((folder := options.save / recipe).glob("step-*")):
+                parser.error(
+                    f"'{folder}' holds checkpoints of an earlier run: go on from them by --resume, "
+                    "remove them, or --save elsewhere"
+                )
     return options
+
+
+def recipes(options: argparse.Namespace) -> list[str]:
+    """Returns the recipes to train by, the one to compare with first."""
+    alone = options.alone or options.recipe == "none"
+    return [options.recipe] if alone else ["none", options.recipe]
 
 
 def main() -> int:
@@ -222,13 +235,8 @@ def main() -> int:
         f"{plan.steps} steps of {plan.batch} x {cfg.seq} bytes\n"
         f"text: {len(text.train):,} bytes to train on, {len(text.validation):,} to validate on"
     )
-    recipes = (
-        [options.recipe]
-        if options.recipe == "none" or options.alone
-        else (["none", options.recipe])
-    )
     runs = []
-    for recipe in recipes:
+    for recipe in recipes(options):
         store = options.save and Store(options.save / recipe, options.every, options.resume)
         runs.append(train(cfg, plan, text, options.backend, recipe, store))
 

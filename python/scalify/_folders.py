@@ -111,13 +111,33 @@ def _sync(folder: pathlib.Path) -> None:
         os.close(handle)
 
 
-def prune(base: pathlib.Path, keep: int) -> None:
-    """Removes all checkpoints but the newest `keep`."""
-    for folder in checkpoints(base)[keep:]:
+def prune(written: pathlib.Path, keep: int) -> None:
+    """Removes what is older than the newest `keep` whole checkpoints up to one just written.
+
+    That one is the first of them. Of those before it only as many are looked at as count, and
+    those that are damaged do not. Later ones stay, which a run that went back has left.
+    """
+    base, own = written.parent, number_of(written)
+    earlier = [folder for folder in checkpoints(base) if number_of(folder) < own]
+    wanted = keep - 1
+    if len(earlier) <= wanted:
+        return
+    while earlier and wanted:
+        wanted -= _is_whole(earlier.pop(0))
+    for folder in earlier:
         # What is half removed shall not have a checkpoint's name.
         rubbish = base / f"{_UNFINISHED}{folder.name}-{secrets.token_hex(4)}"
         folder.rename(rubbish)
         shutil.rmtree(rubbish, ignore_errors=True)
+
+
+def _is_whole(folder: pathlib.Path) -> bool:
+    """Whether a quick look finds a checkpoint whole."""
+    try:
+        check(folder)
+    except DamagedError:
+        return False
+    return True
 
 
 def read_manifest(folder: pathlib.Path) -> dict[str, Any]:

@@ -41,6 +41,7 @@ __all__ = ["DamagedError", "Loaded", "Saved", "latest", "load", "save"]
 # once when it is loaded.
 SMALL = 1 << 16
 _JIT = "jit:"
+_KEPT = "step {} was saved, and older ones were not removed"
 
 
 class Loaded(NamedTuple):
@@ -182,14 +183,15 @@ def save(
         jit: the step that made the tree: what it keeps besides (scales, histories of amaxes,
             factors, counters) is saved with it.
         mesh: whose ranks save; that of `jit` or of a Shard if not given.
-        keep: how many checkpoints to keep; None for all.
+        keep: how many checkpoints to keep, this one first, then of earlier steps the newest
+            that are whole; None for all. Those of later steps stay, with a warning.
 
     Returns:
         The checkpoint's own folder.
 
     Raises:
         ValueError: a leaf is no array, was donated, or is not the same on all ranks.
-        OSError: the files cannot be written.
+        OSError: the files cannot be written, or older ones not removed: it says which.
         RuntimeError: another rank failed: which, and how.
     """
     if step < 0 or (keep is not None and keep < 1):
@@ -217,13 +219,30 @@ def save(
             "leaves": [leaf.entry for leaf in leaves],
             "jit": None if state is None else state.describe(),
         }
-        done = begun.finish(step, content)
-        if keep is not None:
-            _folders.prune(base, keep)
-        return done.name
+        return begun.finish(step, content).name
 
     named = mesh.together(what, finish)
-    return base / mesh.gather_bytes(named.encode())[0].decode()
+    done = base / mesh.gather_bytes(named.encode())[0].decode()
+    newest = mesh.together(_KEPT.format(step), lambda: _tidy(done, step, keep, mesh))
+    if newest != done:
+        warnings.warn(
+            f"'{base}' has checkpoints of later steps, as '{newest.name}', which `load` takes "
+            "before what is saved now unless they are damaged: remove them, or save elsewhere",
+            stacklevel=2,
+        )
+    return done
+
+
+def _tidy(done: pathlib.Path, step: int, keep: int | None, mesh: Mesh) -> pathlib.Path:
+    """Removes older checkpoints than one just written, on the first rank; returns the newest."""
+    if mesh.rank != 0:
+        return done
+    try:
+        if keep is not None:
+            _folders.prune(done, keep)
+        return _folders.checkpoints(done.parent)[0]
+    except OSError as error:
+        raise OSError(f"{_KEPT.format(step)}: {error}") from error
 
 
 def _write(folder: pathlib.Path, leaves: Sequence[_Leaf], mesh: Mesh) -> tuple[int, int]:

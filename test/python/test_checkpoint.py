@@ -220,6 +220,73 @@ def test_old_ones_and_rubbish_go(tmp_path: pathlib.Path) -> None:
         checkpoint.load(tmp_path, step=1)
 
 
+def test_what_was_just_written_stays(tmp_path: pathlib.Path) -> None:
+    """A run falls back from damaged checkpoints to an older one, and goes on from that."""
+    for step in (700, 800, 900, 1000):
+        checkpoint.save(tmp_path, {"x": WHOLE + step}, step)
+    # One that a quick look tells from a whole one, and one that it does not.
+    cut_off(tmp_path / "step-00000900")
+    flip("*.safetensors", -5)(tmp_path / "step-00001000")
+    with pytest.warns(UserWarning, match="damaged"):
+        assert checkpoint.load(tmp_path).step == 800
+    later = ["step-00000900", "step-00001000"]
+    for step in (810, 820):
+        with pytest.warns(UserWarning, match="later steps.*'step-00001000'"):
+            written = checkpoint.save(tmp_path, {"x": WHOLE + step}, step, keep=2)
+        assert written.is_dir()
+        before = "step-00000800" if step == 810 else "step-00000810"
+        assert sorted(os.listdir(tmp_path)) == [before, written.name, *later]
+        with pytest.warns(UserWarning, match="damaged"):
+            found = checkpoint.load(tmp_path)
+        assert found.step == step
+        np.testing.assert_array_equal(found.tree["['x']"], WHOLE + step)
+    # Of those before it, only whole ones count; none is left out for one that is damaged.
+    cut_off(tmp_path / "step-00000820")
+    checkpoint.save(tmp_path, {"x": WHOLE}, 1000, keep=2)
+    assert sorted(os.listdir(tmp_path)) == ["step-00001000", "step-00001000.1"]
+    cut_off(tmp_path / "step-00001000")
+    checkpoint.save(tmp_path, {"x": WHOLE}, 1010, keep=1)
+    assert os.listdir(tmp_path) == ["step-00001010"]
+
+
+def test_one_whole_checkpoint_stays_behind_damaged_ones(tmp_path: pathlib.Path) -> None:
+    first, second, third = three(tmp_path)
+    cut_off(second)
+    cut_off(third)
+    checkpoint.save(tmp_path, {"x": WHOLE}, 4, keep=2)
+    # Those that are damaged lie between two whole ones, which alone count.
+    assert first.is_dir()
+    with pytest.raises(checkpoint.DamagedError):
+        checkpoint.load(tmp_path, step=2)
+    checkpoint.save(tmp_path, {"x": WHOLE}, 5, keep=2)
+    assert sorted(os.listdir(tmp_path)) == ["step-00000004", "step-00000005"]
+
+
+def test_what_cannot_be_removed_is_told_as_such(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three(tmp_path)
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(checkpoint._folders, "prune", refuse)
+
+    def save(mesh: Mesh) -> tuple[str, str]:
+        try:
+            checkpoint.save(tmp_path, {"x": WHOLE}, 4, mesh=mesh, keep=2)
+        except (OSError, RuntimeError) as error:
+            return type(error).__name__, str(error)
+        return "", ""
+
+    for rank, (kind, text) in enumerate(on_meshes({"data": 2}, save)):
+        assert kind == ("OSError" if rank == 0 else "RuntimeError")
+        assert "not saved" not in text
+        assert "step 4 was saved, and older ones were not removed" in text
+        assert "Permission denied" in text
+    assert checkpoint.load(tmp_path).step == 4
+
+
 def test_what_does_not_fit_is_named(tmp_path: pathlib.Path) -> None:
     checkpoint.save(tmp_path, {"x": WHOLE, "y": 3}, 1)
     cases: list[tuple[Any, str]] = [

@@ -86,3 +86,9 @@ def test_training_goes_on_from_checkpoints(tmp_path: pathlib.Path) -> None:
     refused = run("--resume")
     assert refused.returncode == 2
     assert "say where they are by --save" in refused.stderr
+    # Another run would lose its checkpoints to those that are there.
+    fresh = run(*small, *options, "--save", str(tmp_path))
+    assert fresh.returncode == 2
+    assert "holds checkpoints of an earlier run" in fresh.stderr
+    assert "--resume" in fresh.stderr
+    assert sorted(path.name for path in saved.iterdir()) == names
