@@ -256,15 +256,16 @@ class Jit:
             self._steps,
         )
 
-    def restore(self, state: JitState) -> None:
+    def restore(self, state: JitState | None) -> None:
         """Lets the next call with the arguments of a state go on where that was taken.
 
         It compiles as then: with the scales that were measured, unless `scales=` says others, and
-        with the same casts left wide.
+        with the same casts left wide. What it kept is forgotten; with None it starts anew.
         """
-        self._restored = state
-        self._last = None
+        self._restored, self._last, self._steps = state, None, 0
         self._entries.clear()
+        for kept in (self._measured, self._patients, self._kept_scales, self._kept_state):
+            kept.clear()
 
     def _resume(self, arguments: Arguments, key: Hashable) -> _Entry | None:
         """Returns the entry that goes on by a restored state; None if that is of others."""
@@ -280,12 +281,11 @@ class Jit:
             return None
         if state.scales is not None:
             self._measured[arguments.tree, arguments.statics] = state.scales
-        self._patients[key] = Patient(state.widened, state.sick)
-        self._steps = state.steps
-        self._restored = None
+        self._patients[key], self._steps = Patient(state.widened, state.sick), state.steps
         lowered = self._signature.lower(arguments)
         executable = self._compile(lowered, self._scales_for(arguments), state.wide)
         state.apply(executable, self._signature.name)
+        self._restored = None
         return _Entry(lowered, executable, self._mesh, state.wide)
 
     def _look(self, entry: _Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:

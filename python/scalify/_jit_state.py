@@ -21,6 +21,8 @@ __all__ = ["COUNTERS", "JitState", "describe_arguments"]
 
 # What casts of the last step counted; each rank has counted its own.
 COUNTERS = "counters"
+# Between the name of a cast and what it casts.
+_AT = " to "
 
 
 def describe_arguments(arguments: Arguments) -> list[Any]:
@@ -175,7 +177,14 @@ def _labels(executable: Executable) -> dict[str, list[str]]:
 
 def _label(row: Mapping[str, Any], cast: str) -> str:
     _, _, name = cast.partition(": ")
-    return f"{name or cast} {row.get('format', '')} {names_of(row.get('loc', ''))}"
+    return f"{name or cast}{_AT}{row.get('format', '')} {names_of(row.get('loc', ''))}"
+
+
+def _place(label: str) -> str:
+    """Returns format and JAX's names of a label; nothing where there are none."""
+    _, _, place = label.partition(_AT)
+    place, _, _ = place.rpartition(" #")
+    return place if place.partition(" ")[2] else ""
 
 
 def _by_rows(
@@ -183,19 +192,21 @@ def _by_rows(
 ) -> tuple[NDArray[Any], list[str]]:
     """Returns `own` with the rows that were saved for the same, and names of those without one.
 
-    Rows of equal names go together. What is left goes together in its order where it is as much on
-    both sides: a parameter is cast as it is, or gathered first.
+    Rows of equal names go together. Of those that are left so do casts at one place of the user's
+    program to one format, where both sides have as many: a parameter is cast as it is, or gathered
+    first.
     """
     if names is None or theirs is None or own.shape[1:] != saved.shape[1:]:
         return own, ["row 0"]
     source = {name: row for row, name in enumerate(theirs)}
     rest = [name for name in names if name not in source]
     others = [name for name in theirs if name not in names]
-    if len(rest) == len(others):
-        source |= {mine: source[their] for mine, their in zip(rest, others, strict=True)}
-        rest = []
+    for place in {_place(name) for name in rest} - {""}:
+        mine, their = ([name for name in side if _place(name) == place] for side in (rest, others))
+        if len(mine) == len(their):
+            source |= {name: source[other] for name, other in zip(mine, their, strict=True)}
     array = own.copy()
     for row, name in enumerate(names):
         if name in source:
             array[row] = saved[source[name]]
-    return array, rest
+    return array, [name for name in rest if name not in source]

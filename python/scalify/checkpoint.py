@@ -217,7 +217,8 @@ def save(
             "mesh": mesh.axes,
             "files": files,
             "leaves": [leaf.entry for leaf in leaves],
-            "jit": None if state is None else state.describe(),
+            # Nothing is kept by a step that has not run yet.
+            "jit": None if jit is None else state.describe() if state is not None else {},
         }
         return begun.finish(step, content).name
 
@@ -301,7 +302,8 @@ def load(
         like: the tree that was saved, of arrays of the same shapes and dtypes, or of
             `jax.ShapeDtypeStruct`s. Without it the arrays come by name.
         step: of the checkpoint; the newest whole one if not given. A damaged one is an error then.
-        jit: the step that goes on: its next call compiles it as it was, with what it kept.
+        jit: the step that goes on: its next call compiles it as it was, with what it kept. It
+            starts anew, with a warning, where it was not saved with the tree.
         mesh: whose ranks load; that of `jit` or of a Shard in `like` if not given.
         partial: let `like` leave out some of what was saved.
 
@@ -326,7 +328,7 @@ def load(
         kept = {name: saved.pop(name) for name in list(saved) if name.startswith(_JIT)}
         described = reader.manifest["jit"]
         state = None
-        if jit is not None and described is not None:
+        if jit is not None and described:
             arrays = {
                 name.removeprefix(_JIT): _kept(leaf, mesh, reader.ranks)
                 for name, leaf in kept.items()
@@ -337,7 +339,14 @@ def load(
         return _fill(like, saved, mesh, partial, reader.folder), state
 
     tree, state = mesh.together(what, read)
-    if jit is not None and state is not None:
+    if jit is not None:
+        if reader.manifest["jit"] is None:
+            name = getattr(jit, "__name__", "the step")
+            warnings.warn(
+                f"checkpoint '{reader.folder}' has no state of a step, so '{name}' starts anew: "
+                "histories, scales and counters as before its first call; give jit= to save, too",
+                stacklevel=2,
+            )
         jit.restore(state)
     return Loaded(int(reader.manifest["step"]), tree)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,6 +152,89 @@ def test_another_recipe_goes_on_and_says_what_it_drops(tmp_path: pathlib.Path) -
     x, y = batch(2)
     with pytest.warns(UserWarning, match="starts anew for these arguments"):
         third(*tree, x[:4], y[:4])
+
+
+def test_an_interrupted_compilation_goes_on_from_the_checkpoint(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = make("fp8-delayed")
+    tree, _ = run(first, initial(), range(2))
+    checkpoint.save(tmp_path, tree, 2, jit=first)
+    second = make("fp8-delayed")
+    _, tree = checkpoint.load(tmp_path, initial(), jit=second)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(second, "_compile", interrupted)
+        second(*tree, *batch(2))
+    wanted, losses = run(first, tree, range(2, 4))
+    _, tree = checkpoint.load(tmp_path, initial())
+    found, again = run(second, tree, range(2, 4))
+    assert again == losses
+    assert bits(found, second) == bits(wanted, first)
+
+
+@pytest.mark.filterwarnings("ignore:of cast")
+def test_a_step_without_saved_state_starts_anew(tmp_path: pathlib.Path) -> None:
+    """In a process that goes back it would else keep what later steps have left."""
+    for name in ("fp8-delayed", "fp8 with casts that widen"):
+        recipe, folder = name.split()[0], tmp_path / name
+        step = make(recipe, **OPTIONS[name])
+        tree, _ = run(step, initial(), range(1))
+        checkpoint.save(folder, tree, 1)
+        tree, _ = run(step, tree, range(1, 4))
+        step.recompile()
+        with pytest.warns(UserWarning, match="has no state of a step, so 'train_step' starts anew"):
+            _, tree = checkpoint.load(folder, initial(), jit=step)
+        assert step.state() is None
+        fresh = make(recipe, **OPTIONS[name])
+        _, same = checkpoint.load(folder, initial())
+        found, losses = run(step, tree, range(1, 4))
+        wanted, after = run(fresh, same, range(1, 4))
+        assert losses == after
+        assert bits(found, step) == bits(wanted, fresh)
+        assert step.widened() == fresh.widened()
+        assert step.scales() == fresh.scales()
+    # Nothing is missing of a step that had not run yet.
+    checkpoint.save(tmp_path, initial(), 0, jit=make("fp8-delayed"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        checkpoint.load(tmp_path, initial(), jit=make("fp8-delayed"))
+
+
+def test_rows_of_another_program_start_anew(tmp_path: pathlib.Path) -> None:
+    """As many are left on both sides, and stand for different casts."""
+
+    def scoped(scope: str) -> Any:
+        def step(params: Any, x: jax.Array) -> Any:
+            def loss(params: Any) -> jax.Array:
+                hidden = jax.nn.relu(x @ params["first"])
+                with jax.named_scope(scope):
+                    hidden = jax.nn.relu(hidden @ params["middle"])
+                return jnp.mean((hidden @ params["second"]) ** 2)
+
+            return jax.tree.map(lambda p, g: p - 0.01 * g, params, jax.grad(loss)(params))
+
+        recipe = scalify.Recipe.preset("fp8-delayed").replace(head=True, sensitive=False)
+        return scalify.jit(step, recipe, donate_argnums=0, threads=1)
+
+    params, _ = initial()
+    first, second = scoped("here"), scoped("there")
+    for index in range(2):
+        params = first(params, batch(index)[0])
+    checkpoint.save(tmp_path, params, 2, jit=first)
+    _, params = checkpoint.load(tmp_path, initial()[0], jit=second)
+    with pytest.warns(UserWarning, match=r"starts \d rows of 'scalify.amax_history' anew.*there"):
+        executable = second.executable(params, batch(2)[0])
+    saved, found = (one.kept["scalify.amax_history"] for one in (first.executable(), executable))
+    names = [row["loc"] for row in executable.manifest["report"] if "cast" in row]
+    anew = ["there" in name for name in names]
+    assert 0 < sum(anew) < len(anew)
+    for before, after, is_anew in zip(saved, found, anew, strict=True):
+        assert np.any(before)
+        np.testing.assert_array_equal(after, np.zeros_like(before) if is_anew else before)
 
 
 FOUR, GRID = {"data": 4}, {"data": 2, "tensor": 2}
