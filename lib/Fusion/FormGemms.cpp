@@ -467,8 +467,31 @@ static void foldRounding(stablehlo::DotGeneralOp op) {
   convert.erase();
 }
 
+/// Whether the program asks for TF32: by an algorithm, or as XLA reads HIGH on
+/// a GPU. The default is F32 here.
+static bool asksTF32(stablehlo::DotGeneralOp op) {
+  if (!typeOf(op.getLhs()).getElementType().isF32() ||
+      !typeOf(op.getRhs()).getElementType().isF32())
+    return false;
+  if (auto algorithm = op.getAlgorithmAttr())
+    return algorithm.getLhsPrecisionType().isTF32() &&
+           algorithm.getRhsPrecisionType().isTF32() &&
+           algorithm.getNumPrimitiveOperations() == 1;
+  bool isHigh = false;
+  for (Attribute attr : op.getPrecisionConfigAttr()
+                            ? op.getPrecisionConfigAttr().getValue()
+                            : ArrayRef<Attribute>()) {
+    auto precision = cast<stablehlo::PrecisionAttr>(attr).getValue();
+    if (precision == stablehlo::Precision::HIGHEST)
+      return false;
+    isHigh |= precision == stablehlo::Precision::HIGH;
+  }
+  return isHigh;
+}
+
 static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
-                        double alpha, const Scales &scales, Value result) {
+                        double alpha, const Scales &scales, bool isTF32,
+                        Value result) {
   OpBuilder builder(op);
   // In the forward fewer bits of the sum do no harm; gradients want them all,
   // and the library's products by blocks sum in full.
@@ -482,7 +505,8 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
       ArrayRef<int64_t>{gemm.bk.stride, gemm.bn.stride},
       ArrayRef<int64_t>{gemm.cm.stride, gemm.cn.stride},
       ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,
-      gemm.batchStrides, llvm::APFloat(alpha), isFast, scales.a, scales.b);
+      gemm.batchStrides, llvm::APFloat(alpha), isFast, isTF32, scales.a,
+      scales.b);
   if (phase)
     matmul->setAttr(kPhaseAttr, phase);
   result.replaceAllUsesWith(matmul.getC());
@@ -524,7 +548,8 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   fixUnit(gemm->am, gemm->ak);
   fixUnit(gemm->bk, gemm->bn);
   fixUnit(gemm->cm, gemm->cn);
-  buildMatmul(op, *gemm, alpha, scales, outputs[last]);
+  buildMatmul(op, *gemm, alpha, scales, machine == "gpu" && asksTF32(op),
+              outputs[last]);
   for (size_t i = last + 1; i-- > 0;)
     outputs[i].getDefiningOp()->erase();
   ++numGemms;

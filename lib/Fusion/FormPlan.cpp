@@ -259,7 +259,8 @@ void PlanWriter::writeGemm(plan::MatmulOp op) {
       bufferOf(op.getC()), scales, op.getM(), op.getN(), op.getK(),
       op.getAStrides(), op.getBStrides(), op.getCStrides(), op.getOffsets(),
       op.getBatch(), op.getBatchStrides(), op.getAlpha(),
-      op.getFastAccumulation(), op.getAScaling(), op.getBScaling());
+      op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
+      op.getBScaling());
   copyPhase(*clusters.of(op), op, gemm);
 }
 

@@ -90,3 +90,22 @@ func.func @main(%x: tensor<5x24xf32>, %w: tensor<24x12xf32>) -> tensor<12x5xbf16
   %t = stablehlo.transpose %r, dims = [1, 0] : (tensor<5x12xbf16>) -> tensor<12x5xbf16>
   return %t : tensor<12x5xbf16>
 }
+
+// -----
+
+// F32 as the program asks for it: TF32 where one precision is HIGH and none is
+// HIGHEST, or by an algorithm; F32 by default.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.gemm "dot" {{.*}} alpha 1.000000e+00 : memref<4x8xf32>
+// CHECK: plan.gemm "dot" {{.*}} alpha 1.000000e+00 tf32 : memref<4x8xf32>
+// CHECK: plan.gemm "dot" {{.*}} alpha 1.000000e+00 : memref<4x8xf32>
+// CHECK: plan.gemm "dot" {{.*}} alpha 1.000000e+00 tf32 : memref<4x8xf32>
+// CHECK: plan.gemm "dot" {{.*}} alpha 1.000000e+00 : memref<4x8xf32>
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>) {
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, HIGH] : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %c = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [HIGHEST, HIGH] : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %e = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3, allow_imprecise_accumulation = false> : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  return %a, %b, %c, %d, %e : tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>
+}

@@ -203,6 +203,24 @@ def test_fast_sums_are_the_forwards() -> None:
     assert fast == {False}
 
 
+@pytest.mark.parametrize(
+    ("precision", "compute"), [("tensorfloat32", "tf32"), ("highest", "f32"), (None, "f32")]
+)
+def test_f32_products_are_tf32_where_the_program_says_so(
+    precision: str | None, compute: str
+) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return (jax.numpy.tanh(x @ w) ** 2).sum()
+
+    args = [np.ones(shape, np.float32) for shape in ((64, 32), (16, 64))]
+    with jax.default_matmul_precision(precision):
+        text = jax.jit(jax.grad(loss)).lower(*args).as_text()
+    step = scalify.compile(text, "none", target="sm_90a", device="null")
+    step(*args)
+    found = re.findall(r"cublasLtMatmul .*compute=(\S+)", step.trace)
+    assert found == [compute] * 2
+
+
 def test_products_by_blocks_are_within_the_librarys_table() -> None:
     """The scales of each operand that a step by blocks multiplies, and how many there are."""
     _, manifest = compiled("fp8-block")

@@ -164,7 +164,8 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
     hold the transposes, reshapes and slices around the dot, and whose alpha
     holds a multiply of the result by a constant; scales of FP8 operands that
     are no constants, or many, the GEMM reads from memory. An operand whose layout no
-    GEMM can read is copied, with a remark.
+    GEMM can read is copied, with a remark. On a GPU F32 dots that ask for TF32
+    get it.
 
     ```mlir
     %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>

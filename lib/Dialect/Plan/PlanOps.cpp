@@ -366,6 +366,11 @@ LogicalResult GemmOp::verify() {
       failed(verifyMatrix(*this, 1, getB(), getK(), getN(), getBStrides())) ||
       failed(verifyScales(*this)))
     return failure();
+  auto isF32 = [](Value buffer) {
+    return cast<MemRefType>(buffer.getType()).getElementType().isF32();
+  };
+  if (getTf32() && !(isF32(getA()) && isF32(getB())))
+    return emitOpError("has 'tf32' and an operand that is not F32");
   if (isFP8(getA()) != isFP8(getB()))
     return emitOpError("has one FP8 operand: both are or none");
   if (isFP8(getA()) &&

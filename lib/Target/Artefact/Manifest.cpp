@@ -226,6 +226,8 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
   }
   if (op.getFastAccumulation())
     command["fast_accumulation"] = true;
+  if (op.getTf32())
+    command["compute"] = "tf32";
   return command;
 }
 

@@ -22,7 +22,7 @@ __all__ = [
     "taken",
 ]
 
-BYTES = {"f32": 4.0, "bf16": 2.0, "fp8": 1.0}
+BYTES = {"f32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp8": 1.0}
 
 
 @functools.lru_cache(maxsize=1 << 16)

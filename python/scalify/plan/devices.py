@@ -77,8 +77,8 @@ _HOPPER = {
 
 H100 = Device(
     name="h100",
-    peak={"bf16": 989.4e12, "fp8": 1978.9e12, "f32": 66.9e12},
-    math={"bf16": 767e12, "fp8": 1400e12, "f32": 60e12},
+    peak={"bf16": 989.4e12, "fp8": 1978.9e12, "tf32": 494.7e12, "f32": 66.9e12},
+    math={"bf16": 767e12, "fp8": 1400e12, "tf32": 383e12, "f32": 60e12},
     bandwidth=3.05e12,
     memory=80e9,
     multiprocessors=132,
@@ -91,8 +91,8 @@ H100 = Device(
 
 A100 = Device(
     name="a100",
-    peak={"bf16": 312e12, "fp8": 312e12, "f32": 19.5e12},
-    math={"bf16": 262e12, "fp8": 262e12, "f32": 18e12},
+    peak={"bf16": 312e12, "fp8": 312e12, "tf32": 156e12, "f32": 19.5e12},
+    math={"bf16": 262e12, "fp8": 262e12, "tf32": 131e12, "f32": 18e12},
     bandwidth=1.8e12,
     memory=80e9,
     multiprocessors=108,

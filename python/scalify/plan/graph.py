@@ -169,7 +169,7 @@ class _Reader:
                 f"{command.get('loc', '')}: plan it with --recipe bf16"
             )
             raise failed(message)
-        form = "fp8" if narrow else "f32" if dtype == "f32" else "bf16"
+        form = "fp8" if narrow else command.get("compute", "f32") if dtype == "f32" else "bf16"
         batch = math.prod(int(dim["n"]) for dim in command["batch"])
         m, n, k = int(command["m"]), int(command["n"]), int(command["k"])
         out = float(to_numpy(self.buffers[command["c"]]["dtype"]).itemsize)

@@ -296,3 +296,13 @@ plan.program @attention_over_an_argument {
   // expected-error @+1 {{reads argument 1, whose memory a result has taken by then}}
   plan.copy %d to %c : memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>
 }
+
+// -----
+
+plan.program @tf32_of_bf16 {
+  %a = plan.argument 0 : memref<4x8xbf16>
+  %b = plan.argument 1 : memref<8x4xbf16>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{has 'tf32' and an operand that is not F32}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 tf32 : memref<4x8xbf16>, memref<8x4xbf16>, memref<4x4xf32>
+}

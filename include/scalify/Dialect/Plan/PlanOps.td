@@ -213,7 +213,8 @@ def GemmOp : Plan_Op<"gemm"> {
     Operands of FP8 have the dimension of the sum innermost, and everything
     else in strides of 16 bytes, which is what Hopper multiplies. Theirs may be
     two `scales`, of a and of b, F32 in memory, by which the data are
-    multiplied; and `fast_accumulation`, which sums in fewer bits.
+    multiplied; and `fast_accumulation`, which sums in fewer bits. Operands of
+    F32 with `tf32` are rounded to 10 bits of mantissa, and the sum is F32.
 
     `by` says how many scales there are and how they lie. `tensor`: one.
     `rows`: one for each of a's m rows, or b's n columns. `vectors`: one for
@@ -233,7 +234,7 @@ def GemmOp : Plan_Op<"gemm"> {
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
-    F64Attr:$alpha, UnitAttr:$fast_accumulation,
+    F64Attr:$alpha, UnitAttr:$fast_accumulation, UnitAttr:$tf32,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling);
   let assemblyFormat = [{
@@ -242,7 +243,7 @@ def GemmOp : Plan_Op<"gemm"> {
     `batch` $batch $batch_strides `alpha` $alpha
     (`scales` `(` $scales^ `:` type($scales) `)`)?
     (`by` $a_scaling^ `x` $b_scaling)?
-    (`fast_accumulation` $fast_accumulation^)? attr-dict `:`
+    (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;
@@ -260,7 +261,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
-    F64Attr:$alpha, UnitAttr:$fast_accumulation,
+    F64Attr:$alpha, UnitAttr:$fast_accumulation, UnitAttr:$tf32,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling);
   let results = (outs AnyRankedTensor:$c);
@@ -269,7 +270,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
     `batch` $batch $batch_strides `alpha` $alpha
     (`scales` `(` $scales^ `)`)? (`by` $a_scaling^ `x` $b_scaling)?
-    (`fast_accumulation` $fast_accumulation^)?
+    (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }
