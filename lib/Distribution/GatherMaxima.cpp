@@ -17,9 +17,18 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
+/// Gives all elements of its operand, and zeros perhaps. A slice may be the
+/// user's, or leave out what fills up the last share, and that may be anything.
+static bool keepsMaximum(Operation *op) {
+  if (!isCastMove(op) || isa<SliceOp>(op))
+    return false;
+  auto pad = dyn_cast<PadOp>(op);
+  auto crops = [](int64_t count) { return count < 0; };
+  return !pad || (llvm::none_of(pad.getEdgePaddingLow(), crops) &&
+                  llvm::none_of(pad.getEdgePaddingHigh(), crops));
+}
+
 /// The gather of which an op takes the largest magnitude; null for other ops.
-/// Not through slices: what they leave out, be it what filled up the last
-/// share, would have a say.
 static AllGatherOp findGather(ReduceOp reduce) {
   auto type = cast<RankedTensorType>(reduce->getResult(0).getType());
   if (reduce.getInputs().size() != 1 || type.getRank() != 0 ||
@@ -31,7 +40,7 @@ static AllGatherOp findGather(ReduceOp reduce) {
   if (!magnitude)
     return {};
   Value value = magnitude.getOperand();
-  while (isCastMove(value.getDefiningOp()) && !value.getDefiningOp<SliceOp>())
+  while (keepsMaximum(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   auto gather = value.getDefiningOp<AllGatherOp>();
   return gather && gather->getNumOperands() == 1 ? gather : AllGatherOp();

@@ -140,7 +140,9 @@ bool Narrower::castBefore(Operation *op) {
   if (!isAlike)
     return stays("it is cast in more than one way");
   // Random words and blocks are by places in the whole.
-  if (first.isStochastic() || first.getBlock())
+  if (llvm::any_of(readers.casts, [](QuantizeOp cast) {
+        return cast.isStochastic() || cast.getBlock();
+      }))
     return stays("its cast depends on places in the whole");
   if (!canHoist(first.getScale(), op))
     return stays("its scale is known only behind");
@@ -205,28 +207,28 @@ static void dropUnreadCarries(func::FuncOp main) {
   });
 }
 
-static bool hasCollective(func::FuncOp main) {
-  return llvm::any_of(main.getBody().front(),
-                      [](Operation &op) { return isStableHLOCollective(&op); });
+/// Collectives of a function, those in its loops as well.
+static SmallVector<Operation *> findCollectives(func::FuncOp main) {
+  SmallVector<Operation *> collectives;
+  main.walk([&](Operation *op) {
+    if (isStableHLOCollective(op))
+      collectives.push_back(op);
+  });
+  return collectives;
 }
 
 unsigned Narrower::run() {
-  if (!hasCollective(main))
+  if (findCollectives(main).empty())
     return 0;
   dropUnreadCarries(main);
   takeMaximaOfShares(main);
   unsigned count = 0;
   // Sums first: they leave gathers that may be of narrow data, too.
-  for (bool isForSums : {true, false}) {
-    SmallVector<Operation *> collectives;
-    for (Operation &op : main.getBody().front())
-      if (isStableHLOCollective(&op) &&
-          isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op) ==
-              isForSums)
-        collectives.push_back(&op);
-    for (Operation *op : collectives)
-      count += narrow(op);
-  }
+  for (bool isForSums : {true, false})
+    for (Operation *op : findCollectives(main))
+      if (isa<stablehlo::AllReduceOp, stablehlo::ReduceScatterOp>(op) ==
+          isForSums)
+        count += narrow(op);
   return count;
 }
 

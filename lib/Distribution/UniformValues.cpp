@@ -3,7 +3,7 @@
 #include "UniformValues.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -86,6 +86,7 @@ bool Uniformity::find(Operation *op) {
 }
 
 bool Uniformity::find(Value value) {
+  value = stablehlo::skipLoopInvariants(value);
   if (auto argument = dyn_cast<BlockArgument>(value))
     return isWholeArgument(argument);
   return find(value.getDefiningOp());

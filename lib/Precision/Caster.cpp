@@ -28,10 +28,11 @@ Value Caster::makeConstant(float value) {
 }
 
 /// What becomes state is read by the next step, at the scale that it was given;
-/// all ranks agree on the scale of a weight's gradient.
+/// all ranks agree on the scale of a weight's gradient, and of what they sum.
 static bool hasOwnScale(ScaleHint hint) {
   return hint.rule && (hint.rule.getValue().starts_with("state: ") ||
-                       hint.rule.getValue().starts_with("gradient: "));
+                       hint.rule.getValue().starts_with("gradient: ") ||
+                       hint.rule.getValue().ends_with(kSharedByRanks));
 }
 
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {

@@ -29,6 +29,9 @@ struct ScaleHint {
   }
 };
 
+/// Ends the rule of a scale that all ranks have measured together.
+inline constexpr llvm::StringLiteral kSharedByRanks = ", shared by ranks";
+
 /// Casts a value to a format once, and replays the moves between the value and
 /// its uses on the narrow data.
 class Caster {

@@ -73,7 +73,7 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
         static_cast<float>(getLargestFinite(cast<FloatType>(format)));
     Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest);
     return ScaleHint{SharedScaleOp::create(builder, loc, scales),
-                     builder.getStringAttr(rule + ", shared by ranks")};
+                     builder.getStringAttr(rule + kSharedByRanks)};
   }
   std::optional<int64_t> exponent = source == ScaleSource::Unit
                                         ? recipe.getGradientExponent()

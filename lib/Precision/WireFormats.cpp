@@ -18,11 +18,11 @@ using namespace scalify;
 
 /// The product, of whose parts an op is a sum; null for sums of others, and of
 /// gradients of weights.
-static Operation *getSummedProduct(Operation &op,
+static Operation *getSummedProduct(Operation *op,
                                    const DotFormatChooser &formats) {
-  if (!isRankSum(&op))
+  if (!isRankSum(op))
     return nullptr;
-  Operation *dot = getDotOperandRoot(getRankPart(&op)->get()).getDefiningOp();
+  Operation *dot = getDotOperandRoot(getRankPart(op)->get()).getDefiningOp();
   bool isOfActivations =
       dot && isContraction(dot) &&
       formats.getLayers().getKind(dot) != DotKind::WeightGrad;
@@ -35,11 +35,14 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
   Type format = recipe.getStorage().wire;
   if (!format)
     return;
-  for (Operation &op : func.getBody().front()) {
-    Operation *dot = getSummedProduct(op, formats);
-    if (!dot)
-      continue;
-    OpOperand *read = getRankPart(&op);
+  // Those of scanned layers are in loops.
+  SmallVector<std::pair<Operation *, Operation *>> sums;
+  func.walk([&](Operation *op) {
+    if (Operation *dot = getSummedProduct(op, formats))
+      sums.push_back({op, dot});
+  });
+  for (auto [op, dot] : sums) {
+    OpOperand *read = getRankPart(op);
     std::string reason = formats.getReasonToStayWide(dot);
     std::optional<ScaleHint> hint;
     if (reason.empty())
@@ -49,7 +52,7 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
       reason = hint ? caster.getReasonToStayWide(read->get(), format)
                     : "its scale is not known";
     if (!reason.empty())
-      op.emitRemark("parts of a product stay wide between ranks: ") << reason;
+      op->emitRemark("parts of a product stay wide between ranks: ") << reason;
     else
       castReads(caster, read->get(), read, *hint, format);
   }

@@ -140,3 +140,54 @@ func.func @main(%share: tensor<4xf32> {scalify.whole_type = tensor<8xf32>}) -> t
   %4 = scalify.quantize %1, %3 {cast = "w"} : tensor<6xf32> -> tensor<6xf8E4M3FN>
   return %4 : tensor<6xf8E4M3FN>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
+// Nor is that of what a negative padding leaves.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: all_reduce
+// CHECK: "stablehlo.all_gather"(%{{.*}}) {{.*}} -> tensor<8xf32>
+// CHECK-NOT: all_reduce
+func.func @main(%share: tensor<4xf32> {scalify.whole_type = tensor<8xf32>}) -> tensor<6xf8E4M3FN> {
+  %0 = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
+  %zero = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+  %1 = stablehlo.pad %0, %zero, low = [0], high = [-2], interior = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<6xf32>
+  %2 = stablehlo.abs %1 : tensor<6xf32>
+  %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<6xf32>, tensor<f32>) -> tensor<f32>
+  %4 = scalify.quantize %1, %3 {cast = "w"} : tensor<6xf32> -> tensor<6xf8E4M3FN>
+  return %4 : tensor<6xf8E4M3FN>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
+// In loops, too, whose invariant carries are what they start from.
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.while
+// CHECK: "stablehlo.all_to_all"(%{{.*}}) {{.*}} -> tensor<4xf8E4M3FN>
+// CHECK: stablehlo.reduce(%{{.*}}) applies stablehlo.add
+func.func @main(%data: tensor<4xf8E4M3FN>, %scale: tensor<f32>) -> tensor<2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %start = stablehlo.constant dense<0.000000e+00> : tensor<2xf32>
+  %0:4 = stablehlo.while(%i = %zero, %d = %data, %s = %scale, %acc = %start) : tensor<i32>, tensor<4xf8E4M3FN>, tensor<f32>, tensor<2xf32>
+  cond {
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %1 = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %wide = scalify.dequantize %d, %s : tensor<4xf8E4M3FN> -> tensor<4xf32>
+    %1 = "stablehlo.reduce_scatter"(%wide) <{scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %2 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<2xf32>
+    %sum = stablehlo.add %acc, %1 : tensor<2xf32>
+    stablehlo.return %next, %d, %s, %sum : tensor<i32>, tensor<4xf8E4M3FN>, tensor<f32>, tensor<2xf32>
+  }
+  return %0#3 : tensor<2xf32>
+}

@@ -110,3 +110,38 @@ def test_ranks_with_loops_have_the_bits_of_one_process(
         wanted.append(float(loss))
     assert np.allclose(losses, wanted, rtol=1e-5 if recipe == "none" else 0.05)
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp8-current", "fp8-delayed"])
+def test_parts_of_products_in_loops_are_narrow_between_ranks(recipe: str) -> None:
+    """Scanned layers in two tensor ranks: each sums parts of products, forward and backward."""
+
+    def loss_of(params: Any, x: Any) -> Any:
+        y, _ = jax.lax.scan(lambda h, w: (h + jnp.tanh(h @ w[0]) @ w[1], None), x, params)
+        return jnp.mean((y - jnp.roll(x, 1, axis=1)) ** 2)
+
+    def step(params: Any, x: Any) -> Any:
+        loss, grads = jax.value_and_grad(loss_of)(params, x)
+        return jax.tree.map(lambda p, g: p - 0.5 * g, params, grads), loss
+
+    rng = np.random.default_rng(2)
+    params = [rng.standard_normal((LAYERS, WIDTH, WIDTH), np.float32) / 7 for _ in range(2)]
+    x = rng.standard_normal((16, WIDTH), np.float32)
+    mesh = partition_programs.mesh_of({"data": 2, "tensor": 2})
+    columns, rows = (
+        NamedSharding(mesh, P(None, *axes)) for axes in ((None, "tensor"), ("tensor",))
+    )
+    jitted = jax.jit(
+        step,
+        in_shardings=([columns, rows], NamedSharding(mesh, P("data"))),
+        out_shardings=([columns, rows], NamedSharding(mesh, P())),
+        donate_argnums=0,
+    )
+    with jax.set_mesh(mesh):
+        local = partition(jitted.lower(params, x).as_text(debug_info=True))
+    wired = Recipe.preset(recipe).replace(activation_wire="f8E4M3FN")
+    options = {"recipe": str(wired), "packState": False, "bucketBytes": 0}
+    losses, found = check_ranks(local, options, params, [x] * 3)
+    # Of each layer the sum of the forward, and but for the first that of its input's gradient.
+    assert found["all_to_all f8E4M3FN"] == 2 * LAYERS - 1
+    assert losses[-1] < losses[0]
