@@ -131,7 +131,8 @@ def partition(
         if reduce == "last":
             stacks = str(zero > 0).lower()
             local = _compiler.opt(local, SUM_LAST.format(stacks=stacks), debug_info=True)
-        if zero:
+        # Of a mesh of one rank nothing is left, and that has nobody to share with.
+        if zero and mesh_of(local):
             local = _compiler.opt(local, SHARD.format(level=zero), debug_info=True)
     except CompileError as error:
         # The line that it quotes is one of Shardy's text, which nobody has seen.

@@ -202,6 +202,24 @@ def test_streams():
         events.run([events.Task(0, 1.0, (0,))])
 
 
+def test_streams_that_compute_at_once():
+    tasks = [
+        events.Task(0, 4.0),
+        events.Task(2, 3.0),
+        events.Task(1, 5.0, (1,), chunk=0),
+        events.Task(2, 3.0, (0,)),
+    ]
+    line = events.run(tasks)
+    assert list(line.spans) == [(0, 4), (0, 3), (3, 8), (4, 7)]
+    # Something is computed until 7, and 4 seconds of the exchange are beside it.
+    assert (line.compute, line.exposed, line.hidden) == (7.0, 1.0, 4.0)
+
+
+def test_nothing_to_disturb():
+    cases = disturb.losses([events.Task(0, 1.0)])
+    assert [(case.overlapped, case.lost, case.serial_lost) for case in cases] == [(1, 0, 0)] * 5
+
+
 @pytest.mark.parametrize("wire", [("f32", "bf16"), ("fp8", "fp8")])
 def test_overlap_loses_less_when_links_misbehave(wire):
     """13B on 512 GPUs; the losses are in docs/planner-tables.md."""

@@ -248,8 +248,122 @@ def test_command_line(artefact, tmp_path, monkeypatch, capsys):
     assert plan("--model", "llama-7b", "--mesh", "64", "--batch", "1024", "--zero", "best") == 0
     assert "ZeRO-" in capsys.readouterr().out
     alone = tmp_path / "alone.mlir"
-    alone.write_text(jax.jit(lambda x: x @ x).lower(np.zeros((8, 8), np.float32)).as_text())
+    alone.write_text(ALONE)
     assert plan(str(alone), "--recipe", "none") == 0
     assert "one rank, 1 commands" in capsys.readouterr().out
     assert plan("--model", "llama-7b", "--mesh", "3x1x1", "--batch", "64") == 1
     assert "64 sequences are no multiple of 3 x 1" in capsys.readouterr().err
+
+
+ALONE = jax.jit(lambda x: x @ x).lower(np.zeros((8, 8), np.float32)).as_text()
+MODEL = ("--model", "llama-7b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*MODEL, "--gpus", "-8"), "--gpus: '-8': expected a whole number of 1 or more"),
+        ((*MODEL, "--gpus", "0"), "--gpus: '0'"),
+        ((*MODEL, "--batch", "-1"), "--batch: '-1'"),
+        ((*MODEL, "--batch", "0"), "--batch: '0'"),
+        ((*MODEL, "--micro", "0"), "--micro: '0'"),
+        ((*MODEL, "--interleave", "0"), "--interleave: '0'"),
+        ((*MODEL, "--gpus", "8", "--cap", "0"), "--cap: '0': expected a number above 0"),
+        ((*MODEL, "--gpus", "8", "--cap", "nan"), "--cap: 'nan'"),
+        ((*MODEL, "--mesh", "8x"), "--mesh: '8x': expected sizes of axes, as 64x8"),
+        ((*MODEL, "--mesh", "8x0"), "--mesh: '8x0'"),
+        ((*MODEL, "--mesh", "16x4x8x2"), "--mesh 16x4x8x2: a model's has data x tensor x stages"),
+        ((*MODEL, "--gpus", "8", "--mesh", "8"), "--mesh says nothing of a search"),
+        ((*MODEL, "--gpus", "8", "--micro", "2"), "--micro says nothing of a search"),
+        ((*MODEL, "--gpus", "8", "--interleave", "2"), "--interleave says nothing of a search"),
+        ((*MODEL, "--gpus", "8", "--zero", "1"), "--zero says nothing of a search"),
+        ((*MODEL, "--chakra", "traces"), "--chakra says nothing of a model"),
+        ((*MODEL, "--mesh", "8", "--cap", "40"), "--cap is for a choice of levels: --zero best"),
+        (("step.mlir", "--cap", "40"), "--cap is for a choice of levels: --zero best"),
+        (("step.mlir", "--batch", "4"), "--batch says nothing of a step"),
+        (("step.mlir", "--gpus", "4"), "--gpus says nothing of a step"),
+        (("step.mlir", "--ranks", "4"), "--ranks is for --chakra"),
+        (("step.mlir", *MODEL), "give a step, or --model"),
+        ((), "give a step, or --model"),
+        (("--published", "--json"), "--json says nothing of published rows"),
+        (("--published", "--device", "a100"), "--device says nothing of published rows"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(arguments, words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["scalify-plan", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_formats_of_a_model(artefact, tmp_path, monkeypatch, capsys):
+    def plan(*arguments: str) -> tuple[int, Any]:
+        monkeypatch.setattr(sys, "argv", ["scalify-plan", *arguments])
+        status = main()
+        printed = capsys.readouterr()
+        return status, printed.err or json.loads(printed.out)
+
+    mesh = (*MODEL, "--mesh", "8", "--batch", "64", "--json")
+    for recipe, form in (("fp16", "bf16"), ("bf16", "bf16"), ("fp8-delayed", "fp8")):
+        status, found = plan(*mesh, "--recipe", recipe)
+        assert (status, found["layout"]["compute"]) == (0, form)
+    for recipe, words in (
+        ("none", "a model is simulated in 16 bits or FP8, and 'none' computes in F32"),
+        ("pf8", "'pf8' is no recipe of a model: give one of fp16, bf16, fp8,"),
+    ):
+        assert plan(*mesh, "--recipe", recipe)[0] == 1
+        assert words in plan(*mesh, "--recipe", recipe)[1]
+    status, text = plan(*mesh, "--device", "a100")
+    assert (status, "a100 has no products in FP8" in text) == (1, True)
+    status, found = plan(*mesh, "--device", "a100", "--recipe", "bf16")
+    assert (status, found["layout"]["compute"]) == (0, "bf16")
+    # An artefact has its recipe and level.
+    path = tmp_path / "step.scalify"
+    path.write_bytes(artefact)
+    for option in (("--recipe", "bf16"), ("--zero", "3")):
+        status, text = plan(str(path), *option)
+        assert status == 1
+        assert f"is compiled already: {option[0]} says nothing" in text
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_step_that_exchanges_nothing(size, tmp_path, monkeypatch, capsys):
+    placed = NamedSharding(AbstractMesh((size,), ("data",)), P("data"))
+    jitted = jax.jit(lambda x: 2 * x, in_shardings=placed, out_shardings=placed)
+    traced = jitted.trace(jax.ShapeDtypeStruct((8, 8), np.float32))
+    path = tmp_path / "alone.mlir"
+    path.write_text(traced.lower(lowering_platforms=("cuda",)).as_text())
+    monkeypatch.setattr(sys, "argv", ["scalify-plan", str(path), "--recipe", "none"])
+    assert main() == 0
+    printed = capsys.readouterr().out
+    assert ("data 4" if size > 1 else "one rank") in printed
+    assert ("links that misbehave" in printed) == (size > 1)
+
+
+def test_exchanges_of_different_ranks_are_not_joined():
+    """Of neighbours that split tensors and of all ranks: both groups have a stride of 1."""
+
+    def reduce(ranks: int, **to: Any) -> dict[str, Any]:
+        group = [list(range(ranks))]
+        own = {"op": "collective", "kind": "all_reduce", "src": 0, "dst": 1, "groups": group}
+        return {**own, "stream": 1, **to}
+
+    def wires(*commands: dict[str, Any]) -> list[tuple[str, int, int]]:
+        manifest = {
+            "buffers": [{"dtype": "f32", "shape": [1024]}] * 2,
+            "memory": {"peak": 0},
+            "mesh": [["data", 64], ["tensor", 8]],
+            "pipeline": {"stage": 7},
+            "functions": {"step": list(commands)},
+        }
+        found = choose.tasks(H100, graph.read(manifest, H100), choose.Choice(bucket=1e9))[1]
+        return [(wire.kind, wire.ranks.ranks, wire.elements) for wire in found]
+
+    assert wires(reduce(8), reduce(8), reduce(512)) == [
+        ("all_reduce", 8, 2048),
+        ("all_reduce", 512, 1024),
+    ]
+    # Nor are messages, which may go to different ranks.
+    first, second = (reduce(2, kind="message", to=peer) for peer in (6, 5))
+    assert wires(first, second) == [("send", 2, 1024)] * 2

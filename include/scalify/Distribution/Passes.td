@@ -40,7 +40,8 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
     before it, a dimension that does not divide over its axes, and a mesh
     whose devices are not in order are errors.
   }];
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect",
+                           "::scalify::sdy::SdyDialect"];
 }
 
 def BucketCollectivesPass

@@ -12,7 +12,6 @@ import argparse
 import dataclasses
 import json
 import math
-import pathlib
 import sys
 from typing import Any
 
@@ -21,49 +20,20 @@ from scalify.plan import chakra, choose, disturb, events, graph, published, sear
 from scalify.plan.devices import DEVICES, Device
 from scalify.plan.layout import Layout
 from scalify.plan.models import MODELS
+from scalify.plan.options import parse
 from scalify.plan.step import predict
+from scalify.recipe import recipes
 
 __all__ = ["main"]
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scalify-plan", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("step", nargs="?", type=pathlib.Path, help="StableHLO text, or an artefact")
-    parser.add_argument("--model", choices=sorted(MODELS), help="in place of a step")
-    parser.add_argument(
-        "--mesh", help="sizes of the mesh's axes, as 64x8; of a model, data x tensor x stages"
-    )
-    parser.add_argument("--device", choices=sorted(DEVICES), default="h100")
-    parser.add_argument("--recipe", default="fp8", help="of a step; 'bf16' also makes a model BF16")
-    parser.add_argument("--zero", choices=["0", "1", "2", "3", "best"], default="1")
-    parser.add_argument("--gpus", type=int, help="of a model: search for the layout")
-    parser.add_argument("--batch", type=int, default=1024, help="sequences of a model's step")
-    parser.add_argument("--micro", type=int, default=1, help="sequences of a micro-batch")
-    parser.add_argument("--interleave", type=int, default=1, help="pieces of a stage")
-    parser.add_argument("--cap", type=float, help="GB that a rank may hold")
-    parser.add_argument("--chakra", type=pathlib.Path, help="folder for a step's Chakra traces")
-    parser.add_argument("--ranks", type=int, default=8, help="of how many ranks, at most")
-    parser.add_argument("--json", action="store_true", help="print data")
-    parser.add_argument("--published", action="store_true", help="published rows beside ours")
-    return parser
-
-
-def _sizes(mesh: str | None) -> list[int]:
-    try:
-        sizes = [int(size) for size in (mesh or "").split("x") if size]
-    except ValueError:
-        sizes = [0]
-    if any(size < 1 for size in sizes):
-        raise ValueError(f"--mesh {mesh}: give sizes of axes, as 64x8")
-    return sizes
 
 
 def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
     """Returns the step's artefact, by level of ZeRO."""
     content = options.step.read_bytes()
     if content[:8] == b"SCALIFY1":
+        for name in ("recipe", "zero"):
+            if name in options.given:
+                raise ValueError(f"'{options.step}' is compiled already: --{name} says nothing")
         return {-1: content}
     levels = [0, 1, 3] if options.zero == "best" else [int(options.zero)]
     source = content.decode("utf-8")
@@ -73,10 +43,10 @@ def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
 
 
 def _check_mesh(found: graph.Graph, options: argparse.Namespace) -> None:
-    sizes, own = _sizes(options.mesh), list(found.mesh.values())
+    sizes, own = options.mesh, list(found.mesh.values())
     if sizes and sizes != own:
-        has = "x".join(map(str, own)) or "none"
-        raise ValueError(f"--mesh {options.mesh}: the step's own mesh is {has}")
+        asked, has = ("x".join(map(str, one)) or "none" for one in (sizes, own))
+        raise ValueError(f"--mesh {asked}: the step's own mesh is {has}")
 
 
 def _plan_step(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
@@ -120,9 +90,27 @@ def _plan_step(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
     return "\n".join(texts), {"simulated": True, "levels": data}
 
 
+def _format(device: Device, recipe: str) -> str:
+    """Returns the format of a model's products under a preset.
+
+    Raises:
+        ValueError: it has none that is simulated, or that the device has.
+    """
+    known = [name for name in recipes() if name != "none"]
+    if recipe == "none":
+        raise ValueError("a model is simulated in 16 bits or FP8, and 'none' computes in F32")
+    if recipe not in known:
+        raise ValueError(f"'{recipe}' is no recipe of a model: give one of {', '.join(known)}")
+    if not recipe.startswith("fp8"):
+        return "bf16"
+    if not device.has_fp8:
+        raise ValueError(f"{device.name} has no products in FP8: plan it with --recipe bf16")
+    return "fp8"
+
+
 def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
     model = MODELS[options.model]
-    compute = "bf16" if options.recipe == "bf16" or device.name == "a100" else "fp8"
+    compute = _format(device, options.recipe)
     if options.gpus:
         cap = options.cap * 1e9 if options.cap else None
         several = search.search(
@@ -134,7 +122,7 @@ def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
             for one in several
         ]
         return "\n".join(lines), {"simulated": True, "layouts": data}
-    data_ranks, tensor, stages = (*_sizes(options.mesh), 1, 1, 1)[:3]
+    data_ranks, tensor, stages = (*(options.mesh or ()), 1, 1, 1)[:3]
     zero = 1 if options.zero == "best" else int(options.zero)
     layout = Layout(
         tensor=tensor,
@@ -157,13 +145,10 @@ def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
 
 def main() -> int:
     """Prints a plan; returns 1, with the error, where there is none."""
-    parser = _parser()
-    options = parser.parse_args()
+    options = parse((__doc__ or "").splitlines()[0])
     if options.published:
         print(text.of_rows(published.rows()))
         return 0
-    if (options.step is None) == (options.model is None):
-        parser.error("give a step, or --model")
     device = DEVICES[options.device]
     try:
         made = _plan_step(device, options) if options.step else _plan_model(device, options)

@@ -24,33 +24,30 @@ COLLECTIVES = {"all_reduce": 0, "all_gather": 2, "all_to_all": 6, "reduce_scatte
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PACKAGE = "ChakraProtoMsg"
-# Name, number, type, label, type's name for messages and enums, and the oneof that it is part of.
-_MESSAGES: dict[str, list[tuple[str, int, int, int, str, bool]]] = {
-    "BoolList": [("values", 1, _FIELD.TYPE_BOOL, _FIELD.LABEL_REPEATED, "", False)],
-    "AttributeProto": [
-        ("name", 1, _FIELD.TYPE_STRING, _FIELD.LABEL_OPTIONAL, "", False),
-        ("double_val", 3, _FIELD.TYPE_DOUBLE, _FIELD.LABEL_OPTIONAL, "", True),
-        ("int32_val", 7, _FIELD.TYPE_INT32, _FIELD.LABEL_OPTIONAL, "", True),
-        ("int64_val", 9, _FIELD.TYPE_INT64, _FIELD.LABEL_OPTIONAL, "", True),
-        ("uint64_val", 13, _FIELD.TYPE_UINT64, _FIELD.LABEL_OPTIONAL, "", True),
-        ("bool_val", 27, _FIELD.TYPE_BOOL, _FIELD.LABEL_OPTIONAL, "", True),
-        ("bool_list", 28, _FIELD.TYPE_MESSAGE, _FIELD.LABEL_OPTIONAL, "BoolList", True),
-        ("string_val", 29, _FIELD.TYPE_STRING, _FIELD.LABEL_OPTIONAL, "", True),
-    ],
-    "GlobalMetadata": [
-        ("version", 1, _FIELD.TYPE_STRING, _FIELD.LABEL_OPTIONAL, "", False),
-        ("attr", 2, _FIELD.TYPE_MESSAGE, _FIELD.LABEL_REPEATED, "AttributeProto", False),
-    ],
-    "Node": [
-        ("id", 1, _FIELD.TYPE_UINT64, _FIELD.LABEL_OPTIONAL, "", False),
-        ("name", 2, _FIELD.TYPE_STRING, _FIELD.LABEL_OPTIONAL, "", False),
-        ("type", 3, _FIELD.TYPE_ENUM, _FIELD.LABEL_OPTIONAL, "NodeType", False),
-        ("ctrl_deps", 4, _FIELD.TYPE_UINT64, _FIELD.LABEL_REPEATED, "", False),
-        ("data_deps", 5, _FIELD.TYPE_UINT64, _FIELD.LABEL_REPEATED, "", False),
-        ("start_time_micros", 6, _FIELD.TYPE_UINT64, _FIELD.LABEL_OPTIONAL, "", False),
-        ("duration_micros", 7, _FIELD.TYPE_UINT64, _FIELD.LABEL_OPTIONAL, "", False),
-        ("attr", 10, _FIELD.TYPE_MESSAGE, _FIELD.LABEL_REPEATED, "AttributeProto", False),
-    ],
+# Number and type of fields by name: a scalar, a message or an enum, and [] for a list of it.
+_MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
+    "BoolList": {"values": (1, "bool[]")},
+    "AttributeProto": {
+        "name": (1, "string"),
+        "double_val": (3, "double"),
+        "int32_val": (7, "int32"),
+        "int64_val": (9, "int64"),
+        "uint64_val": (13, "uint64"),
+        "bool_val": (27, "bool"),
+        "bool_list": (28, "BoolList"),
+        "string_val": (29, "string"),
+    },
+    "GlobalMetadata": {"version": (1, "string"), "attr": (2, "AttributeProto[]")},
+    "Node": {
+        "id": (1, "uint64"),
+        "name": (2, "string"),
+        "type": (3, "NodeType"),
+        "ctrl_deps": (4, "uint64[]"),
+        "data_deps": (5, "uint64[]"),
+        "start_time_micros": (6, "uint64"),
+        "duration_micros": (7, "uint64"),
+        "attr": (10, "AttributeProto[]"),
+    },
 }
 _TYPE_NAMES = [
     "INVALID_NODE",
@@ -74,20 +71,32 @@ def messages() -> dict[str, Any]:
         kinds.value.add(name=name, number=number)
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
-        if any(inside for *_, inside in fields):
-            message.oneof_decl.add(name="value")
-        for field, number, kind, label, type_name, inside in fields:
-            added = message.field.add(name=field, number=number, type=kind, label=label)
-            if type_name:
-                added.type_name = f".{_PACKAGE}.{type_name}"
-            if inside:
-                added.oneof_index = 0
+        for field, (number, kind) in fields.items():
+            _add_field(message, field, number, kind)
+    # An attribute has a name and one value.
+    attribute = next(one for one in file.message_type if one.name == "AttributeProto")
+    attribute.oneof_decl.add(name="value")
+    for value in attribute.field[1:]:
+        value.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
         for name in _MESSAGES
     }
+
+
+def _add_field(message: Any, name: str, number: int, kind: str) -> None:
+    """Declares a field of a message."""
+    single = kind.removesuffix("[]")
+    added = message.field.add(name=name, number=number)
+    added.label = _FIELD.LABEL_OPTIONAL if single == kind else _FIELD.LABEL_REPEATED
+    if single in _MESSAGES or single == "NodeType":
+        is_message = single in _MESSAGES
+        added.type = _FIELD.TYPE_MESSAGE if is_message else _FIELD.TYPE_ENUM
+        added.type_name = f".{_PACKAGE}.{single}"
+    else:
+        added.type = _FIELD.Type.Value(f"TYPE_{single.upper()}")
 
 
 def nodes(line: events.Timeline, wires: Sequence[Wire]) -> list[Any]:

@@ -14,6 +14,8 @@ __all__ = ["BUCKETS", "FORMATS", "Choice", "Outcome", "choices", "outcome", "tas
 
 FORMATS = ("f32", "bf16", "fp8")
 BUCKETS = (0.0, 4e6, 16e6, 64e6, 256e6, 1e9)
+# What exchanges of one bucket have alike: kind, group, format and stream.
+_Key = tuple[str, int, costs.Group, str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,9 +79,9 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
     wires: list[Wire] = []
     places: dict[int, int] = {}
     # Exchanges that wait for others to be joined: kind and group -> places of commands.
-    open_buckets: dict[tuple[str, int, str, int], list[int]] = {}
+    open_buckets: dict[_Key, list[int]] = {}
 
-    def close(key: tuple[str, int, str, int]) -> None:
+    def close(key: _Key) -> None:
         members = open_buckets.pop(key)
         commands = [graph.commands[at] for at in members]
         formed = [_form(c.wire, stride, choice) for c in commands if c.wire is not None]
@@ -105,9 +107,9 @@ def tasks(device: Device, graph: Graph, choice: Choice) -> tuple[list[events.Tas
             places[at] = len(made) - 1
             continue
         wire = _form(command.wire, stride, choice)
-        key = (wire.kind, wire.stride, wire.dtype, command.stream)
-        if command.stream == 0:
-            # Nothing waits for it but what follows.
+        key = (wire.kind, wire.stride, wire.ranks, wire.dtype, command.stream)
+        if command.stream == 0 or wire.is_message:
+            # Nothing waits for it but what follows; messages may go to different ranks.
             open_buckets[key] = [at]
             close(key)
             continue

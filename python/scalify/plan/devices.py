@@ -67,6 +67,11 @@ class Device:
     comm_share: float
     links: Links
 
+    @property
+    def has_fp8(self) -> bool:
+        """Whether it has products in FP8 that are faster than those in BF16."""
+        return self.peak["fp8"] > self.peak["bf16"]
+
 
 # NCCL's tuner: LL sends a flag with each word, LL128 with each line, Simple waits for chunks.
 _HOPPER = {
@@ -75,6 +80,10 @@ _HOPPER = {
     "Simple": (8.4e-6, 3.4e-6, 14e-6, 1.0),
 }
 
+# Of both: a launch behind another kernel, and the large tiles of cuBLAS.
+_LAUNCH = 2e-6
+_TILES = ((128, 256), (256, 128), (128, 128))
+
 H100 = Device(
     name="h100",
     peak={"bf16": 989.4e12, "fp8": 1978.9e12, "tf32": 494.7e12, "f32": 66.9e12},
@@ -82,8 +91,8 @@ H100 = Device(
     bandwidth=3.05e12,
     memory=80e9,
     multiprocessors=132,
-    tiles=((128, 256), (256, 128), (128, 128)),
-    launch=2e-6,
+    tiles=_TILES,
+    launch=_LAUNCH,
     attention=(500e12, 400e12),
     comm_share=16 / 132,
     links=Links(8, 360e9, 470e9, 50e9, 0.94, _HOPPER),
@@ -96,8 +105,8 @@ A100 = Device(
     bandwidth=1.8e12,
     memory=80e9,
     multiprocessors=108,
-    tiles=((128, 256), (256, 128), (128, 128)),
-    launch=2e-6,
+    tiles=_TILES,
+    launch=_LAUNCH,
     attention=(190e12, 150e12),
     comm_share=16 / 108,
     links=Links(8, 235e9, 0, 25e9, 0.94, _HOPPER),

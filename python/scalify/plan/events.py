@@ -85,8 +85,8 @@ class Timeline:
 
     @property
     def compute(self) -> float:
-        """Seconds of what computes."""
-        return sum(end - start for start, end in self._spans(exchanges=False))
+        """Seconds in which something is computed."""
+        return sum(end - start for start, end in self._computing())
 
     @property
     def exposed(self) -> float:
@@ -100,7 +100,7 @@ class Timeline:
 
     def beside(self) -> list[float]:
         """Returns of each exchange, in order, the seconds that it runs beside what is computed."""
-        computes = self._spans(exchanges=False)
+        computes = self._computing()
         starts = [start for start, _ in computes]
         before = [0.0, *itertools.accumulate(end - start for start, end in computes)]
 
@@ -110,14 +110,19 @@ class Timeline:
             late = max(0.0, computes[count - 1][1] - time) if count else 0.0
             return before[count] - late
 
-        return [computed(end) - computed(start) for start, end in self._spans(exchanges=True)]
+        spans = zip(self.spans, self.tasks, strict=True)
+        return [computed(end) - computed(start) for (start, end), task in spans if task.chunk >= 0]
 
-    def _spans(self, *, exchanges: bool) -> list[tuple[float, float]]:
-        return [
-            span
-            for span, task in zip(self.spans, self.tasks, strict=True)
-            if (task.chunk >= 0) == exchanges
-        ]
+    def _computing(self) -> list[tuple[float, float]]:
+        """Returns when something is computed, on one stream or on several, in order."""
+        spans = zip(self.spans, self.tasks, strict=True)
+        found: list[tuple[float, float]] = []
+        for start, end in sorted(span for span, task in spans if task.chunk < 0):
+            if found and start < found[-1][1]:
+                found[-1] = (found[-1][0], max(found[-1][1], end))
+            else:
+                found.append((start, end))
+        return found
 
 
 def run(tasks: Sequence[Task], disturbance: Disturbance | None = None) -> Timeline:

@@ -163,7 +163,7 @@ class _Reader:
     def _gemm(self, command: Mapping[str, Any]) -> tuple[float, float, float, None]:
         dtype = self.buffers[command["a"]]["dtype"]
         narrow = "f8" in dtype
-        if narrow and self.device.peak["fp8"] == self.device.peak["bf16"]:
+        if narrow and not self.device.has_fp8:
             message = (
                 f"{self.device.name} has no products in FP8, which the step has at "
                 f"{command.get('loc', '')}: plan it with --recipe bf16"
