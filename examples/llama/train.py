@@ -86,7 +86,7 @@ class Store:
         """Returns how many steps were done and their state; none and `tree` for a new run."""
         from scalify import checkpoint
 
-        if self.resume and checkpoint.latest(self.folder):
+        if self.resume and checkpoint.latest(self.folder, jit=step):
             return checkpoint.load(self.folder, tree, jit=step)
         return 0, tree
 

@@ -72,9 +72,10 @@ class Saving:
     @staticmethod
     def begin(base: pathlib.Path, step: int) -> Saving:
         """Makes the folder, and removes those of saves that were cut off."""
-        if not base.exists():
-            base.mkdir(parents=True, exist_ok=True)
-            _sync(base.parent)
+        missing = [folder for folder in (base, *base.parents) if not folder.exists()]
+        base.mkdir(parents=True, exist_ok=True)
+        for folder in missing:
+            _sync(folder.parent)
         for rubbish in base.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(rubbish, ignore_errors=True)
         folder = base / f"{_UNFINISHED}step-{step:08d}-{secrets.token_hex(4)}"
@@ -153,7 +154,7 @@ def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
         if int(lines[0].removeprefix('{"crc32": ').removesuffix(",")) != zlib.crc32(text.encode()):
             raise ValueError
         content: dict[str, Any] = json.loads(text)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"'{path}' is missing") from None
     except (ValueError, IndexError):
         raise DamagedError(f"'{path}' is not what was written") from None
@@ -192,8 +193,13 @@ def candidates(path: pathlib.Path, step: int | None) -> list[pathlib.Path]:
     Args:
         path: of a run, or of a checkpoint itself.
         step: of the only one that is wanted, as it was saved last.
+
+    Raises:
+        ValueError: it is a checkpoint of another step.
     """
     if _NAME.fullmatch(path.name) and path.is_dir():
+        if step is not None and (own := number_of(path)[0]) != step:
+            raise ValueError(f"checkpoint '{path}' is of step {own}, not {step}")
         return [path]
     found = checkpoints(path)
     return found if step is None else [one for one in found if number_of(one)[0] == step][:1]

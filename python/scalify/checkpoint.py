@@ -1,6 +1,6 @@
 """Checkpoints: a training run's state in files, from which it goes on bit for bit.
 
-    if checkpoint.latest("run"):
+    if checkpoint.latest("run", jit=step):
         start, (params, opt) = checkpoint.load("run", (params, opt), jit=step)
     ...
     checkpoint.save("run", (params, opt), index + 1, jit=step, keep=3)
@@ -12,6 +12,7 @@ many saved.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -67,7 +68,7 @@ class _Leaf:
     @staticmethod
     def of(name: str, leaf: Any) -> _Leaf:
         entry: dict[str, Any] = {"name": name, "stored": None}
-        if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
+        if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic):
             entry["scalar"] = type(leaf).__name__
         layout = leaf.layout if isinstance(leaf, Shard) else None
         data = leaf.data if isinstance(leaf, Shard) else leaf
@@ -262,25 +263,63 @@ def _ranks(mesh: Mesh) -> int:
     return 1 if mesh.comm is None else mesh.size
 
 
-def latest(folder: str | os.PathLike[str]) -> pathlib.Path | None:
+def latest(
+    folder: str | os.PathLike[str], *, jit: Jit | None = None, mesh: Mesh | None = None
+) -> pathlib.Path | None:
     """Returns the newest whole checkpoint of a run, None where there is none.
 
     Those that are damaged are passed over with a warning: files missing or of another size,
     headers or a manifest that are not what was written. `load` looks at all bytes.
+
+    Args:
+        folder: of the run.
+        jit: the step that will go on, whose mesh counts.
+        mesh: of whose ranks the first looks, and all have its answer; all must ask. Without
+            either the process looks by itself, and may see what another one did not.
+
+    Raises:
+        OSError: files cannot be read.
+        RuntimeError: so it was on the first rank.
     """
-    for candidate in _folders.checkpoints(pathlib.Path(folder)):
+    base = pathlib.Path(folder)
+    if jit is not None or mesh is not None:
+        mesh = _mesh_of(mesh, jit, None)
+        return _newest_of_first(base, mesh)
+    newest, damaged = _newest(base)
+    for candidate, problem in damaged:
+        _warn_of_damage(candidate, problem)
+    return newest
+
+
+def _newest_of_first(base: pathlib.Path, mesh: Mesh) -> pathlib.Path | None:
+    """Returns on all ranks what the first one finds."""
+    newest, damaged = mesh.together(
+        f"nothing was found in '{base}'", lambda: _newest(base) if mesh.rank == 0 else (None, [])
+    )
+    for candidate, problem in damaged:
+        _warn_of_damage(candidate, problem, stacklevel=4)
+    said = mesh.gather_bytes(b"" if newest is None else newest.name.encode())[0].decode()
+    return base / said if said else None
+
+
+def _newest(base: pathlib.Path) -> tuple[pathlib.Path | None, list[tuple[pathlib.Path, str]]]:
+    """Returns the newest whole checkpoint, and those before it with what is wrong with them."""
+    damaged = []
+    for candidate in _folders.checkpoints(base):
         try:
             _folders.check(candidate)
         except DamagedError as error:
-            _warn_of_damage(candidate, error)
+            damaged.append((candidate, str(error)))
         else:
-            return candidate
-    return None
+            return candidate, damaged
+    return None, damaged
 
 
-def _warn_of_damage(folder: pathlib.Path, error: Any) -> None:
+def _warn_of_damage(folder: pathlib.Path, problem: str, stacklevel: int = 3) -> None:
     warnings.warn(
-        f"checkpoint '{folder}' is damaged and passed over: {error}", UserWarning, stacklevel=3
+        f"checkpoint '{folder}' is damaged and passed over: {problem}",
+        UserWarning,
+        stacklevel=stacklevel,
     )
 
 
@@ -315,7 +354,9 @@ def load(
 
     Raises:
         FileNotFoundError: there is no checkpoint.
-        ValueError: names, shapes or dtypes are not those of `like`.
+        OSError: files cannot be read.
+        ValueError: names, shapes or dtypes are not those of `like`, or `folder` is a checkpoint of
+            another step.
         DamagedError: the one asked for, or every one, is not what was written.
         RuntimeError: another rank failed: which, and how.
     """
@@ -367,22 +408,27 @@ def _open(base: pathlib.Path, step: int | None, mesh: Mesh) -> Reader:
     found = [pathlib.Path(one) for one in json.loads(mesh.gather_bytes(said.encode())[0])]
     problems = []
     for folder in found:
-        reader, problem = _examine(folder, mesh)
+        look = functools.partial(_examine, folder, mesh)
+        reader, problem = mesh.together(f"'{folder}' was not loaded", look)
         problems = [text.decode() for text in mesh.gather_bytes(problem.encode()) if text]
         if reader is not None and not problems:
             return reader
         if folder != found[-1]:
-            _warn_of_damage(folder, problems[0])
+            _warn_of_damage(folder, problems[0], stacklevel=4)
     raise DamagedError(f"checkpoint '{found[-1]}' is damaged: {problems[0]}")
 
 
 def _examine(folder: pathlib.Path, mesh: Mesh) -> tuple[Reader | None, str]:
-    """Looks at all bytes of a checkpoint, each rank at some files; returns what is wrong."""
+    """Looks at all bytes of a checkpoint, each rank at some files; returns what is wrong.
+
+    Raises:
+        OSError: they cannot be read, which does not say that they are damaged.
+    """
     try:
         reader = Reader(folder, _folders.read_manifest(folder))
         for index in range(mesh.rank, reader.ranks, _ranks(mesh)):
             reader.file(index).check_all()
-    except (DamagedError, OSError) as error:
+    except DamagedError as error:
         return None, str(error)
     return reader, ""
 
@@ -391,7 +437,8 @@ def _value(saved: Saved, like: Any, mesh: Mesh) -> Any:
     """Returns a leaf as `load` does."""
     if isinstance(like, Shard):
         return Shard(saved.part(like.layout, mesh.rank), like.layout, mesh)
-    if _ranks(mesh) > 1 and saved.nbytes > SMALL:
+    # A step knows keys by their type, which what is read later has not.
+    if _ranks(mesh) > 1 and saved.nbytes > SMALL and "key" not in saved.entry:
         return saved
     array = saved.part(None, 0)
     if "scalar" in saved.entry:
@@ -417,11 +464,16 @@ def _fill(
                 f"'{folder}' has no leaf '{name}': it has {known or 'none left'}; give as `like` "
                 "the tree that was saved"
             )
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, (bool, int, float)):
+            raise ValueError(
+                f"leaf '{name}' of `like` is a {type(leaf).__name__}: give an array, a "
+                "jax.ShapeDtypeStruct or a number as it was saved"
+            )
         found = saved.pop(name)
         if (wanted := _type(leaf)) != (has := _type(found)):
             raise ValueError(
                 f"leaf '{name}' of '{folder}' is {has}, and {wanted} in `like`: load it with a "
-                "model of the sizes and formats that were saved"
+                "tree of the shapes and dtypes that were saved"
             )
         leaves.append(_value(found, leaf, mesh))
     if saved and not partial:
@@ -434,7 +486,7 @@ def _fill(
 
 def _type(leaf: Any) -> str:
     """Returns the shape and dtype of a leaf, to compare and to read."""
-    if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
+    if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, np.generic):
         return f"a Python {type(leaf).__name__}"
     if isinstance(leaf, Saved) and "scalar" in leaf.entry:
         return f"a Python {leaf.entry['scalar']}"

@@ -86,7 +86,7 @@ def train(base: pathlib.Path, run: pathlib.Path) -> None:
         assert layout is not None
         state.append(Shard(layout.cut(array, mesh.rank), layout, mesh))
     start = 0
-    if mesh.gather_bytes(b"x" if checkpoint.latest(run) else b"")[0]:
+    if checkpoint.latest(run, mesh=mesh):
         tree: Any = {"state": state, "kept": step.kept}
         start, tree = checkpoint.load(run, tree, mesh=mesh)
         state, step.kept = tree["state"], tree["kept"]

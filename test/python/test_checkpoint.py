@@ -88,6 +88,17 @@ def test_a_rank_of_many_reads_a_checkpoint_when_its_step_takes_it(tmp_path: path
         np.testing.assert_array_equal(np.asarray(tree["x"]), large)
 
 
+def test_many_keys_are_keys_on_many_ranks(tmp_path: pathlib.Path) -> None:
+    keys = jax.random.split(jax.random.key(5), 10_000)
+    checkpoint.save(tmp_path, {"keys": keys}, 1)
+    found = on_meshes(
+        {"data": 2}, lambda mesh: checkpoint.load(tmp_path, {"keys": keys}, mesh=mesh)
+    )
+    for _, tree in found:
+        assert tree["keys"].dtype == keys.dtype
+        np.testing.assert_array_equal(jax.random.key_data(tree["keys"]), jax.random.key_data(keys))
+
+
 def test_leaves_of_every_kind(tmp_path: pathlib.Path) -> None:
     storage = Storage("f8E4M3FN", -3, root=True)
     narrow = np.arange(6).reshape(2, 3).astype(ml_dtypes.float8_e4m3fn)
@@ -294,6 +305,8 @@ def test_what_does_not_fit_is_named(tmp_path: pathlib.Path) -> None:
         ({"x": WHOLE[1:], "y": 3}, r"is float32\[5, 6, 4\], and float32\[4, 6, 4\] in `like`"),
         ({"x": WHOLE.astype(np.float64), "y": 3}, r"and float64\[5, 6, 4\] in `like`"),
         ({"x": WHOLE, "y": 3.0}, "is a Python int, and a Python float"),
+        ({"x": WHOLE, "y": "3"}, r"leaf '\['y'\]' of `like` is a str"),
+        ({"x": WHOLE, "y": 3j}, r"leaf '\['y'\]' of `like` is a complex"),
         ({"x": WHOLE}, r"1 leaves that `like` has not, as '\['y'\]'"),
     ]
     for like, words in cases:
@@ -305,6 +318,11 @@ def test_what_does_not_fit_is_named(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(found.tree["x"], WHOLE)
     with pytest.raises(ValueError, match="leaf 'value' of type str"):
         checkpoint.save(tmp_path, "text", 2)
+    with pytest.raises(ValueError, match="leaf 'value' of type complex is complex128"):
+        checkpoint.save(tmp_path, 3j, 2)
+    with pytest.raises(ValueError, match="step-00000001' is of step 1, not 5"):
+        checkpoint.load(tmp_path / "step-00000001", {"x": WHOLE, "y": 3}, step=5)
+    assert checkpoint.load(tmp_path / "step-00000001", step=1).step == 1
     with pytest.raises(ValueError, match="expected 0 or more"):
         checkpoint.save(tmp_path, WHOLE, -1)
 
@@ -334,6 +352,71 @@ def test_a_rank_that_cannot_write_is_an_error_on_all(
         assert "No space left" in text
         assert rank == 2 or "step 2 was not saved, since rank 2 failed" in text
     assert checkpoint.load(tmp_path).step == 1
+
+
+def test_a_file_that_cannot_be_read_is_not_passed_over(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three(tmp_path)
+    real = checkpoint.Reader.file
+
+    def refused(reader: Any, rank: int) -> Any:
+        if reader.folder.name == "step-00000003":
+            raise PermissionError(13, "Permission denied")
+        return real(reader, rank)
+
+    monkeypatch.setattr(checkpoint.Reader, "file", refused)
+    with pytest.raises(PermissionError):
+        checkpoint.load(tmp_path)
+
+    def load(mesh: Mesh) -> tuple[str, str]:
+        try:
+            checkpoint.load(tmp_path, mesh=mesh)
+        except (OSError, RuntimeError) as error:
+            return type(error).__name__, str(error)
+        return "", ""
+
+    # Of two ranks the first looks at the only file.
+    (first, _), (second, text) = on_meshes({"data": 2}, load)
+    assert (first, second) == ("PermissionError", "RuntimeError")
+    assert "was not loaded, since rank 0 failed: PermissionError" in text
+    monkeypatch.undo()
+    # What has a checkpoint's name and is none is damaged.
+    (tmp_path / "step-00000004").write_text("")
+    with pytest.warns(UserWarning, match="step-00000004' is damaged"):
+        assert checkpoint.load(tmp_path).step == 3
+
+
+def test_ranks_have_one_answer(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each looks, one that looks later may see what another one did not."""
+    *_, last = three(tmp_path)
+    found = [last, None, None, None]
+
+    def newest(*_: Any) -> Any:
+        return found.pop(0), []
+
+    monkeypatch.setattr(checkpoint, "_newest", newest)
+    answers = on_meshes({"data": 4}, lambda mesh: checkpoint.latest(tmp_path, mesh=mesh))
+    assert answers == [last] * 4
+    assert len(found) == 3
+    monkeypatch.undo()
+    none = on_meshes({"data": 4}, lambda mesh: checkpoint.latest(tmp_path / "none", mesh=mesh))
+    assert none == [None] * 4
+
+
+def test_new_folders_are_on_the_disk(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    real = checkpoint._folders._sync
+
+    def sync(folder: pathlib.Path) -> None:
+        synced.append(folder)
+        real(folder)
+
+    monkeypatch.setattr(checkpoint._folders, "_sync", sync)
+    checkpoint.save(tmp_path / "a" / "b" / "run", {"x": WHOLE}, 1)
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b"} <= set(synced)
 
 
 @pytest.mark.parametrize(
