@@ -89,6 +89,13 @@ TEST(CommMpi, RanksThatDoNotJoinAreNamed) {
                         "not joined within 0.500 s"));
 }
 
+TEST(CommMpi, AnInterruptedRankJoinsAgain) {
+  // What it first waited with is no longer there to receive what rank 0 says.
+  Outcome outcome = launch(2, "mpi interrupt", "SCALIFY_COMM_TIMEOUT=2");
+  for (const char *rank : {"rank 0", "rank 1"})
+    EXPECT_THAT(outcome.output, HasSubstr(std::string(rank) + ": fine"));
+}
+
 TEST(CommMpi, RanksHearWhyAnotherGaveUp) {
   Outcome outcome = launch(3, "mpi abort");
   EXPECT_NE(outcome.status, 0);

@@ -1,6 +1,6 @@
 // One rank, as a launcher starts it: CommRank TRANSPORT
-// check|kill|late|chain|abort|absent|pass Prints "rank R: TEXT", where a rank
-// that found nothing wrong says "fine".
+// check|kill|late|chain|abort|absent|interrupt|pass Prints "rank R: TEXT",
+// where a rank that found nothing wrong says "fine".
 #include "CommChecks.h"
 #include "comm/OpenCommunicator.h"
 
@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 using namespace scalify::rt;
@@ -65,6 +66,21 @@ std::string check(Communicator &comm) {
   return text.empty() ? scalify::test::checkLong(comm) : text;
 }
 
+/// The last rank is interrupted while it joins the others, who are late.
+void interrupt(scalify_rt_comm_options options, int32_t rank, int32_t size) {
+  if (rank != size - 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return;
+  }
+  options.poll = [](void *) { return 1; };
+  try {
+    openCommunicator(options);
+  } catch (const std::exception &) {
+    return;
+  }
+  throw std::runtime_error("it was not interrupted");
+}
+
 std::string run(const char *transport, const std::string &what) {
   try {
     scalify_rt_comm_options options = {};
@@ -75,6 +91,8 @@ std::string run(const char *transport, const std::string &what) {
       scalify_rt_comm_launched(&rank, &size);
       if (turn && what == "absent" && rank == size - 1)
         std::this_thread::sleep_for(std::chrono::seconds(2));
+      if (turn && what == "interrupt")
+        interrupt(options, rank, size);
       OpenedCommunicator opened = openCommunicator(options);
       Communicator &comm = *opened.communicator;
       std::string text;

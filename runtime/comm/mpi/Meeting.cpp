@@ -21,6 +21,27 @@ void scalify::rt::mpi::call(int code, const char *what) {
 namespace {
 using Clock = std::chrono::steady_clock;
 
+/// Receives that end with what they write into: whatever is thrown, none of
+/// them takes what comes later.
+class Receives {
+public:
+  explicit Receives(MPI_Request *begin, size_t count = 1)
+      : begin(begin), count(count) {}
+  Receives(const Receives &) = delete;
+  Receives &operator=(const Receives &) = delete;
+  ~Receives() {
+    for (MPI_Request *one = begin; one != begin + count; ++one)
+      if (*one != MPI_REQUEST_NULL) {
+        MPI_Cancel(one);
+        MPI_Wait(one, MPI_STATUS_IGNORE);
+      }
+  }
+
+private:
+  MPI_Request *begin;
+  size_t count;
+};
+
 /// Ranks meet before they call what returns when all have: rank 0 hears of each
 /// and tells all that they are there, or who is missing.
 class Meeting {
@@ -60,6 +81,7 @@ private:
 
   void host() {
     std::vector<MPI_Request> hellos(size_t(size), MPI_REQUEST_NULL);
+    Receives receives(hellos.data(), hellos.size());
     for (int peer = 1; peer < size; ++peer)
       call(MPI_Irecv(nullptr, 0, MPI_BYTE, peer, helloTag, MPI_COMM_WORLD,
                      &hellos[size_t(peer)]),
@@ -96,18 +118,16 @@ private:
 
   void knock() const {
     Text text = "";
-    std::vector<MPI_Request> both(2);
+    std::vector<MPI_Request> both(2, MPI_REQUEST_NULL);
+    Receives welcome(both.data());
     call(MPI_Irecv(text, sizeof(text), MPI_BYTE, 0, welcomeTag, MPI_COMM_WORLD,
                    &both[0]),
          "MPI_Irecv");
     call(MPI_Isend(nullptr, 0, MPI_BYTE, 0, helloTag, MPI_COMM_WORLD, &both[1]),
          "MPI_Isend");
     // Rank 0 gives up first, and says who is missing.
-    if (!waitFor(both, wait.seconds + 1)) {
-      MPI_Cancel(&both[0]);
-      MPI_Wait(&both[0], MPI_STATUS_IGNORE);
+    if (!waitFor(both, wait.seconds + 1))
       throw TransportFault{SCALIFY_TRANSPORT_LATE, 0, "rank 0 has" + within()};
-    }
     if (text[0])
       throw TransportFault{SCALIFY_TRANSPORT_STOPPED, 0,
                            std::string("rank 0 stopped: ") + text};
