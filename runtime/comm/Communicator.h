@@ -55,6 +55,8 @@ public:
   /// Bytes that this rank has sent to others since it was opened, without
   /// headers.
   virtual uint64_t bytesSent() const = 0;
+  /// Counts what this rank has sent past it, as GPUs do.
+  virtual void addBytesSent(uint64_t bytes) {}
 
   /// Seconds that another rank may be late.
   virtual double timeout() const { return 300; }

@@ -15,6 +15,7 @@ public:
   void run(const Collective &collective, const void *source,
            void *destination) override;
   uint64_t bytesSent() const override { return total; }
+  void addBytesSent(uint64_t bytes) override { total += bytes; }
   const std::string &trace() const { return lines; }
 
 private:

@@ -97,6 +97,7 @@ public:
   int32_t rank() const override { return inner->rank(); }
   int32_t size() const override { return inner->size(); }
   uint64_t bytesSent() const override { return inner->bytesSent(); }
+  void addBytesSent(uint64_t bytes) override { inner->addBytesSent(bytes); }
   double timeout() const override { return inner->timeout(); }
   void abort(const std::string &reason) override { inner->abort(reason); }
   void beginStep(uint64_t number) override {

@@ -54,6 +54,7 @@ public:
   }
   double timeout() const override { return wait.seconds; }
   uint64_t bytesSent() const override { return total; }
+  void addBytesSent(uint64_t bytes) override { total += bytes; }
   void setPoll(int (*poll)(void *), void *context) override {
     this->poll = poll;
     pollContext = context;

@@ -167,6 +167,37 @@ TEST(Nccl, RanksMakeTheSameCommunicators) {
                                       colors(0, 1, 2), colors(1, 0, 3)}));
 }
 
+// What the calls of a step send is what the plan says of its collectives, and
+// is in the count of the communicator that the ranks met over.
+TEST(Nccl, BytesThatGpusSendAreCounted) {
+  Json m = manyCollectives();
+  Json &step = m["functions"]["step"];
+  Json exchange = collectiveOf("all_to_all", "none", {{0, 2}, {3, 1}});
+  exchange["dst"] = 4;
+  step.push_back(exchange);
+  Json self = collectiveOf("permute", "none", {{2, 2}, {1, 3}});
+  self["dst"] = 4;
+  step.push_back(self);
+  auto fabric = std::make_shared<cuda::Fabric>();
+  auto body = [&](Communicator &comm) -> std::string {
+    GpuRank rank(m, &comm, fabric);
+    int64_t planned = 0;
+    for (const Command &command : rank.exe->program().functions[0].commands)
+      if (command.op == Command::Op::Collective)
+        planned += bytesSent(command.collective, comm.rank());
+    uint64_t before = comm.bytesSent();
+    rank.run();
+    rank.run();
+    auto found = int64_t(comm.bytesSent() - before);
+    return found == 2 * planned && planned > 0
+               ? ""
+               : std::to_string(found) + " bytes, not twice " +
+                     std::to_string(planned);
+  };
+  for (const std::string &text : scalify::test::runThreads(4, body))
+    EXPECT_EQ(text, "");
+}
+
 TEST(Nccl, OneRankExchangesWithItself) {
   auto give = [](const char *kind, const char *join) {
     GpuRank rank(gpuCollective(collectiveOf(kind, join, {{0}}), 4, 1), nullptr,

@@ -220,16 +220,31 @@ void Collectives::issue(const Command &command, const void *source,
   else if (isExchange(what.kind))
     exchange(what, comm, source, destination, stream);
   else
-    settle(nccl->ncclAllGather(source, destination,
-                               size_t(what.elements * byteWidth(what.type)),
-                               NcclUint8, comm, stream),
-           "ncclAllGather", comm);
+    gather(what, comm, source, destination, stream);
   EventHandle event = route.done.get();
   session.check(driver.cuEventRecord(event, stream), "cuEventRecord");
   issued.push_back({&command, event, stream});
   current = nullptr;
 }
 
+/// What a call has this rank send; where it is alone nobody counts.
+void Collectives::count(int64_t bytes) const {
+  if (host)
+    host->addBytesSent(uint64_t(bytes));
+}
+
+void Collectives::gather(const Collective &what, NcclComm comm,
+                         const void *source, void *destination,
+                         StreamHandle stream) const {
+  int64_t bytes = what.elements * byteWidth(what.type);
+  settle(nccl->ncclAllGather(source, destination, size_t(bytes), NcclUint8,
+                             comm, stream),
+         "ncclAllGather", comm);
+  count(bytes * (int64_t(what.members.size()) - 1));
+}
+
+/// What NCCL sends it does not say: counted is what a ring sends, as a
+/// transport of ours does.
 void Collectives::join(const Collective &what, NcclComm comm,
                        const void *source, void *destination,
                        StreamHandle stream) const {
@@ -243,6 +258,7 @@ void Collectives::join(const Collective &what, NcclComm comm,
                                    size_t(what.elements) / what.members.size(),
                                    type, op, comm, stream),
            "ncclReduceScatter", comm);
+  count(bytesSent(what, rank));
 }
 
 const void *Collectives::apart(const void *source, const void *destination,
@@ -266,12 +282,19 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
     session.check(session.driver->cuMemsetD8Async(onDevice(destination), 0,
                                                   bytes, stream),
                   "cuMemsetD8Async");
-  auto send = [&](const void *from, size_t count, int peer) {
-    check(nccl->ncclSend(from, count, NcclUint8, peer, comm, stream),
-          "ncclSend", comm);
+  // Peers are numbered by their place among those who exchange.
+  bool isPairs = what.kind >= Kind::Permute;
+  auto isSelf = [&](int peer) {
+    return (isPairs ? peer : what.members[size_t(peer)]) == rank;
   };
-  auto receive = [&](void *to, size_t count, int peer) {
-    check(nccl->ncclRecv(to, count, NcclUint8, peer, comm, stream), "ncclRecv",
+  int64_t sent = 0;
+  auto send = [&](const void *from, size_t size, int peer) {
+    check(nccl->ncclSend(from, size, NcclUint8, peer, comm, stream), "ncclSend",
+          comm);
+    sent += isSelf(peer) ? 0 : int64_t(size);
+  };
+  auto receive = [&](void *to, size_t size, int peer) {
+    check(nccl->ncclRecv(to, size, NcclUint8, peer, comm, stream), "ncclRecv",
           comm);
   };
   check(nccl->ncclGroupStart(), "ncclGroupStart", comm);
@@ -290,6 +313,7 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
     throw;
   }
   settle(nccl->ncclGroupEnd(), "ncclGroupEnd", comm);
+  count(sent);
 }
 
 void Collectives::finish(StreamHandle stream) {

@@ -48,6 +48,9 @@ private:
   void makeScratch(const Program &program);
   NcclId agree(const std::vector<Key> &keys);
   Key keyOf(const Collective &collective, const Groups &groups) const;
+  void count(int64_t bytes) const;
+  void gather(const Collective &what, NcclComm comm, const void *source,
+              void *destination, StreamHandle stream) const;
   void join(const Collective &what, NcclComm comm, const void *source,
             void *destination, StreamHandle stream) const;
   void exchange(const Collective &what, NcclComm comm, const void *source,
