@@ -11,6 +11,7 @@
 #include "KernelEmitter.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -280,7 +281,8 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
   for (int64_t dim : dims)
     extents.push_back(shape[dim]);
   // The same order in every kernel; a block's threads share any sum.
-  bool hasLanes = emitter.grid || isAlongMemory(first);
+  bool hasLanes = !first->hasAttr(stablehlo::kInOrderAttr) &&
+                  (emitter.grid || isAlongMemory(first));
   if (hasLanes && !keepsLanes && !isGeneral(first) && !extents.empty() &&
       !emitter.log)
     for (width = emitter.maxSumLanes; width > 1 && extents.back() < width;)

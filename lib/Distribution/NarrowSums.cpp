@@ -69,9 +69,12 @@ Value NarrowSum::sumParts(Value data, int64_t dim) {
                                    cast<ElementsAttr>(DenseElementsAttr::get(
                                        RankedTensorType::get({}, f32), -0.0f)));
   Value sum = buildReduce<AddOp>(builder, loc, parts, start, {dim});
-  if (wide != f32)
-    sum = ConvertOp::create(builder, loc, typeOf(sum).clone(wide), sum);
-  return sum;
+  sum.getDefiningOp()->setAttr(kInOrderAttr, builder.getUnitAttr());
+  if (wide == f32)
+    return sum;
+  auto rounded = ConvertOp::create(builder, loc, typeOf(sum).clone(wide), sum);
+  rounded->setAttr(kInOrderAttr, builder.getUnitAttr());
+  return rounded;
 }
 
 Value NarrowSum::scatter(Value data, int64_t dim) {

@@ -8,8 +8,11 @@ void scalify::buildDistributionPipeline(mlir::OpPassManager &pm,
                                         const DistributionOptions &options) {
   if (options.narrowCollectives)
     pm.addPass(createNarrowCollectivesPass());
-  if (options.simulateRanks)
+  if (options.simulateRanks) {
     pm.addPass(createSimulateRanksPass({*options.simulateRanks}));
-  else
-    pm.addPass(createBucketCollectivesPass({options.bucketBytes}));
+    return;
+  }
+  pm.addPass(createBucketCollectivesPass({options.bucketBytes}));
+  if (options.orderSums)
+    pm.addPass(createOrderSumsPass());
 }

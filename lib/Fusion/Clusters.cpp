@@ -5,6 +5,7 @@
 #include "Stacks.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 #include <queue>
 
@@ -26,6 +27,12 @@ bool scalify::isSource(Value value) {
   auto constant = dyn_cast<stablehlo::ConstantOp>(op);
   return constant && (!isa<SplatElementsAttr>(constant.getValue()) ||
                       constant->hasAttr(kInMemoryAttr));
+}
+
+bool scalify::isRankSum(const Cluster &cluster) {
+  return llvm::any_of(cluster.ops, [](Operation *op) {
+    return op->hasAttr(stablehlo::kInOrderAttr);
+  });
 }
 
 bool scalify::isStack(Operation *op) { return op->hasAttr(kStackAttr); }
@@ -240,6 +247,8 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
       op->getNumResults() != 1)
     return false;
   if (cluster.ops.size() >= limits.maxOps)
+    return false;
+  if (op->hasAttr(stablehlo::kInOrderAttr) && !isRankSum(cluster))
     return false;
   // Other tasks of a pipeline run at other times or on other stages.
   if (Attribute task = op->getAttr(plan::kTaskAttr);

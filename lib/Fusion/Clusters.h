@@ -100,6 +100,10 @@ mlir::StringAttr getPhase(const Cluster &cluster);
 /// one, which is the same.
 mlir::Attribute getTask(const Cluster &cluster);
 
+/// Whether it sums what ranks gave (`kInOrderAttr`): a kernel of its own, for
+/// what reads the sum may come long after what it is made of.
+bool isRankSum(const Cluster &cluster);
+
 /// True for a GEMM, an attention or a collective: a command of its own.
 bool isLibraryCall(mlir::Operation *op);
 

@@ -3,6 +3,7 @@
 #include "Clusters.h"
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Import/Locations.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -390,6 +391,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
   for (Operation *op : ops) {
     Operation *copy = inner.clone(*op, map);
     copy->setDiscardableAttrs(DictionaryAttr::get(copy->getContext()));
+    if (isa<stablehlo::ReduceOp>(op) && op->hasAttr(stablehlo::kInOrderAttr))
+      copy->setAttr(stablehlo::kInOrderAttr, b.getUnitAttr());
     // Scales are read from memory: kernels that differ in them share code.
     if (isa<QuantizeOp, DequantizeOp>(copy)) {
       auto constant = op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>();

@@ -75,7 +75,7 @@ bool Clusters::reaches(Cluster *from, Cluster *to) const {
 bool Clusters::tryMerge(Cluster *a, Cluster *b) {
   if (a == b || !sameSpace(*a, *b) ||
       a->ops.size() + b->ops.size() > limits.maxOps ||
-      getTask(*a) != getTask(*b))
+      getTask(*a) != getTask(*b) || isRankSum(*a) != isRankSum(*b))
     return false;
   // A trial union, to see every value in its new place.
   Cluster both = *a;

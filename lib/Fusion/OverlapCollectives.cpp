@@ -8,6 +8,7 @@
 
 #include "StreamCommands.h"
 
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -65,11 +66,26 @@ static void issueBehindNeeds(ArrayRef<StreamCommand> commands,
     }
 }
 
-static Schedule findSchedule(ArrayRef<StreamCommand> commands) {
+/// Whether a kernel sums what collectives brought, and reads nothing else that
+/// is made in the step.
+static bool isRankSum(const StreamCommand &command,
+                      const llvm::MapVector<size_t, Flight> &flights) {
+  auto kernel = dyn_cast<plan::KernelOp>(command.op);
+  return kernel && !command.needs.empty() &&
+         llvm::any_of(kernel.getBody().getOps<stablehlo::ReduceOp>(),
+                      [](Operation *reduce) {
+                        return reduce->hasAttr(stablehlo::kInOrderAttr);
+                      }) &&
+         llvm::all_of(command.needs,
+                      [&](size_t need) { return flights.contains(need); });
+}
+
+static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
   Schedule schedule;
   auto &flights = schedule.flights;
   for (auto [number, command] : llvm::enumerate(commands))
-    if (isa<plan::CollectiveOp>(command.op))
+    if (isa<plan::CollectiveOp>(command.op) ||
+        (withSums && isRankSum(command, flights)))
       flights.insert({number, {}});
   issueBehindNeeds(commands, schedule);
   auto isFlight = [&](size_t number) { return flights.contains(number); };
@@ -155,7 +171,7 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
     return;
   SmallVector<StreamCommand> commands = readCommands(program);
   takeEvents(program, commands);
-  Schedule schedule = findSchedule(commands);
+  Schedule schedule = findSchedule(commands, sums);
   issueOneAhead(commands, schedule);
   int64_t stream = 1;
   for (const StreamCommand &command : commands)

@@ -46,6 +46,6 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
     pm.addPass(createAssignStreams(concurrency));
   }
   if (overlap)
-    pm.addPass(createOverlapCollectives());
+    pm.addPass(createOverlapCollectives({machine == "gpu"}));
   pm.addPass(createAssignBuffers());
 }

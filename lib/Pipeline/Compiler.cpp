@@ -143,6 +143,14 @@ LogicalResult Compilation::checkOptions() {
   if (options.bucketBytes && *options.bucketBytes < 0)
     return emitError(UnknownLoc::get(&context))
            << "buckets must have 0 bytes or more, not " << *options.bucketBytes;
+  if (options.sums != "ordered" && options.sums != "nccl")
+    return emitError(UnknownLoc::get(&context))
+           << "unknown sums '" << options.sums
+           << "': expected one of ordered, nccl";
+  if (options.sums == "nccl" && !isGPU)
+    return emitError(UnknownLoc::get(&context))
+           << "target '" << options.target
+           << "' has no NCCL: its ranks sum in their order; leave out the sums";
   if (options.streams < 1 || options.streams > plan::kMostStreams)
     return emitError(UnknownLoc::get(&context))
            << "streams must be 1 to " << plan::kMostStreams << ", not "
@@ -239,6 +247,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.narrowCollectives = options.narrowCollectives;
   stageOptions.bucketBytes =
       options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
+  stageOptions.orderSums = isGPU && options.sums == "ordered";
   PassManager manager(&context);
   if (isFull())
     manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));

@@ -72,6 +72,7 @@ static void buildDistribution(const StageOptions &options,
   distribution.simulateRanks = options.simulateRanks;
   distribution.narrowCollectives = options.narrowCollectives;
   distribution.bucketBytes = options.bucketBytes;
+  distribution.orderSums = options.orderSums;
   buildDistributionPipeline(manager, distribution);
 }
 

@@ -8,7 +8,7 @@ import os
 import pathlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -486,6 +486,7 @@ def compile(
     library_attention: bool = True,
     overlap: bool = True,
     bucket_bytes: int | None = None,
+    sums: Literal["ordered", "nccl"] = "ordered",
     simulate_ranks: bool | int = False,
 ) -> Executable:
     """Compiles a StableHLO program with a public @main of static shapes.
@@ -510,6 +511,7 @@ def compile(
         library_attention: as for `scalify.jit`.
         overlap: as for `scalify.jit`.
         bucket_bytes: as for `scalify.jit`.
+        sums: as for `scalify.jit`.
         simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
             executable computes what all of them do, of whole arrays and with sums in the order of
             ranks. A number is how many devices the mesh must have.
@@ -529,6 +531,7 @@ def compile(
         "streams": streams,
         "libraryAttention": library_attention,
         "overlap": overlap,
+        "sums": sums,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
     if bucket_bytes is not None:

@@ -480,6 +480,7 @@ def jit(
     library_attention: bool = True,
     overlap: bool = True,
     bucket_bytes: int | None = None,
+    sums: Literal["ordered", "nccl"] = "ordered",
 ) -> Jit:
     """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
 
@@ -534,10 +535,10 @@ def jit(
         streams: of a GPU, how many streams commands that do not fill it may run on side by side.
         library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
             without cuDNN: they are kernels and products then.
-        overlap: on several ranks, whether what they exchange goes on beside what is computed. The
-            bits are the same.
+        overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
         bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
             several arrays; 0 for none. None is 2 MiB on CPUs and 25 MiB on GPUs.
+        sums: of floats over ranks, in their order as one process makes them, or by NCCL in its own.
     """
     policy = HealthPolicy(health) if isinstance(health, str) else health
     if mesh is None and (in_shardings is not None or out_shardings is not None):
@@ -574,10 +575,9 @@ def jit(
         "streams": streams,
         "libraryAttention": library_attention,
         "overlap": overlap,
-    }
-    if bucket_bytes is not None:
-        options["bucketBytes"] = bucket_bytes
-    options |= extra
+        "sums": sums,
+        "bucketBytes": bucket_bytes,
+    } | extra
     if rescales and adaptive_scales is False:
         raise ValueError(
             "health policy 'rescale' needs adaptive_scales=True: else scales are constants"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import collections
+import os
+import pathlib
+import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +17,20 @@ from scalify._executable import Executable, build
 from scalify.mesh import layout_of
 from scalify.partition import Partitioned
 
-__all__ = ["check_ranks"]
+__all__ = ["check_ranks", "for_gpus"]
+
+BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", pathlib.Path(__file__).parents[2] / "build"))
+
+
+def for_gpus(text: str, options: Mapping[str, Any]) -> str:
+    """Returns the program as GPUs get it behind Distribution, to be compiled on from there."""
+    names = {"recipe": "recipe", "bucketBytes": "bucket-bytes"}
+    given = [f"--{names[key]}={options[key]}" for key in names if key in options]
+    tool = [str(BUILD / "bin" / "scalify-compile"), "-", "-o", "-", "--target=sm_90a"]
+    stage = "--compile-to=distribution"
+    done = subprocess.run([*tool, stage, *given], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) -> Any:
@@ -27,7 +43,12 @@ def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) 
 
 
 def check_ranks(
-    local: Partitioned, options: Mapping[str, Any], state: Sequence[Any], batches: Sequence[Any]
+    local: Partitioned,
+    options: Mapping[str, Any],
+    state: Sequence[Any],
+    batches: Sequence[Any],
+    *,
+    as_gpus: bool = False,
 ) -> tuple[list[float], dict[str, int]]:
     """Trains on ranks, as threads, and in one process, and compares all bits.
 
@@ -39,11 +60,16 @@ def check_ranks(
         options: of the compiler.
         state: whole arrays.
         batches: whole arrays, one a step.
+        as_gpus: whether ranks exchange and sum what those with GPUs would.
 
     Returns:
         The losses, and the collectives of a rank: how many of each kind and format.
     """
-    artefact, _ = build(local.text, dict(options))
+    if as_gpus:
+        text = for_gpus(local.text, options)
+        artefact, _ = build(text, {"compileFrom": "distribution"})
+    else:
+        artefact, _ = build(local.text, dict(options))
     wide = {"simulateRanks": local.devices, "narrowCollectives": False}
     together, _ = build(local.text, {**options, **wide})
     one = Executable(together, 1)

@@ -19,7 +19,7 @@ def step(w: Any, x: Any) -> Any:
     return w - 0.1 * grad, loss
 
 
-def test_a_sharded_step_asks_nccl_for_its_collectives() -> None:
+def trace_of(sums: str) -> str:
     mesh = AbstractMesh((2, 2), ("data", "tensor"))
 
     def on(*axes: str | None) -> NamedSharding:
@@ -34,11 +34,26 @@ def test_a_sharded_step_asks_nccl_for_its_collectives() -> None:
     )
     lowered = sharded.trace(*shapes).lower(lowering_platforms=("cpu",))
     local = partition(lowered.as_text(debug_info=True))
-    exe = compile_text(local.text, {"recipe": "bf16", "target": "sm_90a"}, device="null")
+    options = {"recipe": "bf16", "target": "sm_90a", "sums": sums}
+    exe = compile_text(local.text, options, device="null")
     exe(np.zeros((64, 16), np.float32), np.zeros((8, 64), np.float32))
-    trace = "\n".join(exe.trace) if not isinstance(exe.trace, str) else exe.trace
+    return exe.trace
+
+
+def test_a_sharded_step_asks_nccl_for_its_collectives() -> None:
+    trace = trace_of("nccl")
     assert "ncclCommInitRank rank=0 of 4\n" in trace
     # The gradient's own part is 64 x 16, summed over `data`; the loss over all.
     asked = re.findall(r"^ncclAllReduce .* count=(\d+) type=(\w+) op=0 ", trace, re.MULTILINE)
     assert sorted(asked) == [("1", "f32"), ("1024", "f32")]
     assert trace.count("ncclCommSplit ") == 2
+
+
+def test_sums_in_the_order_of_ranks_ask_nccl_for_no_sum() -> None:
+    trace = trace_of("ordered")
+    assert "ncclAllReduce" not in trace and "ncclReduceScatter" not in trace
+    # Both are of few bytes: everyone gets all parts, and the kernel behind reads them.
+    calls = "\n".join(line for line in trace.splitlines() if re.match("ncclAll|cuLaunch", line))
+    asked = re.findall(r"^ncclAllGather (\S+) .* count=(\d+) .*\n.* args=\[(.*?),", calls, re.M)
+    assert sorted(count for _, count, _ in asked) == ["4", "4096"]
+    assert all(parts == read for parts, _, read in asked)

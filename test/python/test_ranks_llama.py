@@ -96,6 +96,52 @@ def test_ranks_train_as_one_process_does(
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.parametrize(
+    ("axes", "recipe", "zero"),
+    [
+        ({"data": 4}, "bf16", 3),
+        ({"data": 2, "tensor": 2}, E4M3_WIRES, 0),
+        ({"data": 2, "tensor": 2}, "fp8-delayed", 1),
+    ],
+)
+def test_programs_of_gpus_train_alike(
+    axes: dict[str, int], recipe: RecipeLike, zero: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = partition(lower(program(axes, monkeypatch)), zero=zero)
+    *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(program(axes, monkeypatch).args))
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(0, 256, first.shape, dtype=np.int32) for _ in range(4)]
+    # Small buckets, so that sums are of both kinds.
+    options = {"recipe": str(recipe), "packState": False, "bucketBytes": 100_000}
+    check_ranks(local, options, state, batches, as_gpus=True)
+
+
+def test_sums_in_order_keep_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = partition(lower(program({"data": 8}, monkeypatch)), zero=2).text
+    plans = {
+        sums: Executable(
+            build(
+                local, {"recipe": "bf16", "target": "sm_90a", "bucketBytes": 50_000, "sums": sums}
+            )[0],
+            device="null",
+        )
+        for sums in ("ordered", "nccl")
+    }
+    ordered, nccl = plans["ordered"], plans["nccl"]
+    assert sum(row["sent"] for row in ordered.collectives) == sum(
+        row["sent"] for row in nccl.collectives
+    )
+    assert ordered.manifest["arena_bytes"] == nccl.manifest["arena_bytes"]
+    # Each is made on the stream of what brought its parts, behind it.
+    step = ordered.manifest["functions"]["step"]
+    places = [at for at, command in enumerate(step) if command.get("kind") == "all_to_all"]
+    assert sum(step[at].get("stream", 0) == 1 for at in places) >= len(places) - 1 > 8
+    for at in places:
+        made = step[at + 1]
+        assert made["op"] == "kernel" and made["bufs"][0] == step[at]["dst"]
+        assert made.get("stream", 0) == step[at].get("stream", 0)
+
+
 def test_sums_go_between_products_of_the_backward(monkeypatch: pytest.MonkeyPatch) -> None:
     local = partition(lower(program({"data": 8}, monkeypatch)), zero=3).text
     artefact, _ = build(local, {"recipe": "none", "bucketBytes": 0})

@@ -138,6 +138,11 @@ static cl::opt<int64_t> bucketBytes(
     cl::desc("bytes that a rank gives to a bucket of collectives; 0 for none "
              "(default: 2 MiB on CPUs, 25 MiB on GPUs)"),
     cl::value_desc("bytes"), cl::cat(category));
+static cl::opt<std::string>
+    sums("sums",
+         cl::desc("floats of several GPUs are summed in the order of ranks "
+                  "(ordered), or by NCCL in its own (nccl)"),
+         cl::init("ordered"), cl::value_desc("order"), cl::cat(category));
 static cl::opt<bool>
     memory("memory",
            cl::desc("print where the bytes of the step are, by the plan"),
@@ -223,6 +228,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.streams = streams;
   options.libraryAttention = libraryAttention;
   options.overlap = overlap;
+  options.sums = sums;
   if (bucketBytes.getNumOccurrences())
     options.bucketBytes = bucketBytes;
   if (keepReport || !report.empty() || !why.empty())

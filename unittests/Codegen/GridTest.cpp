@@ -41,6 +41,21 @@ func.func @main(%x: tensor<9x83xf32>) -> (tensor<9x83xf32>, tensor<9xf32>, tenso
 })");
 }
 
+TEST(Grid, OfWhatRanksGave) {
+  // To the bit: a piece of many elements, of one, of none that a vector
+  // divides; rounded once behind the sum.
+  checkProgram(R"(
+func.func @main(%x: tensor<8x256xf32>, %y: tensor<8x1xf32>, %z: tensor<33x7xbf16>) -> (tensor<256xf32>, tensor<1xf32>, tensor<7xbf16>) {
+  %start = stablehlo.constant dense<-0.0> : tensor<f32>
+  %a = stablehlo.reduce(%x init: %start) applies stablehlo.add across dimensions = [0] {scalify.in_order} : (tensor<8x256xf32>, tensor<f32>) -> tensor<256xf32>
+  %b = stablehlo.reduce(%y init: %start) applies stablehlo.add across dimensions = [0] {scalify.in_order} : (tensor<8x1xf32>, tensor<f32>) -> tensor<1xf32>
+  %w = stablehlo.convert %z : (tensor<33x7xbf16>) -> tensor<33x7xf32>
+  %c = stablehlo.reduce(%w init: %start) applies stablehlo.add across dimensions = [0] {scalify.in_order} : (tensor<33x7xf32>, tensor<f32>) -> tensor<7xf32>
+  %d = stablehlo.convert %c {scalify.in_order} : (tensor<7xf32>) -> tensor<7xbf16>
+  return %a, %b, %d : tensor<256xf32>, tensor<1xf32>, tensor<7xbf16>
+})");
+}
+
 TEST(Grid, OfCastsThatCount) {
   // The first scale saturates, the second makes zeros; the third cast is one
   // of a row, which all threads of a block compute and one counts.

@@ -32,10 +32,12 @@ struct DistributionOptions {
   bool narrowCollectives = true;
   /// Of what a rank gives to a bucket of collectives; 0: none are made.
   int64_t bucketBytes = 0;
+  /// The transport's sums are in an order of its own, and ranks make them.
+  bool orderSums = false;
 };
 
-/// narrow collectives -> bucket collectives, or simulate ranks where they are
-/// asked for: one process sends no messages.
+/// narrow collectives -> bucket collectives -> order sums, or simulate ranks
+/// where they are asked for: one process sends no messages.
 void buildDistributionPipeline(mlir::OpPassManager &pm,
                                const DistributionOptions &options);
 

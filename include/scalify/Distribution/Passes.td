@@ -223,4 +223,38 @@ def NarrowCollectivesPass
                               "collectives that became narrow">];
 }
 
+def OrderSumsPass : Pass<"scalify-order-sums", "::mlir::ModuleOp"> {
+  let summary = "sums over ranks are made in the order of ranks";
+  let description = [{
+    Before: a device's program. After: no sum or product of floats is joined by
+    the transport. Each rank gets all ranks' data of a piece (all-to-all), and
+    joins them in the order of the group, in F32 where they are narrower, rounded
+    once: the bits of one process, and of ranks whose transport joins so itself.
+    An all-reduce is that, and an all-gather of the sums. Where all ranks' data
+    together have at most `gather-bytes`, each rank gathers and joins them all,
+    which is one message and not two. Maxima, minima and integers, which have the
+    same bits in any order, stay the transport's.
+
+    What joins has `scalify.in_order`: it is a kernel of its own, by which the
+    parts are joined as soon as they are there, and never by lanes.
+
+    ```mlir
+    %r = "stablehlo.reduce_scatter"(%g) ... : (tensor<8xf32>) -> tensor<4xf32>
+    // becomes
+    %e = "stablehlo.all_to_all"(%p) ... : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %r = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [0]
+
+    %l = "stablehlo.all_reduce"(%a) ... : (tensor<f32>) -> tensor<f32>
+    // becomes
+    %b = "stablehlo.all_gather"(%c) ... : (tensor<1xf32>) -> tensor<2xf32>
+    %d = stablehlo.reshape %b : (tensor<2xf32>) -> tensor<2x1xf32>
+    %s = stablehlo.reduce(%d init: %zero) applies stablehlo.add across dimensions = [0]
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [Option<"gatherBytes", "gather-bytes", "int64_t", "262144",
+                        "of all ranks together, up to which all are gathered">];
+  let statistics = [Statistic<"numOrdered", "ordered", "sums">];
+}
+
 #endif // SCALIFY_DISTRIBUTION_PASSES

@@ -373,6 +373,10 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
     verifier proves. One beside which nothing is computed stays on the first
     stream, where the plan has it.
 
+    With `sums` (GPUs) a kernel that sums what ranks gave (`scalify.in_order`)
+    goes on that stream too, behind the collective that brought it: what is
+    computed beside it does not wait, and the parts are not kept.
+
     Messages of a pipeline's stage stand where they stood, on that stream.
 
     Of collectives that wait for nothing, as gathers of parameters, the first
@@ -396,6 +400,8 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let options = [Option<"sums", "sums", "bool", "false",
+                        "sums of what ranks gave are on the stream, too">];
   let statistics = [
     Statistic<"numOverlapped", "overlapped",
               "collectives beside what is computed">,

@@ -92,6 +92,9 @@ struct CompileOptions {
   /// given for what fills the target's links: see the pass
   /// scalify-bucket-collectives.
   std::optional<int64_t> bucketBytes;
+  /// How ranks with GPUs sum floats: "ordered", in the order of ranks as those
+  /// of CPUs do (see the pass scalify-order-sums), or "nccl", in its own.
+  std::string sums = "ordered";
   /// Whoever runs main brings another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;

@@ -74,6 +74,7 @@ struct StageOptions {
   bool narrowCollectives = true;
   /// Of what a rank gives to a bucket of collectives; 0: none are made.
   int64_t bucketBytes = 0;
+  bool orderSums = false;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

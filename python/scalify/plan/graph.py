@@ -78,8 +78,9 @@ def compile_step(text: str, *, recipe: str, zero: int = 0) -> bytes:
     """
     if "sdy.mesh" in text:
         text = partition(text, zero=zero).text
-    # Each array by itself: buckets are what is chosen here.
-    options = {"recipe": recipe, "target": "sm_90a", "bucketBytes": 0}
+    # Each array by itself: buckets are what is chosen here. Each sum by one command, which is
+    # costed as NCCL's.
+    options = {"recipe": recipe, "target": "sm_90a", "bucketBytes": 0, "sums": "nccl"}
     artefact, _ = _compiler.compile(text, json.dumps(options))
     return bytes(artefact)
 

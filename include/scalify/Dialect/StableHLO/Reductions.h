@@ -10,6 +10,11 @@
 
 namespace scalify::stablehlo {
 
+/// Of a reduction over the first dimension that holds what ranks gave, and of
+/// the cast that rounds its result: elements are joined in their order, on
+/// every machine, and as soon as all are there, since until then all are kept.
+inline constexpr llvm::StringLiteral kInOrderAttr = "scalify.in_order";
+
 /// Whether a reduction of one tensor may start from its initial value several
 /// times: joining it once more changes nothing.
 bool hasNeutralInit(ReduceOp reduce);
