@@ -59,7 +59,10 @@ def _text(element: str, rows: int, columns: int, joins: tuple[str, ...]) -> str:
 
 
 def exchanges(small: bool) -> Iterator[Program]:
-    """Yields every kind of collective, by NCCL with one rank, in three formats."""
+    """Yields every kind of collective, by NCCL with one rank, in three formats.
+
+    Sums are made by NCCL, and by kernels in the order of ranks.
+    """
     rows, columns = (8, 16) if small else (512, 4096)
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     table = [("f32", np.float32, ("add", "maximum")), ("bf16", ml_dtypes.bfloat16, ("add",))]
@@ -67,4 +70,8 @@ def exchanges(small: bool) -> Iterator[Program]:
     for element, dtype, joins in table:
         text = _text(element, rows, columns, joins)
         same = (x.astype(dtype),) * (3 + 2 * len(joins))
-        yield Program(f"one-rank NCCL {element}", text, same[:1], "bits", {}, same)
+        options = {"sums": "nccl"}
+        yield Program(f"one-rank NCCL {element}", text, same[:1], "bits", options, same)
+        if joins:
+            name = f"one-rank NCCL {element}, sums in order"
+            yield Program(name, text, same[:1], "bits", {}, same)
