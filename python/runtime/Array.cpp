@@ -96,8 +96,9 @@ void scalify::rt::py::bindArray(nb::module_ &module) {
            })
       .def("__dlpack_device__",
            [](const Array &a) {
-             return a.live()->device() ? nb::make_tuple(2, Loaded::ordinal)
-                                       : nb::make_tuple(1, 0);
+             const Loaded *gpu = a.live()->device();
+             return gpu ? nb::make_tuple(2, gpu->ordinal())
+                        : nb::make_tuple(1, 0);
            })
       .def("__float__", [](const Array &a) { return nb::float_(item(a)); })
       .def("__int__", [](const Array &a) { return nb::int_(item(a)); })

@@ -134,7 +134,7 @@ nb::object scalify::rt::py::dlpackCapsule(const SlotRef &slot,
       shared->data(), shape.size(), shape.data(), keeper, nullptr,
       toDLPack(type.dtype),
       isHost ? nb::device::cpu::value : nb::device::cuda::value,
-      isHost ? 0 : Loaded::ordinal));
+      isHost ? 0 : shared->device()->ordinal()));
   nb::object capsule = array.attr("__dlpack__")(**kwargs);
   shared->isExported = !isHost;
   return capsule;

@@ -95,10 +95,10 @@ void Inputs::bindForeign(const Parameter &parameter, size_t index,
                          nb::handle input) {
   ArrayView view = named(parameter, [&] {
     DLDevice place = *dlpackDevice(input);
-    if (place.kind == 2 && place.ordinal != Loaded::ordinal) {
+    if (place.kind == 2 && place.ordinal != loaded.ordinal()) {
       std::string text = "it lies on GPU " + std::to_string(place.ordinal) +
                          ", and the step runs on GPU " +
-                         std::to_string(Loaded::ordinal);
+                         std::to_string(loaded.ordinal());
       throw nb::value_error(text.c_str());
     }
     return dlpackView(input, loaded.stream());

@@ -80,7 +80,6 @@ Loaded::Loaded(const nb::object &source, int threads, const std::string &device,
   scalify_rt_options options = {};
   options.threads = threads;
   options.device = deviceOf(device);
-  options.device_index = ordinal;
   options.comm = comm.get();
   if (nb::isinstance<nb::bytes>(source)) {
     nb::bytes data = nb::cast<nb::bytes>(source);

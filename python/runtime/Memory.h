@@ -5,6 +5,7 @@
 
 #include "scalify/runtime.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,8 +68,8 @@ public:
   uintptr_t stream() const {
     return reinterpret_cast<uintptr_t>(scalify_rt_stream(handle));
   }
-  /// Which GPU: the first of those that the process sees.
-  static constexpr int ordinal = 0;
+  /// Which GPU, of those that the process sees.
+  int ordinal() const { return std::max(scalify_rt_device_index(handle), 0); }
 
   /// What steps write to without moving it. Of results the memory is kept when
   /// they are gone: it costs a GPU's driver more than most kernels take, and

@@ -43,7 +43,7 @@ class Communicator:
     """What connects this rank to the others.
 
     Args:
-        transport: "local" (ranks of one machine), "mpi", "record"; None for what the launch says.
+        transport: "local" (ranks of one machine), "tcp", "mpi", "record"; None: the launch says.
         timeout: how many seconds a rank may be late; 0 for SCALIFY_COMM_TIMEOUT, else 300.
         rank: with `size`, which one this is, in place of what the launch says.
         size: how many there are; 0 for what the launch says.

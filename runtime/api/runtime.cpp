@@ -137,6 +137,10 @@ const char *scalify_rt_device_name(const scalify_rt_executable *executable) {
   return executable ? executable->deviceName.c_str() : "";
 }
 
+int32_t scalify_rt_device_index(const scalify_rt_executable *executable) {
+  return executable ? executable->impl.device().deviceIndex() : -1;
+}
+
 const char *scalify_rt_manifest(const scalify_rt_executable *executable) {
   return executable ? executable->impl.manifest().c_str() : "";
 }

@@ -28,21 +28,29 @@ int32_t readCount(const char *name) {
 /// Where one way to launch says what.
 struct Launcher {
   const char *rank, *size;
+  /// This rank's number on its machine.
+  const char *localRank;
   /// How many of the ranks are on this machine, or how many machines there are;
   /// null where it does not say, and then they are all on this one.
   const char *local, *machines;
   /// Whether it names the job, which `local` needs.
   bool namesJob;
+  /// The transport between machines: MPI is there where it started the ranks.
+  const char *between;
 };
 // In the order of precedence: what starts a rank last says more than what it
 // was itself started by.
 constexpr Launcher launchers[] = {
-    {"SCALIFY_RANK", "SCALIFY_SIZE", nullptr, nullptr, true},
-    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr, true},
+    {"SCALIFY_RANK", "SCALIFY_SIZE", "SCALIFY_LOCAL_RANK", nullptr, nullptr,
+     true, "tcp"},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr, true,
+     "tcp"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, true},
-    {"PMI_RANK", "PMI_SIZE", nullptr, nullptr, false},
-    {"SLURM_PROCID", "SLURM_NTASKS", nullptr, "SLURM_NNODES", true},
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, true,
+     "mpi"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", nullptr, nullptr, false, "mpi"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_NNODES",
+     true, "tcp"},
 };
 
 bool isOnOneMachine(const Launcher &launcher, int32_t size) {
@@ -52,34 +60,35 @@ bool isOnOneMachine(const Launcher &launcher, int32_t size) {
     return readCount(launcher.machines) == 1;
   return true;
 }
-} // namespace
 
-Launch scalify::rt::readLaunch() {
-  Launch launch;
-  for (const Launcher &launcher : launchers) {
-    bool hasRank = !read(launcher.rank).empty();
-    if (hasRank != !read(launcher.size).empty() && &launcher == launchers)
-      badArgument("one of SCALIFY_RANK and SCALIFY_SIZE is set without the "
-                  "other");
-    if (!hasRank || read(launcher.size).empty())
-      continue;
-    launch.rank = readCount(launcher.rank);
-    launch.size = readCount(launcher.size);
-    if (launch.rank >= launch.size)
-      badArgument(std::string("the environment's ") + launcher.rank + " is " +
-                  std::to_string(launch.rank) + " and " + launcher.size +
-                  " is " + std::to_string(launch.size));
-    bool isLocal = launch.size == 1 ||
-                   (launcher.namesJob && isOnOneMachine(launcher, launch.size));
-    launch.transport = isLocal ? "local" : "mpi";
-    break;
-  }
-  if (std::string chosen = read("SCALIFY_TRANSPORT"); !chosen.empty())
-    launch.transport = chosen;
-  return launch;
+/// The one that started this rank; null where none did.
+const Launcher *findLauncher() {
+  for (const Launcher &launcher : launchers)
+    if (!read(launcher.rank).empty() && !read(launcher.size).empty())
+      return &launcher;
+  return nullptr;
 }
 
-std::string scalify::rt::readJob() {
+/// The first of Slurm's nodes, "gpu07" of "gpu[07-09,12],login".
+std::string firstNode(const std::string &list) {
+  size_t open = list.find_first_of("[,");
+  if (open == std::string::npos || list[open] == ',')
+    return list.substr(0, open);
+  size_t end = list.find_first_of("-,]", open + 1);
+  return end == std::string::npos
+             ? ""
+             : list.substr(0, open) + list.substr(open + 1, end - open - 1);
+}
+
+/// Alike on all ranks, and for most another than of other jobs.
+int32_t portOfSlurm() {
+  int64_t job = readCount("SLURM_JOB_ID");
+  int64_t step = read("SLURM_STEP_ID").empty() ? 0 : readCount("SLURM_STEP_ID");
+  return int32_t(20'000 + (job * 16 + step) % 20'000);
+}
+
+/// "" where nothing names it.
+std::string findJob() {
   if (std::string job = read("SCALIFY_JOB"); !job.empty())
     return job;
   if (std::string port = read("MASTER_PORT"); !port.empty())
@@ -91,9 +100,75 @@ std::string scalify::rt::readJob() {
       return "mpi:" + job;
   if (std::string job = read("SLURM_JOB_ID"); !job.empty())
     return "slurm:" + job + "." + read("SLURM_STEP_ID");
+  return "";
+}
+} // namespace
+
+Launch scalify::rt::readLaunch() {
+  if (read("SCALIFY_RANK").empty() != read("SCALIFY_SIZE").empty())
+    badArgument("one of SCALIFY_RANK and SCALIFY_SIZE is set without the "
+                "other");
+  Launch launch;
+  if (const Launcher *launcher = findLauncher()) {
+    launch.rank = readCount(launcher->rank);
+    launch.size = readCount(launcher->size);
+    if (launch.rank >= launch.size)
+      badArgument(std::string("the environment's ") + launcher->rank + " is " +
+                  std::to_string(launch.rank) + " and " + launcher->size +
+                  " is " + std::to_string(launch.size));
+    bool isLocal = launch.size == 1 || (launcher->namesJob &&
+                                        isOnOneMachine(*launcher, launch.size));
+    launch.transport = isLocal ? "local" : launcher->between;
+  }
+  // Who says where ranks meet wants them to.
+  if (launch.size > 1 && !read("SCALIFY_RENDEZVOUS").empty())
+    launch.transport = "tcp";
+  if (std::string chosen = read("SCALIFY_TRANSPORT"); !chosen.empty())
+    launch.transport = chosen;
+  return launch;
+}
+
+std::optional<LocalRank> scalify::rt::readLocalRank() {
+  const Launcher *launcher = findLauncher();
+  if (!launcher)
+    return std::nullopt;
+  if (!read(launcher->localRank).empty())
+    return LocalRank{readCount(launcher->localRank), launcher->localRank};
+  // By hand they are on one machine, if nothing else is said.
+  if (launcher == launchers)
+    return LocalRank{readCount(launcher->rank), launcher->rank};
+  return std::nullopt;
+}
+
+std::string scalify::rt::readJob() {
+  if (std::string job = findJob(); !job.empty())
+    return job;
   badArgument(
       "ranks of transport 'local' find one another by the job's name: "
       "set SCALIFY_JOB, alike on all ranks and another for each launch");
+}
+
+Meeting scalify::rt::readMeeting() {
+  std::string place = read("SCALIFY_RENDEZVOUS");
+  if (!read("MASTER_ADDR").empty() && !read("MASTER_PORT").empty() &&
+      place.empty()) {
+    // torchrun's agent listens there itself, where it says so.
+    bool isTaken = read("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    place = read("MASTER_ADDR") + ":" +
+            std::to_string(readCount("MASTER_PORT") + int32_t(isTaken));
+  }
+  std::string nodes = read("SLURM_STEP_NODELIST");
+  if (nodes.empty())
+    nodes = read("SLURM_JOB_NODELIST");
+  if (place.empty() && !nodes.empty() && !read("SLURM_JOB_ID").empty())
+    place = firstNode(nodes) + ":" + std::to_string(portOfSlurm());
+  if (place.empty())
+    badArgument("ranks of transport 'tcp' meet where rank 0 is: set "
+                "SCALIFY_RENDEZVOUS, alike on all ranks, to its machine and a "
+                "free port (HOST:PORT), or to file:PATH, a file that is not "
+                "there yet and that all machines see");
+  std::string job = findJob();
+  return {place, job.empty() ? place : job};
 }
 
 double scalify::rt::readTimeout() {

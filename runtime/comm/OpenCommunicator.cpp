@@ -4,6 +4,7 @@
 #include "comm/SlowLink.h"
 #include "comm/TransportCommunicator.h"
 #include "comm/local/LocalTransport.h"
+#include "comm/tcp/TcpTransport.h"
 #include "support/Error.h"
 
 #include <cstdlib>
@@ -85,7 +86,12 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
   double seconds = options.timeout_seconds;
   if (!(seconds >= 0))
     badArgument("a timeout must not be negative");
-  std::string job;
+  std::string job, place;
+  if (name == "tcp" && launch.size > 1) {
+    Meeting meeting = readMeeting();
+    place = meeting.place;
+    job = meeting.job;
+  }
   if (options.job)
     job = options.job;
   else if (name == "local" && launch.size > 1)
@@ -97,8 +103,9 @@ scalify::rt::openCommunicator(const scalify_rt_comm_options &options) {
   opening.job = job.c_str();
   opening.wait = {seconds > 0 ? seconds : readTimeout(), options.poll,
                   options.context};
-  scalify_transport transport =
-      name == "local" ? local::open(opening) : openShared(name, opening);
+  scalify_transport transport = name == "local" ? local::open(opening)
+                                : name == "tcp" ? tcp::open(opening, place)
+                                                : openShared(name, opening);
   auto communicator = makeCommunicator(transport, opening.wait);
   if (slow)
     communicator =

@@ -1,4 +1,5 @@
 #include "device/Device.h"
+#include "device/cuda/ChooseGpu.h"
 #include "device/cuda/CudaDevice.h"
 #include "support/Error.h"
 
@@ -28,11 +29,14 @@ scalify::rt::makeDevice(const scalify_rt_options &options,
     return makeCpuDevice(options.threads);
   case SCALIFY_RT_DEVICE_NULL:
     return program.isGpu() ? cuda::makeRecordingDevice() : makeNullDevice();
-  case SCALIFY_RT_DEVICE_CUDA:
+  case SCALIFY_RT_DEVICE_CUDA: {
     if (!program.isGpu())
       unsupported(target + ": load it with device 'cpu', or compile it for "
                            "target 'sm_90a'");
-    return cuda::makeCudaDevice(cuda::loadDriver(), options.device_index);
+    std::shared_ptr<cuda::Driver> driver = cuda::loadDriver();
+    return cuda::makeCudaDevice(driver,
+                                cuda::chooseGpu(*driver, options.device_index));
+  }
   }
   unsupported("there is no device " + std::to_string(int(options.device)));
 }

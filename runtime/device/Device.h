@@ -93,6 +93,8 @@ public:
   virtual void setThreads(int threads) {}
   /// What a GPU's driver calls it.
   virtual std::string deviceName() const { return ""; }
+  /// Of those that the driver shows; -1 where it is no GPU.
+  virtual int32_t deviceIndex() const { return -1; }
   /// The record of the null device.
   virtual std::string trace() const { return ""; }
 };

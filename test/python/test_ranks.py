@@ -144,6 +144,14 @@ def test_a_script_on_ranks() -> None:
         assert "trained on 4 ranks" in output
 
 
+def test_a_script_on_ranks_that_meet_by_a_file(tmp_path: pathlib.Path) -> None:
+    place = tmp_path / "meeting"
+    for status, output in launch(4, "train", SCALIFY_RENDEZVOUS=f"file:{place}"):
+        assert status == 0, output
+        assert "trained on 4 ranks" in output
+    assert not place.exists()
+
+
 def test_other_than_as_many_ranks_as_the_mesh_has() -> None:
     for status, output in launch(2, "train"):
         assert status == 1

@@ -1,15 +1,14 @@
 // The C interface, what the environment says of a launch, and the record.
 #include "CommRanks.h"
+#include "LaunchEnvironment.h"
 #include "comm/Launch.h"
 #include "comm/OpenCommunicator.h"
 #include "scalify/comm.h"
 #include "support/Error.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <map>
 #include <thread>
 
 using namespace scalify::rt;
@@ -17,57 +16,6 @@ using namespace scalify::test;
 using testing::HasSubstr;
 
 namespace {
-/// The environment as a launcher makes it, until it goes.
-class Environment {
-public:
-  using Values = std::map<std::string, std::string>;
-  explicit Environment(const Values &values) {
-    for (const char *name : names) {
-      const char *value = std::getenv(name);
-      if (value)
-        before[name] = value;
-      ::unsetenv(name);
-    }
-    for (const auto &[name, value] : values)
-      ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Environment() {
-    for (const char *name : names)
-      ::unsetenv(name);
-    for (const auto &[name, value] : before)
-      ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  Environment(const Environment &) = delete;
-  Environment &operator=(const Environment &) = delete;
-
-private:
-  static constexpr const char *names[] = {"SCALIFY_RANK",
-                                          "SCALIFY_SIZE",
-                                          "SCALIFY_JOB",
-                                          "SCALIFY_TRANSPORT",
-                                          "SCALIFY_COMM_TIMEOUT",
-                                          "RANK",
-                                          "WORLD_SIZE",
-                                          "LOCAL_WORLD_SIZE",
-                                          "MASTER_ADDR",
-                                          "MASTER_PORT",
-                                          "TORCHELASTIC_RUN_ID",
-                                          "TORCHELASTIC_RESTART_COUNT",
-                                          "OMPI_COMM_WORLD_RANK",
-                                          "OMPI_COMM_WORLD_SIZE",
-                                          "PMIX_NAMESPACE",
-                                          "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                          "PMI_RANK",
-                                          "OMPI_MCA_ess_base_jobid",
-                                          "PMI_SIZE",
-                                          "SLURM_PROCID",
-                                          "SLURM_NTASKS",
-                                          "SLURM_NNODES",
-                                          "SLURM_JOB_ID",
-                                          "SLURM_STEP_ID"};
-  std::map<std::string, std::string> before;
-};
-
 std::string launchOf(const std::map<std::string, std::string> &values) {
   Environment environment(values);
   try {
@@ -100,7 +48,15 @@ TEST(CommLaunch, TheEnvironmentSaysWhichRankThisIs) {
             "3/4 local");
   EXPECT_EQ(
       launchOf({{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}}),
-      "3/8 mpi");
+      "3/8 tcp");
+  EXPECT_EQ(launchOf({{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "4"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+            "1/4 mpi");
+  EXPECT_EQ(launchOf({{"SCALIFY_RANK", "2"},
+                      {"SCALIFY_SIZE", "4"},
+                      {"SCALIFY_RENDEZVOUS", "first:29500"}}),
+            "2/4 tcp");
   EXPECT_EQ(launchOf({{"OMPI_COMM_WORLD_RANK", "1"},
                       {"OMPI_COMM_WORLD_SIZE", "2"},
                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
@@ -109,7 +65,7 @@ TEST(CommLaunch, TheEnvironmentSaysWhichRankThisIs) {
   EXPECT_EQ(launchOf({{"SLURM_PROCID", "1"},
                       {"SLURM_NTASKS", "2"},
                       {"SLURM_NNODES", "2"}}),
-            "1/2 mpi");
+            "1/2 tcp");
   EXPECT_EQ(launchOf({{"SLURM_PROCID", "1"},
                       {"SLURM_NTASKS", "2"},
                       {"SLURM_NNODES", "2"},
@@ -137,6 +93,61 @@ TEST(CommLaunch, JobsHaveTheLaunchersName) {
   EXPECT_EQ(jobOf({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}),
             "slurm:7.0");
   EXPECT_THAT(jobOf({}), HasSubstr("set SCALIFY_JOB"));
+}
+
+TEST(CommLaunch, RanksMeetWhereTheLaunchSays) {
+  using Values = Environment::Values;
+  auto meetingOf = [](const Values &values) {
+    Environment environment(values);
+    try {
+      Meeting meeting = readMeeting();
+      return meeting.place + " " + meeting.job;
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+  };
+  Values torch = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(meetingOf(torch), "h:29500 torch:h:29500::");
+  // The agent has that port itself.
+  torch["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(meetingOf(torch), "h:29501 torch:h:29500::");
+  torch["SCALIFY_RENDEZVOUS"] = "file:/shared/here";
+  EXPECT_EQ(meetingOf(torch), "file:/shared/here torch:h:29500::");
+  Values slurm = {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "2"}};
+  for (const auto &[nodes, first] : {std::pair("gpu[07-09,12],login", "gpu07"),
+                                     {"a,b", "a"},
+                                     {"a", "a"},
+                                     {"n[3,5]", "n3"}}) {
+    slurm["SLURM_STEP_NODELIST"] = nodes;
+    EXPECT_EQ(meetingOf(slurm), std::string(first) + ":20114 slurm:7.2");
+  }
+  EXPECT_THAT(meetingOf({}), HasSubstr("set SCALIFY_RENDEZVOUS, alike on all"));
+}
+
+TEST(CommLaunch, TheEnvironmentSaysWhichOfItsMachineThisIs) {
+  auto localOf = [](const Environment::Values &values) {
+    Environment environment(values);
+    std::optional<LocalRank> local = readLocalRank();
+    return local ? std::to_string(local->rank) + " " + local->variable : "";
+  };
+  EXPECT_EQ(localOf({}), "");
+  EXPECT_EQ(localOf({{"RANK", "9"}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "1"}}),
+            "1 LOCAL_RANK");
+  EXPECT_EQ(localOf({{"OMPI_COMM_WORLD_RANK", "3"},
+                     {"OMPI_COMM_WORLD_SIZE", "4"},
+                     {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}),
+            "2 OMPI_COMM_WORLD_LOCAL_RANK");
+  EXPECT_EQ(localOf({{"SLURM_PROCID", "3"},
+                     {"SLURM_NTASKS", "4"},
+                     {"SLURM_LOCALID", "0"}}),
+            "0 SLURM_LOCALID");
+  EXPECT_EQ(localOf({{"SCALIFY_RANK", "3"}, {"SCALIFY_SIZE", "4"}}),
+            "3 SCALIFY_RANK");
+  EXPECT_EQ(localOf({{"SCALIFY_RANK", "3"},
+                     {"SCALIFY_SIZE", "4"},
+                     {"SCALIFY_LOCAL_RANK", "1"}}),
+            "1 SCALIFY_LOCAL_RANK");
+  EXPECT_EQ(localOf({{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}), "");
 }
 
 TEST(CommLaunch, TheCInterfaceGathers) {

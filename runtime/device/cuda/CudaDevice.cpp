@@ -19,7 +19,8 @@ namespace {
 class CudaDevice : public Device {
 public:
   CudaDevice(std::shared_ptr<Driver> driver, int ordinal)
-      : session(std::move(driver), ordinal), stream(session.makeStream()) {}
+      : session(std::move(driver), ordinal), number(ordinal),
+        stream(session.makeStream()) {}
   ~CudaDevice() override;
 
   void load(Program &program, const Image &image) override;
@@ -60,6 +61,7 @@ public:
 
   bool isReal() const override { return !session.driver->isAlone(); }
   std::string deviceName() const override { return session.deviceName(); }
+  int32_t deviceIndex() const override { return number; }
   std::string trace() const override { return session.driver->trace(); }
 
 private:
@@ -95,6 +97,7 @@ private:
   }
 
   Session session;
+  int32_t number; // of the GPU
   Owned<StreamHandle> stream;
   std::vector<Owned<StreamHandle>> sides; // the further streams of plans
   Owned<EventHandle> forked;

@@ -102,12 +102,12 @@ void RecordingDriver::bindDevice() {
     return fails("cuDriverGetVersion") ? InvalidValue : Success;
   };
   cuDeviceGetCount = [this](int *out) {
-    *out = 1;
+    *out = gpus;
     return fails("cuDeviceGetCount") ? InvalidValue : Success;
   };
   cuDeviceGet = [this](int *out, int ordinal) {
     *out = ordinal;
-    return fails("cuDeviceGet") || ordinal != 0 ? InvalidDevice : Success;
+    return fails("cuDeviceGet") || ordinal >= gpus ? InvalidDevice : Success;
   };
   cuDeviceGetName = [this](char *out, int size, int) {
     std::strncpy(out, "recording", size_t(size));

@@ -48,6 +48,8 @@ public:
   std::string trace() const override { return lines; }
 
   // For tests.
+  /// How many GPUs there are.
+  int gpus = 1;
   /// What cuBLASLt says that it is.
   size_t blasVersion = 130000;
   /// Makes the call after the next `count` fail.

@@ -29,11 +29,15 @@ typedef struct scalify_rt_comm scalify_rt_comm;
 
 /* Zero-initialise it; zero means what the launch says everywhere. */
 typedef struct scalify_rt_comm_options {
-  /* "local": ranks of one machine, through shared memory. "mpi". "record": any
-   * number of ranks, of which only this one is there; see
-   * scalify_rt_comm_trace. Another NAME: libscalify_comm_NAME.so. NULL:
-   * SCALIFY_TRANSPORT, else "local" where the launch is on one machine and
-   * "mpi" where it is not. */
+  /* "local": ranks of one machine, through shared memory. "tcp": ranks of any
+   * machines, which meet where SCALIFY_RENDEZVOUS says (HOST:PORT of rank 0, or
+   * file:PATH), else torchrun's MASTER_ADDR and MASTER_PORT, else on the first
+   * of Slurm's nodes. "mpi". "record": any number of ranks, of which only this
+   * one is there; see scalify_rt_comm_trace. Another NAME:
+   * libscalify_comm_NAME.so. NULL: SCALIFY_TRANSPORT, else "tcp" where
+   * SCALIFY_RENDEZVOUS is set, else "local" where the launch is on one machine,
+   * and where it is not "mpi" for those that mpirun starts and "tcp" for
+   * others. */
   const char *transport;
   /* Both as the environment says where `size` is 0. */
   int32_t rank, size;

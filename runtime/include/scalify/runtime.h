@@ -63,8 +63,9 @@ struct scalify_rt_comm; /* scalify/comm.h */
 typedef struct scalify_rt_options {
   int32_t threads; /* 0: one per core this process may use */
   scalify_rt_device device;
-  int32_t
-      device_index; /* which GPU, of those that CUDA_VISIBLE_DEVICES shows */
+  int32_t device_index; /* which GPU, of those that CUDA_VISIBLE_DEVICES shows;
+                           0: SCALIFY_GPU, else as many as this rank is on its
+                           machine by the launch, else the first */
   /* An artefact for several ranks needs one of as many, which outlives the
    * executable and is not used while a function runs; others ignore it. */
   struct scalify_rt_comm *comm;
@@ -138,6 +139,11 @@ SCALIFY_RT_API void scalify_rt_free(scalify_rt_executable *executable);
 /* What the GPU's driver calls it, "NVIDIA H100 80GB HBM3"; "" on a CPU. */
 SCALIFY_RT_API const char *
 scalify_rt_device_name(const scalify_rt_executable *executable);
+
+/* Which GPU it runs on, of those that CUDA_VISIBLE_DEVICES shows; -1 on a CPU.
+ */
+SCALIFY_RT_API int32_t
+scalify_rt_device_index(const scalify_rt_executable *executable);
 
 /* The manifest's JSON text (UTF-8, zero terminated). */
 SCALIFY_RT_API const char *

@@ -1,0 +1,410 @@
+#include "comm/tcp/Rendezvous.h"
+#include "support/Error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::tcp;
+
+namespace {
+constexpr uint64_t magic = 0x31706374'6c616373;
+const char filePrefix[] = "file:";
+const char wayOut[] =
+    "; SCALIFY_RENDEZVOUS names another HOST:PORT, or file:PATH on all ranks";
+
+struct Hello {
+  uint64_t magic, job;
+  int32_t rank, size, process;
+  uint16_t port; // where it listens for ranks after it
+};
+
+/// Rank 0's answer; where it is no refusal, an Entry for each rank follows.
+struct Reply {
+  int32_t isRefusal;
+  char text[1020];
+};
+
+struct Entry {
+  char host[60];
+  int32_t process;
+  uint16_t port;
+};
+
+uint64_t hashOf(const std::string &job) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : job)
+    hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
+
+//===----------------------------------------------------------------------===//
+// A file that says where rank 0 is
+//===----------------------------------------------------------------------===//
+
+std::string fileOf(const std::string &meeting) {
+  return meeting.rfind(filePrefix, 0) == 0
+             ? meeting.substr(sizeof(filePrefix) - 1)
+             : "";
+}
+
+/// Rank 0's: there while ranks join, and gone however that ends but by a kill.
+class Notice {
+public:
+  Notice(std::string name, const std::string &job, uint16_t port)
+      : path(std::move(name)) {
+    char host[256] = "";
+    if (::gethostname(host, sizeof(host) - 1))
+      failedCall("ask for this machine's name");
+    std::string text = "scalify " + std::to_string(port) + " " + host + " " +
+                       std::to_string(hashOf(job)) + "\n";
+    // Whole as soon as it is there: linked, and never over another one.
+    std::string draft = path + "." + host + "." + std::to_string(::getpid());
+    write(draft, text);
+    int code = ::link(draft.c_str(), path.c_str());
+    int reason = errno;
+    (void)::unlink(draft.c_str());
+    if (code && reason == EEXIST)
+      failed("rank 0 finds the file '" + path +
+             "', which another launch has left or uses: remove it, or name "
+             "another one in SCALIFY_RENDEZVOUS");
+    errno = reason;
+    if (code)
+      failedCall("write the file '" + path +
+                 "' in which rank 0 says where it "
+                 "is");
+  }
+  ~Notice() { (void)::unlink(path.c_str()); }
+  Notice(const Notice &) = delete;
+  Notice &operator=(const Notice &) = delete;
+
+private:
+  static void write(const std::string &name, const std::string &text) {
+    std::FILE *file = std::fopen(name.c_str(), "wx");
+    bool isWritten = file && std::fputs(text.c_str(), file) >= 0;
+    if (!file || std::fclose(file) || !isWritten)
+      failedCall("write the file '" + name + "'");
+  }
+  std::string path;
+};
+
+/// What the file says; nothing where it is not there yet. One of another job
+/// was left by an earlier launch.
+bool readNotice(const std::string &path, const std::string &job, int32_t rank,
+                Place &place) {
+  std::FILE *file = std::fopen(path.c_str(), "r");
+  if (!file && errno == ENOENT)
+    return false;
+  if (!file)
+    failedCall("read the file '" + path + "' in which rank 0 says where it is");
+  char text[512] = "";
+  size_t count = std::fread(text, 1, sizeof(text) - 1, file);
+  std::fclose(file);
+  std::istringstream words(std::string(text, count));
+  std::string first;
+  uint64_t hash = 0;
+  words >> first >> place.port >> place.host >> hash;
+  if (!words || first != "scalify")
+    failed(rankText(rank) + " finds the file '" + path +
+           "', which is no rank 0's: name another one in SCALIFY_RENDEZVOUS");
+  if (hash != hashOf(job))
+    failed(rankText(rank) + " finds the file '" + path +
+           "' of another job than '" + job +
+           "': remove it where an earlier launch has left it, or name another "
+           "one in SCALIFY_RENDEZVOUS");
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Rank 0
+//===----------------------------------------------------------------------===//
+
+class Host {
+public:
+  Host(const scalify_transport_options &options, const std::string &meeting)
+      : options(options), meeting(meeting), patience(options.wait),
+        peers(size_t(options.size)), ports(size_t(options.size)) {}
+
+  std::vector<Peer> gather() {
+    listen();
+    std::string path = fileOf(meeting);
+    std::unique_ptr<Notice> notice;
+    if (!path.empty())
+      notice = std::make_unique<Notice>(path, options.job, portOf(listener));
+    try {
+      while (joined + 1 < options.size) {
+        if (patience.isOver())
+          failed("rank " + missing() + " has not joined job '" + options.job +
+                 "' at " + meeting + patience.text());
+        takeOne();
+      }
+    } catch (const Error &error) {
+      for (const Peer &peer : peers)
+        if (peer.connection)
+          refuse(peer.connection,
+                 std::string("rank 0 stopped: ") + error.what());
+      throw;
+    }
+    // Before they hear that all are there: a rank that joins another
+    // communicator must not knock here.
+    listener = File();
+    notice.reset();
+    welcome();
+    return std::move(peers);
+  }
+
+private:
+  void listen() {
+    Place place;
+    if (fileOf(meeting).empty())
+      place = readPlace(meeting, "where the ranks meet");
+    // Another of the job's communicators may be about to be opened.
+    while (!(listener = listenAt(place.port, options.size))) {
+      if (patience.isOver())
+        failed("rank 0 cannot listen at port " + std::to_string(place.port) +
+               ", which another program has" + wayOut);
+      patience.sleep();
+    }
+  }
+
+  std::string missing() const {
+    std::string text;
+    for (int32_t rank = 1; rank < options.size; ++rank)
+      if (!peers[size_t(rank)].connection)
+        text += (text.empty() ? "" : ", ") + std::to_string(rank);
+    return text;
+  }
+
+  void refuse(const File &connection, const std::string &text) const {
+    Reply reply = {};
+    reply.isRefusal = 1;
+    std::snprintf(reply.text, sizeof(reply.text), "%s", text.c_str());
+    (void)writeAll(connection, &reply, sizeof(reply), patience);
+  }
+
+  void takeOne() {
+    std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
+    for (const Peer &peer : peers)
+      files.push_back({peer.connection.get(), POLLIN, 0});
+    for (const File &caller : callers)
+      files.push_back({caller.get(), POLLIN, 0});
+    patience.waitFor(files);
+    // Members say nothing after their hello: what can be read is their end.
+    for (size_t rank = 0; rank < peers.size(); ++rank)
+      if (files[1 + rank].revents)
+        failed("rank " + std::to_string(rank) +
+               " ended while the ranks of job '" + options.job + "' joined");
+    for (size_t i = callers.size(); i-- > 0;)
+      if (files[1 + peers.size() + i].revents) {
+        File caller = std::move(callers[i]);
+        callers.erase(callers.begin() + int64_t(i));
+        hear(std::move(caller));
+      }
+    if (files[0].revents)
+      if (File caller(::accept4(listener.get(), nullptr, nullptr,
+                                SOCK_CLOEXEC | SOCK_NONBLOCK));
+          caller)
+        callers.push_back(std::move(caller));
+  }
+
+  void hear(File caller) {
+    Hello hello = {};
+    // It comes in one piece; who sends less is no rank.
+    if (::recv(caller.get(), &hello, sizeof(hello), 0) != sizeof(hello) ||
+        hello.magic != magic)
+      return;
+    // One of another job is turned away, and this job goes on.
+    if (hello.job != hashOf(options.job))
+      return refuse(caller, "rank 0 at " + meeting + " is of another job ('" +
+                                options.job + "')" + wayOut);
+    std::string text;
+    if (hello.size != options.size)
+      text = "a rank was started as one of " + std::to_string(hello.size) +
+             ", rank 0 as one of " + std::to_string(options.size);
+    else if (hello.rank < 1 || hello.rank >= options.size ||
+             peers[size_t(hello.rank)].connection)
+      text = "two processes are rank " + std::to_string(hello.rank) +
+             " of job '" + options.job + "'";
+    if (!text.empty()) {
+      refuse(caller, text);
+      failed(text);
+    }
+    auto rank = size_t(hello.rank);
+    peers[rank].host = addressOf(caller);
+    peers[rank].process = hello.process;
+    peers[rank].connection = std::move(caller);
+    ports[rank] = hello.port;
+    ++joined;
+  }
+
+  /// A rank that ended since is noticed in the first exchange with it.
+  void welcome() const {
+    std::vector<Entry> table(peers.size());
+    for (size_t rank = 0; rank < peers.size(); ++rank) {
+      std::snprintf(table[rank].host, sizeof(table[rank].host), "%s",
+                    peers[rank].host.c_str());
+      table[rank].process = rank ? peers[rank].process : int32_t(::getpid());
+      table[rank].port = ports[rank];
+    }
+    Reply reply = {};
+    for (const Peer &peer : peers)
+      if (peer.connection &&
+          writeAll(peer.connection, &reply, sizeof(reply), patience))
+        (void)writeAll(peer.connection, table.data(),
+                       table.size() * sizeof(Entry), patience);
+  }
+
+  const scalify_transport_options &options;
+  const std::string &meeting;
+  Patience patience;
+  File listener;
+  std::vector<File> callers; // of whom nothing has been heard yet
+  std::vector<Peer> peers;   // by rank
+  std::vector<uint16_t> ports;
+  int32_t joined = 0;
+};
+
+//===----------------------------------------------------------------------===//
+// Every other rank
+//===----------------------------------------------------------------------===//
+
+class Guest {
+public:
+  Guest(const scalify_transport_options &options, const std::string &meeting)
+      : options(options), meeting(meeting), patience(options.wait),
+        listener(listenAt(0, options.size)), peers(size_t(options.size)) {
+    own = {magic,        hashOf(options.job), options.rank,
+           options.size, int32_t(::getpid()), portOf(listener)};
+  }
+
+  std::vector<Peer> join() {
+    File host = reachHost();
+    std::vector<Entry> table = knock(host);
+    std::string address = addressOf(host);
+    peers[0] = {std::move(host), table[0].process, address};
+    for (int32_t rank = 1; rank < options.size; ++rank) {
+      const Entry &entry = table[size_t(rank)];
+      // Rank 0 sees those of its own machine by another address than others.
+      peers[size_t(rank)].host =
+          isOwnMachine(entry.host) ? address : entry.host;
+      peers[size_t(rank)].process = entry.process;
+      if (rank < options.rank)
+        reach(rank, entry.port);
+    }
+    // They have connected already, or are about to.
+    for (int32_t left = options.size - 1 - options.rank; left > 0;)
+      left -= takeOne();
+    return std::move(peers);
+  }
+
+private:
+  [[noreturn]] void unreached(const std::string &what,
+                              const std::string &reason) const {
+    failed(rankText(options.rank) + " cannot reach " + what + patience.text() +
+           ": " + reason);
+  }
+
+  File reachHost() {
+    std::string path = fileOf(meeting);
+    Place place;
+    if (path.empty())
+      place = readPlace(meeting, "where the ranks meet");
+    for (std::string reason;;) {
+      if (path.empty() || readNotice(path, options.job, options.rank, place)) {
+        if (File file = connectTo(place, patience, reason); file)
+          return file;
+      } else {
+        reason = "it is not there";
+      }
+      if (patience.isOver())
+        unreached(path.empty() ? "rank 0 at " + place.text()
+                               : "rank 0 by the file '" + path + "'",
+                  reason + wayOut);
+      patience.sleep();
+    }
+  }
+
+  /// Rank 0 may have started later and gives up by its own clock; it answers
+  /// then, unless it has been stopped.
+  std::vector<Entry> knock(const File &host) const {
+    Reply reply = {};
+    std::vector<Entry> table(static_cast<size_t>(options.size));
+    bool isAnswered = writeAll(host, &own, sizeof(own), patience) &&
+                      readAll(host, &reply, sizeof(reply), patience, 2);
+    if (isAnswered && reply.isRefusal)
+      failed(reply.text);
+    if (!isAnswered ||
+        !readAll(host, table.data(), table.size() * sizeof(Entry), patience, 2))
+      failed("rank 0 ended while " + rankText(options.rank) + " of job '" +
+             options.job + "' joined, or what is at " + meeting +
+             " is no rank 0" + wayOut);
+    return table;
+  }
+
+  void reach(int32_t rank, uint16_t port) {
+    Peer &peer = peers[size_t(rank)];
+    std::string reason;
+    while (
+        !(peer.connection = connectTo({peer.host, port}, patience, reason))) {
+      if (patience.isOver())
+        unreached(rankText(rank) + " at " + Place{peer.host, port}.text(),
+                  reason);
+      patience.sleep();
+    }
+    if (!writeAll(peer.connection, &own, sizeof(own), patience))
+      failed(rankText(rank) + " ended while ranks joined");
+  }
+
+  /// Returns how many ranks that was.
+  int32_t takeOne() {
+    if (patience.isOver(2))
+      unreached("ranks after it", "they do not connect");
+    std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
+    patience.waitFor(files);
+    File caller(::accept4(listener.get(), nullptr, nullptr,
+                          SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Hello hello = {};
+    if (!caller || !readAll(caller, &hello, sizeof(hello), patience) ||
+        hello.magic != magic || hello.job != own.job ||
+        hello.rank <= options.rank || hello.rank >= options.size ||
+        peers[size_t(hello.rank)].connection)
+      return 0;
+    peers[size_t(hello.rank)].connection = std::move(caller);
+    return 1;
+  }
+
+  const scalify_transport_options &options;
+  const std::string &meeting;
+  Patience patience;
+  File listener;
+  Hello own = {};
+  std::vector<Peer> peers;
+};
+} // namespace
+
+std::vector<Peer> tcp::join(const scalify_transport_options &options,
+                            const std::string &meeting) {
+  if (options.size == 1)
+    return std::vector<Peer>(1);
+  std::vector<Peer> peers = options.rank == 0 ? Host(options, meeting).gather()
+                                              : Guest(options, meeting).join();
+  for (const Peer &peer : peers) {
+    int yes = 1;
+    if (!peer.connection)
+      continue;
+    for (auto [level, option] : {std::pair<int, int>(IPPROTO_TCP, TCP_NODELAY),
+                                 {SOL_SOCKET, SO_KEEPALIVE}})
+      (void)::setsockopt(peer.connection.get(), level, option, &yes,
+                         sizeof(yes));
+  }
+  return peers;
+}

@@ -1,0 +1,219 @@
+#include "comm/tcp/Sockets.h"
+#include "support/Error.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::tcp;
+
+void tcp::failed(const std::string &text) {
+  throw Error(SCALIFY_RT_COMM, text);
+}
+
+void tcp::failedCall(const std::string &what) {
+  failed("cannot " + what + ": " + std::strerror(errno));
+}
+
+File::~File() {
+  if (number >= 0)
+    ::close(number);
+}
+
+void Patience::check() const {
+  if (limits.poll && limits.poll(limits.context))
+    throw Error(SCALIFY_RT_INTERRUPTED, "interrupted while the ranks joined");
+}
+
+void Patience::waitFor(std::vector<pollfd> &files) const {
+  check();
+  if (::poll(files.data(), files.size(), 50) < 0 && errno != EINTR)
+    failedCall("wait for ranks");
+}
+
+void Patience::sleep() const {
+  check();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+std::string Patience::text() const {
+  return " within " + std::to_string(limits.seconds).substr(0, 5) + " s";
+}
+
+std::string Place::text() const {
+  bool isNumber6 = host.find(':') != std::string::npos;
+  return (isNumber6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Place tcp::readPlace(const std::string &text, const std::string &what) {
+  size_t colon = text.rfind(':');
+  std::string host = text.substr(0, colon), port;
+  if (colon != std::string::npos)
+    port = text.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  char *end = nullptr;
+  long number = std::strtol(port.c_str(), &end, 10);
+  if (host.empty() || port.empty() || *end || number < 1 || number > 65535)
+    badArgument(what + " is '" + text + "', not HOST:PORT");
+  return {host, uint16_t(number)};
+}
+
+namespace {
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo *)>;
+
+Addresses resolve(const char *host, uint16_t port, std::string &reason) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (host ? 0 : AI_PASSIVE);
+  addrinfo *found = nullptr;
+  int code = ::getaddrinfo(host, std::to_string(port).c_str(), &hints, &found);
+  if (code)
+    reason = ::gai_strerror(code);
+  return {code ? nullptr : found,
+          [](addrinfo *list) { list ? ::freeaddrinfo(list) : void(); }};
+}
+
+File makeSocket(const addrinfo &address) {
+  return File(::socket(address.ai_family,
+                       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+void set(const File &file, int level, int option, int value) {
+  (void)::setsockopt(file.get(), level, option, &value, sizeof(value));
+}
+
+/// Whether a connection that was begun came about, within two seconds.
+bool isConnected(const File &file, const Patience &patience,
+                 std::string &reason) {
+  std::vector<pollfd> files = {{file.get(), POLLOUT, 0}};
+  for (int slice = 0; slice < 40 && !files[0].revents; ++slice)
+    patience.waitFor(files);
+  int error = ETIMEDOUT;
+  socklen_t length = sizeof(error);
+  if (files[0].revents)
+    (void)::getsockopt(file.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  reason = std::strerror(error);
+  return error == 0;
+}
+} // namespace
+
+File tcp::listenAt(uint16_t port, int backlog) {
+  std::string reason;
+  Addresses all = resolve(nullptr, port, reason);
+  // One socket of IPv6 serves both, where the machine has it.
+  for (int family : {AF_INET6, AF_INET})
+    for (addrinfo *at = all.get(); at; at = at->ai_next) {
+      File file = at->ai_family == family ? makeSocket(*at) : File();
+      if (!file)
+        continue;
+      set(file, SOL_SOCKET, SO_REUSEADDR, 1);
+      if (family == AF_INET6)
+        set(file, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+      if (::bind(file.get(), at->ai_addr, at->ai_addrlen)) {
+        if (errno == EADDRINUSE)
+          return File();
+        continue;
+      }
+      if (::listen(file.get(), backlog) == 0)
+        return file;
+      if (errno == EADDRINUSE)
+        return File();
+    }
+  failedCall("listen for ranks");
+}
+
+uint16_t tcp::portOf(const File &listener) {
+  sockaddr_storage own = {};
+  socklen_t length = sizeof(own);
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr *>(&own),
+                    &length))
+    failedCall("ask for a socket's port");
+  // It lies at the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in *>(&own)->sin_port);
+}
+
+File tcp::connectTo(const Place &place, const Patience &patience,
+                    std::string &reason) {
+  Addresses all = resolve(place.host.c_str(), place.port, reason);
+  for (addrinfo *at = all.get(); at; at = at->ai_next) {
+    File file = makeSocket(*at);
+    if (!file)
+      continue;
+    if (::connect(file.get(), at->ai_addr, at->ai_addrlen) &&
+        errno != EINPROGRESS) {
+      reason = std::strerror(errno);
+      continue;
+    }
+    if (isConnected(file, patience, reason))
+      return file;
+  }
+  return File();
+}
+
+std::string tcp::addressOf(const File &connection) {
+  sockaddr_storage other = {};
+  socklen_t length = sizeof(other);
+  char text[NI_MAXHOST] = "";
+  auto *address = reinterpret_cast<sockaddr *>(&other);
+  if (::getpeername(connection.get(), address, &length) ||
+      ::getnameinfo(address, length, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST))
+    return "";
+  // IPv4 by a socket of IPv6.
+  std::string found = text;
+  return found.rfind("::ffff:", 0) == 0 ? found.substr(7) : found;
+}
+
+bool tcp::isOwnMachine(const std::string &address) {
+  return address.rfind("127.", 0) == 0 || address == "::1";
+}
+
+bool tcp::readAll(const File &connection, void *data, size_t bytes,
+                  const Patience &patience, double times) {
+  auto *to = static_cast<uint8_t *>(data);
+  while (bytes) {
+    ssize_t count = ::recv(connection.get(), to, bytes, MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
+      return false;
+    if (count > 0) {
+      to += count;
+      bytes -= size_t(count);
+      continue;
+    }
+    if (patience.isOver(times))
+      return false;
+    std::vector<pollfd> files = {{connection.get(), POLLIN, 0}};
+    patience.waitFor(files);
+  }
+  return true;
+}
+
+bool tcp::writeAll(const File &connection, const void *data, size_t bytes,
+                   const Patience &patience) {
+  const auto *from = static_cast<const uint8_t *>(data);
+  while (bytes) {
+    ssize_t count =
+        ::send(connection.get(), from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && errno != EAGAIN && errno != EINTR)
+      return false;
+    if (count > 0) {
+      from += count;
+      bytes -= size_t(count);
+      continue;
+    }
+    if (patience.isOver(2))
+      return false;
+    std::vector<pollfd> files = {{connection.get(), POLLOUT, 0}};
+    patience.waitFor(files);
+  }
+  return true;
+}

@@ -1,0 +1,92 @@
+// What the ranks of transport `tcp` need of sockets: owners, and waiting that
+// the caller's poll may end.
+#ifndef SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
+#define SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
+
+#include "scalify/transport.h"
+
+#include <chrono>
+#include <cstdint>
+#include <poll.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace scalify::rt::tcp {
+
+/// Closes what it owns.
+class File {
+public:
+  explicit File(int number = -1) : number(number) {}
+  ~File();
+  File(File &&other) noexcept : number(std::exchange(other.number, -1)) {}
+  File &operator=(File &&other) noexcept {
+    std::swap(number, other.number);
+    return *this;
+  }
+  int get() const { return number; }
+  explicit operator bool() const { return number >= 0; }
+
+private:
+  int number;
+};
+
+/// Waits in slices short enough for the caller's poll.
+class Patience {
+public:
+  explicit Patience(const scalify_transport_wait &wait)
+      : limits(wait), start(std::chrono::steady_clock::now()) {}
+
+  bool isOver(double times = 1) const {
+    std::chrono::duration<double> passed =
+        std::chrono::steady_clock::now() - start;
+    return passed.count() > limits.seconds * times;
+  }
+  /// Throws Error where the poll asks to stop.
+  void check() const;
+  /// Looks at files for up to 50 ms.
+  void waitFor(std::vector<pollfd> &files) const;
+  void sleep() const;
+  /// " within 300 s"
+  std::string text() const;
+
+private:
+  scalify_transport_wait limits;
+  std::chrono::steady_clock::time_point start;
+};
+
+/// A host's name or number, and a port.
+struct Place {
+  std::string host;
+  uint16_t port = 0;
+  std::string text() const;
+};
+
+/// "HOST:PORT" or "[HOST]:PORT"; throws Error, with `what` it is, for others.
+Place readPlace(const std::string &text, const std::string &what);
+
+/// A socket that others connect to, on all of the machine's addresses; port 0
+/// lets the system choose. Without a file where the port is taken.
+File listenAt(uint16_t port, int backlog);
+uint16_t portOf(const File &listener);
+
+/// Without a file where nobody answers; `reason` is why then.
+File connectTo(const Place &place, const Patience &patience,
+               std::string &reason);
+
+/// Where the other end is, in numbers.
+std::string addressOf(const File &connection);
+bool isOwnMachine(const std::string &address);
+
+/// Reads or writes all of it, while ranks join; false where the other end went.
+bool readAll(const File &connection, void *data, size_t bytes,
+             const Patience &patience, double times = 1);
+bool writeAll(const File &connection, const void *data, size_t bytes,
+              const Patience &patience);
+
+[[noreturn]] void failed(const std::string &text);
+[[noreturn]] void failedCall(const std::string &what);
+
+} // namespace scalify::rt::tcp
+
+#endif // SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
