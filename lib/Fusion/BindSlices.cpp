@@ -54,7 +54,9 @@ static std::optional<int64_t> findRun(stablehlo::SliceOp slice) {
     return std::nullopt;
   int64_t byte = view.offset * plan::elementBytes(type.getElementType());
   auto whole = cast<RankedTensorType>(view.base.getType());
-  if (byte % kAlignment != 0 || run->size == whole.getNumElements())
+  // One element, as a scale among many, needs no more than its own alignment.
+  bool isAligned = run->size == 1 || byte % kAlignment == 0;
+  if (!isAligned || run->size == whole.getNumElements())
     return std::nullopt;
   return byte;
 }
@@ -104,14 +106,20 @@ Value BindSlicesPass::viewOf(Value buffer, int64_t byte, MemRefType type) {
     part->setAttr(plan::kOffsetAttr, place);
     return view = part;
   }
+  if (auto result = dyn_cast<plan::ResultOp>(op)) {
+    auto part = plan::ResultOp::create(
+        b, op->getLoc(), type, result.getIndexAttr(), result.getAliasArgAttr());
+    part->setAttr(plan::kOffsetAttr, place);
+    return view = part;
+  }
   return view = plan::TempOp::create(b, op->getLoc(), type, buffer, place,
                                      IntegerAttr());
 }
 
 static bool isDivisible(Value buffer) {
   Operation *op = buffer.getDefiningOp();
-  return isa<plan::TempOp>(op) ||
-         (isa<plan::ArgumentOp>(op) && !op->hasAttr(plan::kOffsetAttr));
+  return isa<plan::TempOp>(op) || (isa<plan::ArgumentOp, plan::ResultOp>(op) &&
+                                   !op->hasAttr(plan::kOffsetAttr));
 }
 
 /// Indices of reads, as they are without the read at `gone`.
@@ -151,7 +159,7 @@ void BindSlicesPass::bind(plan::KernelOp kernel) {
   for (unsigned i = body.getNumArguments(); i-- > 0;) {
     Value buffer = kernel.getReads()[i];
     Slices slices;
-    if (isDivisible(buffer))
+    if (isDivisible(buffer) && !llvm::is_contained(kernel.getWrites(), buffer))
       slices = findSlices(body.getArgument(i));
     if (slices.empty())
       continue;

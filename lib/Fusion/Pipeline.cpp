@@ -33,13 +33,13 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   FormPlanOptions plan;
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));
-  pm.addPass(createBindSlices());
   if (pipeline.stages > 0) {
     pm.addPass(createSplitStages());
     TakeStageOptions own;
     own.stage = pipeline.stage;
     pm.addPass(createTakeStage(own));
   }
+  pm.addPass(createBindSlices());
   if (machine == "gpu" && streams > 1) {
     AssignStreamsOptions concurrency;
     concurrency.streams = streams;

@@ -151,8 +151,12 @@ Buffer readBuffer(const JsonNode &node, const Interface &interface,
     buffer.index = node["index"].index(interface.results.size(), "results");
   } else if (kind == "temp" || kind == "const") {
     buffer.kind = kind == "temp" ? Buffer::Kind::Temp : Buffer::Kind::Const;
-    if (node["offset"].integer() % bufferAlignment)
-      node["offset"].fail("must be a multiple of 64");
+    // One element, as a scale among many, lies where it lies.
+    TensorType type = node.tensor();
+    int64_t alignment =
+        type.elements == 1 ? std::max<int64_t>(type.bytes, 1) : bufferAlignment;
+    if (node["offset"].integer() % alignment)
+      node["offset"].fail("must be a multiple of " + std::to_string(alignment));
   } else if (kind == "rank") {
     buffer.kind = Buffer::Kind::Rank;
   } else {

@@ -98,3 +98,25 @@ func.func @main(%x: tensor<3x64xf32> {tf.aliasing_output = 0 : i32}) -> (tensor<
   %4 = stablehlo.multiply %2, %3 : tensor<1x64xf32>
   return %0, %4 : tensor<3x64xf32>, tensor<1x64xf32>
 }
+
+// -----
+
+// One element has no alignment but its own, and may be of a result that an
+// earlier kernel has written: kernels for scales at other places are equal.
+// CHECK-LABEL: plan.program @step
+// CHECK-DAG: %[[R:.*]] = plan.result 0 aliases 0 : memref<5xf32>
+// CHECK-DAG: %[[THIRD:.*]] = plan.result 0 aliases 0 {plan.offset = 12 : i64} : memref<1xf32>
+// CHECK-DAG: %[[SECOND:.*]] = plan.argument 1 {plan.offset = 4 : i64} : memref<1xf32>
+// CHECK: plan.kernel "tanh" {{.*}} writes(%[[R]] :
+// CHECK: plan.kernel {{.*}} reads({{.*}}%[[THIRD]]
+// CHECK-NOT: stablehlo.slice
+func.func @main(%s: tensor<5xf32> {tf.aliasing_output = 0 : i32}, %t: tensor<5xf32>, %x: tensor<64xf32>) -> (tensor<5xf32>, tensor<64xf32>) {
+  %r = stablehlo.tanh %s {plan.materialise} : tensor<5xf32>
+  %a = stablehlo.slice %r [3:4] : (tensor<5xf32>) -> tensor<1xf32>
+  %b = stablehlo.slice %t [1:2] : (tensor<5xf32>) -> tensor<1xf32>
+  %c = stablehlo.multiply %a, %b : tensor<1xf32>
+  %d = stablehlo.reshape %c : (tensor<1xf32>) -> tensor<f32>
+  %e = stablehlo.broadcast_in_dim %d, dims = [] : (tensor<f32>) -> tensor<64xf32>
+  %f = stablehlo.multiply %x, %e : tensor<64xf32>
+  return %r, %f : tensor<5xf32>, tensor<64xf32>
+}

@@ -20,7 +20,7 @@ import pytest
 
 import scalify
 from scalify import _compiler, _ptxas, _runtime
-from scalify._executable import Executable, compile_text
+from scalify._executable import Executable, build, compile_text
 
 RECIPES = ("none", "bf16", "fp8", "fp8-current", "fp8-block")
 FP8 = {"f8E4M3FN", "f8E5M2"}
@@ -69,7 +69,8 @@ def place_of(manifest: dict[str, Any], index: int) -> str:
     buffer = manifest["buffers"][index]
     if buffer["kind"] == "result":
         alias = manifest["results"][buffer["index"]]["alias_arg"]
-        return f"result{buffer['index']}+0" if alias is None else f"arg{alias}+0"
+        name = f"result{buffer['index']}" if alias is None else f"arg{alias}"
+        return f"{name}+{buffer.get('offset', 0)}"
     name = {"arg": f"arg{buffer.get('index')}", "temp": "arena", "const": "const"}[buffer["kind"]]
     return f"{name}+{buffer.get('offset', 0)}"
 
@@ -219,6 +220,19 @@ def test_f32_products_are_tf32_where_the_program_says_so(
     step(*args)
     found = re.findall(r"cublasLtMatmul .*compute=(\S+)", step.trace)
     assert found == [compute] * 2
+
+
+def test_updates_of_equal_parameters_are_one_kernel() -> None:
+    """Scales of state are entries of one array, and their places are in no kernel."""
+
+    def kernels(layers: int) -> set[str]:
+        options = {"recipe": "fp8-lm-o2", "target": "cpu", "packState": True}
+        artefact, _ = build(gpu_steps.example(layers), options)
+        commands = Executable(artefact, device="null").manifest["functions"]["step"]
+        return {command["symbol"] for command in commands if command["op"] == "kernel"}
+
+    # A layer more has nine parameters more; what it adds are updates of all of a kind together.
+    assert abs(len(kernels(4)) - len(kernels(3))) <= 2
 
 
 def test_products_by_blocks_are_within_the_librarys_table() -> None:

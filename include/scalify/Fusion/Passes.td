@@ -295,11 +295,12 @@ def BindSlices : Pass<"scalify-bind-slices", "::mlir::ModuleOp"> {
   let summary = "kernels read a slice where it lies";
   let description = [{
     Before: kernels whose bodies slice what they read. After: where all that a
-    kernel reads of a temporary or an argument are slices that are one run of
-    memory each, from a multiple of 64 bytes on, it reads buffers that are those
-    parts. Kernels of layers that differ in nothing but their place in a stack
-    are equal then, and share their code. A part counts as its temporary or
-    argument in live ranges and in what may be written in place.
+    kernel reads of a temporary, an argument or a result are slices that are one
+    run of memory each, from a multiple of 64 bytes on or of one element, it
+    reads buffers that are those parts. Kernels of layers that differ in nothing
+    but their place in a stack, or among the scales of all state, are equal
+    then, and share their code. A part counts as its temporary or argument in
+    live ranges and in what may be written in place.
 
     ```mlir
     plan.kernel "abs" reads(%x : memref<3x64xf32>) writes(%y : memref<64xf32>) {

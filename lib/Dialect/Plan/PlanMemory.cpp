@@ -77,7 +77,7 @@ plan::PlanMemory plan::measureMemory(plan::ProgramOp program) {
   memory.arena = program.getArenaBytes().value_or(0);
   measureArguments(program, memory);
   for (auto result : program.getBody().getOps<plan::ResultOp>())
-    if (!result.getAliasArg())
+    if (!result.getAliasArg() && !result->hasAttr(plan::kOffsetAttr))
       memory.results += bufferBytes(result.getMemory());
   for (auto constant : program.getBody().getOps<plan::ConstantOp>())
     memory.constants += bufferBytes(constant.getMemory());

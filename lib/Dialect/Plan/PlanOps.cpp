@@ -131,7 +131,8 @@ static SmallVector<Value> getWrites(Operation &command) {
 static LogicalResult verifyAliases(Block &block) {
   llvm::DenseMap<int64_t, Value> results; // by the argument
   for (ResultOp result : block.getOps<ResultOp>())
-    if (std::optional<int64_t> argument = result.getAliasArg())
+    if (std::optional<int64_t> argument = result.getAliasArg();
+        argument && !result->hasAttr(kOffsetAttr))
       results[*argument] = result.getMemory();
   llvm::DenseSet<Value> written;
   for (Operation &command : block) {

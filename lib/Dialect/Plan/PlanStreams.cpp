@@ -44,6 +44,12 @@ static bool isReadOnly(OpOperand &operand) {
       .Default([](Operation *) { return false; });
 }
 
+/// The byte of an argument or a result that a part of it begins at.
+static int64_t getOffset(Operation *op) {
+  auto offset = op->getAttrOfType<IntegerAttr>(kOffsetAttr);
+  return offset ? offset.getInt() : 0;
+}
+
 /// The memory of a buffer; nothing for constants.
 static std::optional<Access> placeOf(Value buffer) {
   enum : uint8_t { Arg, Result, Temp, Arena };
@@ -56,13 +62,11 @@ static std::optional<Access> placeOf(Value buffer) {
   };
   return llvm::TypeSwitch<Operation *, std::optional<Access>>(
              buffer.getDefiningOp())
-      .Case([&](ArgumentOp op) {
-        auto offset = op->getAttrOfType<IntegerAttr>(kOffsetAttr);
-        return at(Arg, op.getIndex(), offset ? offset.getInt() : 0);
-      })
+      .Case(
+          [&](ArgumentOp op) { return at(Arg, op.getIndex(), getOffset(op)); })
       .Case([&](ResultOp op) {
-        return op.getAliasArg() ? at(Arg, *op.getAliasArg(), 0)
-                                : at(Result, op.getIndex(), 0);
+        return op.getAliasArg() ? at(Arg, *op.getAliasArg(), getOffset(op))
+                                : at(Result, op.getIndex(), getOffset(op));
       })
       .Case([&](TempOp op) {
         if (op.getOffset())

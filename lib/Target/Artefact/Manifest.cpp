@@ -100,12 +100,12 @@ void ManifestWriter::writeBuffer(Operation &op) {
   auto type = cast<MemRefType>(memory.getType());
   json::Object buffer{{"dtype", dtypeOf(type.getElementType())},
                       {"shape", shapeOf(type.getShape())}};
+  if (auto offset = op.getAttrOfType<IntegerAttr>(plan::kOffsetAttr))
+    buffer["offset"] = offset.getInt();
   llvm::TypeSwitch<Operation *>(&op)
       .Case([&](plan::ArgumentOp arg) {
         buffer["kind"] = "arg";
         buffer["index"] = arg.getIndex();
-        if (auto offset = arg->getAttrOfType<IntegerAttr>(plan::kOffsetAttr))
-          buffer["offset"] = offset.getInt();
       })
       .Case([&](plan::ResultOp result) {
         buffer["kind"] = "result";

@@ -38,7 +38,8 @@ inline constexpr llvm::StringLiteral kOwnerAttr = "plan.owner";
 /// `results` of the whole step.
 inline constexpr llvm::StringLiteral kPipelineAttr = "plan.pipeline";
 
-/// The byte of an argument from which on a `plan.argument` is a part of it.
+/// The byte of an argument or result from which on a `plan.argument` or
+/// `plan.result` is a part of it.
 inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 
 /// The reads of a kernel that are met element by element in the order of what
