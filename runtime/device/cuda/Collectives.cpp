@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 using namespace scalify::rt;
 using namespace scalify::rt::cuda;
@@ -55,7 +56,7 @@ Collectives::Collectives(const Session &opened, const Program &program,
 
 Collectives::~Collectives() {
   while (!made.empty()) {
-    if (!close(made.back())) {
+    if (made.back() && !close(made.back())) {
       abort();
       return;
     }
@@ -104,10 +105,13 @@ void Collectives::connect(const Program &program) {
 
 void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
   NcclConfig config;
+  // NCCL writes a communicator when it is made, on a thread of its own: the
+  // places must not move.
+  made.reserve(keys.size() + 1);
+  made.push_back(nullptr);
   NcclStatus status =
-      nccl->ncclCommInitRankConfig(&world, ranks, id, rank, &config);
-  if (world)
-    made.push_back(world);
+      nccl->ncclCommInitRankConfig(&made.back(), ranks, id, rank, &config);
+  world = made.back();
   settle(status, "ncclCommInitRankConfig", world);
   for (const Key &key : keys) {
     int color = 0, place = rank;
@@ -119,15 +123,13 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
       color = int(i);
       place = int(found - group.begin());
     }
-    NcclComm comm = nullptr;
-    status = nccl->ncclCommSplit(world, color, place, &comm, &config);
-    // The parent's state is that of the split, too.
-    if (comm)
-      made.push_back(comm);
+    made.push_back(nullptr);
+    status = nccl->ncclCommSplit(world, color, place, &made.back(), &config);
+    // The parent's state is that of the split, which is there once it is done.
     settle(status, "ncclCommSplit", world);
-    if (!comm)
+    if (!made.back())
       fail("ncclCommSplit gave no communicator");
-    settle(NcclInProgress, "ncclCommSplit", comm);
+    settle(NcclInProgress, "ncclCommSplit", made.back());
   }
 }
 
@@ -348,6 +350,8 @@ void Collectives::await(StreamHandle stream) {
                                       : nullptr;
     checkAll();
     poll();
+    if (!current)
+      last = Clock::now(); // what is left is computed: no peer is waited for
     if (std::chrono::duration<double>(Clock::now() - last).count() > seconds)
       late(Clock::now() - last);
     if (turn > 1000) // short steps end before
@@ -357,6 +361,8 @@ void Collectives::await(StreamHandle stream) {
 
 void Collectives::checkAll() {
   for (NcclComm comm : made) {
+    if (!comm)
+      continue;
     NcclStatus found = NcclSuccess;
     check(nccl->ncclCommGetAsyncError(comm, &found), "ncclCommGetAsyncError",
           comm);
@@ -436,7 +442,14 @@ void Collectives::abort() noexcept {
   if (isAborted)
     return;
   isAborted = true;
-  for (size_t i = made.size(); i-- > 0;)
-    nccl->ncclCommAbort(made[i]);
+  // A split that goes on ends with its parent, and leaves a child.
+  for (bool isLeft = true; isLeft;) {
+    isLeft = false;
+    for (size_t i = made.size(); i-- > 0;)
+      if (NcclComm comm = std::exchange(made[i], nullptr)) {
+        nccl->ncclCommAbort(comm);
+        isLeft = true;
+      }
+  }
   made.clear();
 }

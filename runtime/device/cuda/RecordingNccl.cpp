@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 using namespace scalify::rt;
 using namespace scalify::rt::cuda;
@@ -54,7 +55,8 @@ private:
   struct Group {
     std::string name; // alike on its ranks
     int size = 1, place = 0, splits = 0;
-    bool isSettled = false; // asked whether it is done
+    bool isSettled = false;                       // asked whether it is done
+    NcclComm *toChild = nullptr, child = nullptr; // of a split that goes on
   };
   struct Transfer {
     NcclComm comm;
@@ -170,10 +172,16 @@ void RecordingDriver::RecordedNccl::bindMaking() {
     child.splits = 0;
     if (driver.fabric)
       splitBy(*parent, color, key, child);
-    add(out, child);
+    // As NCCL does, which fills it in when the split is done.
+    *out = nullptr;
+    NcclComm made = nullptr;
+    add(&made, child);
+    parent->isSettled = false;
+    parent->toChild = out;
+    parent->child = made;
     driver.line("ncclCommSplit color=" + std::to_string(color) +
                 " key=" + std::to_string(key) + " comm" +
-                driver.get(*out, Kind::Comm)->name);
+                driver.get(made, Kind::Comm)->name);
     return NcclInProgress;
   };
 }
@@ -198,8 +206,11 @@ void RecordingDriver::RecordedNccl::bindEnding() {
     return destroy("ncclCommDestroy", comm);
   };
   ncclCommAbort = [=](NcclComm comm) {
-    if (!find(comm))
+    Group *group = find(comm);
+    if (!group)
       return NcclInvalidArgument;
+    if (group->toChild)
+      *group->toChild = group->child;
     driver.isStuck = false;
     return destroy("ncclCommAbort", comm);
   };
@@ -213,6 +224,8 @@ void RecordingDriver::RecordedNccl::bindState() {
     *out = driver.ncclState != NcclSuccess ? driver.ncclState
            : group->isSettled              ? NcclSuccess
                                            : NcclInProgress;
+    if (*out == NcclSuccess && group->toChild)
+      *std::exchange(group->toChild, nullptr) = group->child;
     group->isSettled = true;
     return NcclSuccess;
   };
