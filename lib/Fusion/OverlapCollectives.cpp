@@ -50,7 +50,7 @@ public:
 
 private:
   void overlap(plan::ProgramOp program);
-  void overlapMessages(plan::ProgramOp program);
+  void overlapOfStage(plan::ProgramOp program);
 };
 } // namespace
 
@@ -190,14 +190,15 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   numEvents += placeEvents(reorder(commands, schedule));
 }
 
-/// Messages of a pipeline's stage keep their places, which are those of the
-/// schedule: what they need is before them and what needs them behind.
-void OverlapCollectivesPass::overlapMessages(plan::ProgramOp program) {
+/// What a pipeline's stage exchanges, with other stages and among its ranks,
+/// keeps its place, which is that of the schedule: what it needs is before it
+/// and what needs it behind.
+void OverlapCollectivesPass::overlapOfStage(plan::ProgramOp program) {
   SmallVector<StreamCommand> commands = readCommands(program);
   takeEvents(program, commands);
   std::optional<size_t> last;
   for (auto [number, command] : llvm::enumerate(commands)) {
-    if (!isa<plan::MessageOp>(command.op))
+    if (!isa<plan::MessageOp, plan::CollectiveOp>(command.op))
       continue;
     if (last)
       command.addNeed(*last);
@@ -213,6 +214,6 @@ void OverlapCollectivesPass::runOnOperation() {
     if (program.getBody().getOps<plan::MessageOp>().empty())
       overlap(program);
     else
-      overlapMessages(program);
+      overlapOfStage(program);
   }
 }

@@ -12,6 +12,7 @@
 #include "StageSchedule.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Fusion/Passes.h"
 
@@ -421,6 +422,14 @@ static void eraseBorders(Block &block) {
     }
 }
 
+/// The ranks that a program is one of: those of the largest mesh.
+static int64_t countRanks(ModuleOp module) {
+  int64_t ranks = 1;
+  for (auto mesh : module.getOps<sdy::MeshOp>())
+    ranks = std::max(ranks, mesh.getMesh().getTotalSize());
+  return ranks;
+}
+
 LogicalResult PlaceStagesPass::place(func::FuncOp main) {
   if (main.getBody().front().getOps<stablehlo::WhileOp>().begin() !=
       main.getBody().front().getOps<stablehlo::WhileOp>().end())
@@ -437,7 +446,8 @@ LogicalResult PlaceStagesPass::place(func::FuncOp main) {
       plan::kPipelineAttr,
       b.getDictionaryAttr({number("stages", shape.stages),
                            number("virtual", shape.virtualChunks),
-                           number("microbatches", shape.microbatches)}));
+                           number("microbatches", shape.microbatches),
+                           number("ranks", countRanks(getOperation()))}));
   return success();
 }
 

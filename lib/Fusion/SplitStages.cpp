@@ -403,8 +403,10 @@ void StageWriter::writeInterface() {
            named("arg_owners", b.getI64ArrayAttr(argumentOwners)),
            named("results", b.getI64ArrayAttr(results)),
            named("result_owners", b.getI64ArrayAttr(split.resultOwners)),
-           named("result_types",
-                 split.program->getAttr("plan.result_types"))}));
+           named("arg_types", split.program->getAttr("plan.arg_types")),
+           named("arg_attrs", all),
+           named("result_types", split.program->getAttr("plan.result_types")),
+           named("result_attrs", split.program->getAttr("plan.results"))}));
 }
 
 Value StageWriter::bufferOf(Value buffer) {

@@ -166,6 +166,15 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "target '" << options.target
            << "' has no pipelines: stages run on CPUs";
+  if (options.pipelineStages > 0 && options.bucketBytes.value_or(0) > 0)
+    return emitError(UnknownLoc::get(&context))
+           << "a pipeline's stages exchange array by array: leave out buckets "
+              "of "
+           << *options.bucketBytes << " bytes";
+  if (options.pipelineStages > 0 && options.simulateRanks)
+    return emitError(UnknownLoc::get(&context))
+           << "one process that simulates ranks has no stages: leave out one "
+              "of the two";
   if (!symbolizeFP8Form(options.fp8Form))
     return emitError(UnknownLoc::get(&context))
            << "unknown form '" << options.fp8Form
@@ -245,8 +254,11 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.pipelineVirtual = options.pipelineVirtual;
   stageOptions.pipelineStage = options.pipelineStage;
   stageOptions.narrowCollectives = options.narrowCollectives;
+  // Of a pipeline, one bucket would hold arrays of several stages.
   stageOptions.bucketBytes =
-      options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
+      options.pipelineStages > 0
+          ? 0
+          : options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
   stageOptions.orderSums = isGPU && options.sums == "ordered";
   PassManager manager(&context);
   if (isFull())

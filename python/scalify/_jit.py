@@ -16,7 +16,7 @@ from scalify._executable import Executable, compile_text
 from scalify._jit_state import JitState, describe_arguments
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
-from scalify._ranks import compile_on, cut, wrap
+from scalify._ranks import abstract_mesh, compile_on, cut, wrap
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
 from scalify._stages import Pipeline, own
@@ -505,8 +505,9 @@ def jit(
         zero: level of ZeRO: donated state that ranks would all keep alike is kept in shares, with 1
             and 2 moments, with 3 parameters too; such results are Shards.
         pipeline: how the step is cut over the ranks of a mesh's axis, at its
-            `scalify.lax.stage_border`s. Each rank keeps the state of its layers: such results are
-            Shards that are empty elsewhere. Alone, the process runs the step as it is.
+            `scalify.lax.stage_border`s. Each stage keeps the state of its layers, on the ranks of
+            the mesh's other axes as shardings and `zero` say: such results are Shards that are
+            empty elsewhere. Alone, the process runs the step of all stages.
         reduce: of gradients that a loop over micro-batches adds up, whether ranks sum them behind
             the last one, or "each" as it comes: as many times the bytes, and state that follows
             from them is not kept in shares.
@@ -537,7 +538,7 @@ def jit(
             without cuDNN: they are kernels and products then.
         overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
         bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
-            several arrays; 0 for none. None is 2 MiB on CPUs and 25 MiB on GPUs.
+            several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
         sums: of floats over ranks, in their order as one process makes them, or by NCCL in its own.
     """
     policy = HealthPolicy(health) if isinstance(health, str) else health
@@ -546,9 +547,7 @@ def jit(
     if mesh is None and zero:
         raise ValueError("zero= needs a mesh: ranks that share state")
     if pipeline is not None:
-        pipeline.check(mesh)
-        if zero or in_shardings is not None or out_shardings is not None:
-            raise ValueError("pipeline= with zero= or shardings: a stage is one rank")
+        pipeline.check(mesh, (in_shardings, out_shardings), zero, bucket_bytes)
     if mesh is not None and policy is not None and policy.action in ("rescale", "widen"):
         raise ValueError(
             f"health policy '{policy.action}' follows what one rank counts, and ranks would "
@@ -561,7 +560,7 @@ def jit(
         donate_argnums,
         donate_argnames,
         {"in_shardings": in_shardings, "out_shardings": out_shardings},
-        None if mesh is None or pipeline is not None else mesh.abstract,
+        abstract_mesh(mesh, pipeline),
     )
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)

@@ -83,7 +83,9 @@ def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
     if layout is None:
         return [Block(tuple((0, extent) for extent in shape), 0)]
     if isinstance(layout, Owned):
-        return blocks_of(None, shape, rank) if rank == layout.owner else []
+        if rank not in layout.owners:
+            return []
+        return blocks_of(layout.parts, shape, rank - layout.owners.start)
     if isinstance(layout, Parts):
         return [Block(_bounds(layout.place(rank)), 0)]
     (share,) = layout.row.place(rank)
@@ -115,7 +117,8 @@ def _groups(layout: Layout, ranks: int) -> tuple[tuple[int, ...], ...]:
     if layout is None:
         return (tuple(range(ranks)),)
     if isinstance(layout, Owned):
-        return ((layout.owner,),)
+        inner = _groups(layout.parts, layout.ranks)
+        return tuple(tuple(layout.owners[rank] for rank in group) for group in inner)
     parts = layout if isinstance(layout, Parts) else layout.row
     groups: dict[_Place, list[int]] = {}
     for rank in range(ranks):

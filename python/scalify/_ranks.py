@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from scalify import _stages
@@ -13,7 +14,15 @@ from scalify._saved import Saved
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 from scalify.partition import partition
 
-__all__ = ["compile_on", "cut", "wrap"]
+__all__ = ["abstract_mesh", "compile_on", "cut", "wrap"]
+
+
+def abstract_mesh(
+    mesh: Mesh | None, pipeline: _stages.Pipeline | None
+) -> jax.sharding.AbstractMesh | None:
+    """Returns JAX's mesh of the axes that shardings are over; None where there are none."""
+    inner = mesh if mesh is None or pipeline is None else pipeline.inner(mesh)
+    return inner.abstract if inner is not None and inner.axes else None
 
 
 def compile_on(
@@ -34,49 +43,36 @@ def compile_on(
         CompileError: on every rank, as the first one got it.
     """
     comm = mesh.comm  # an error where other than as many ranks were launched
-    if mesh.size == 1:
-        artefact, diagnostics = build(text, options)
-        return Executable(artefact, threads, diagnostics, explain(text, options), device)
-    if pipeline is not None:
-        return _compile_pipeline(mesh, text, options, threads, device, pipeline)
-    if comm is None:
-        options = {**options, "simulateRanks": mesh.size}
+    inner = mesh if pipeline is None else pipeline.inner(mesh)
+    if comm is None and inner.size > 1:
+        options = {**options, "simulateRanks": inner.size}
 
     def local() -> str:
+        if inner.size == 1:
+            return text
         done = partition(text, zero=zero, reduce=reduce)
-        if done.devices != mesh.size:
+        if done.devices != inner.size:
             raise ValueError(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "
-                f"{mesh.axes} {mesh.size} ranks"
+                f"{inner.axes} {inner.size} ranks"
             )
         return done.text
 
-    said: list[dict[str, Any]] = []
+    def full() -> dict[str, Any]:
+        return explain(local(), options)()
 
-    def make() -> bytes:
-        artefact, found = build(local(), options)
-        said.extend(found)
-        return artefact
-
-    artefact = mesh.on_first(make)
-    return Executable(artefact, threads, said, lambda: explain(local(), options)(), device, comm)
-
-
-def _compile_pipeline(
-    mesh: Mesh,
-    text: str,
-    options: dict[str, Any],
-    threads: int,
-    device: str | None,
-    pipeline: _stages.Pipeline,
-) -> Executable:
-    """Compiles a step for the stages; alone, for one process, which has the same bits."""
-    if mesh.comm is None:
-        artefact, said = build(text, options)
+    if pipeline is not None and comm is not None and mesh.size > inner.size:
+        artefact, said = _stages.compile_stages(pipeline, mesh, local, options)
     else:
-        told = {**options, **pipeline.options(mesh)}
-        artefact, said = _stages.compile_stages(mesh, lambda: _stages.build_stages(text, told))
-    return Executable(artefact, threads, said, explain(text, options), device, mesh.comm)
+        said = []
+
+        def make() -> bytes:
+            made, found = build(local(), options)
+            said.extend(found)
+            return made
+
+        artefact = mesh.on_first(make)
+    return Executable(artefact, threads, said, full, device, comm)
 
 
 def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:

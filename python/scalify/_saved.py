@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -25,7 +25,9 @@ def describe_layout(layout: Layout) -> dict[str, Any] | None:
     if layout is None:
         return None
     if isinstance(layout, Owned):
-        return {"shape": list(layout.shape), "owner": layout.owner}
+        parts = describe_layout(layout.parts)
+        stage = {"owner": layout.owner, "ranks": layout.ranks, "parts": parts}
+        return {"shape": list(layout.shape), **stage}
     if isinstance(layout, Parts):
         return {"shape": list(layout.shape), "digits": [list(map(list, d)) for d in layout.digits]}
     return {"whole": describe_layout(layout.whole), "row": describe_layout(layout.row)}
@@ -40,7 +42,9 @@ def _layout_of(entry: Mapping[str, Any] | None) -> Layout:
     if entry is None:
         return None
     if "owner" in entry:
-        return Owned(tuple(entry["shape"]), entry["owner"])
+        # Those of earlier versions are of stages of one rank.
+        parts = cast("Parts | Shares | None", _layout_of(entry.get("parts")))
+        return Owned(tuple(entry["shape"]), entry["owner"], entry.get("ranks", 1), parts)
     if "row" in entry:
         return Shares(_parts_of(entry["whole"]), _parts_of(entry["row"]))
     return _parts_of(entry)

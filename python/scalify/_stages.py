@@ -6,9 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec
+
 from scalify._executable import build
 from scalify._saved import Saved
-from scalify.mesh import Mesh, Owned, Shard
+from scalify.mesh import Mesh, Owned, Parts, Shard, Shares, layout_of
 
 __all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
 
@@ -24,8 +28,12 @@ class Pipeline:
     forward and backward. Of the time in which a stage computes, it waits as long as
     (stages - 1) / (virtual * micro-batches) says (Narayanan et al., 2021).
 
+    The mesh's other axes are those of each stage: `make_mesh(pipe=2, data=4)` has two stages of
+    four ranks, rank 4 * stage + i, which partition what their stage does as a mesh without stages
+    does.
+
     Attributes:
-        axis: of the mesh, whose ranks are the stages.
+        axis: of the mesh, its first one: how many stages there are.
         schedule: "1f1b", or "interleaved" for more than one chunk a stage.
         virtual: chunks of the model on each stage.
     """
@@ -43,21 +51,43 @@ class Pipeline:
                 "the model on each stage, interleaved two or more"
             )
 
-    def check(self, mesh: Mesh | None) -> None:
-        """Looks whether a mesh has the stages.
+    def check(self, mesh: Mesh | None, shardings: Any, zero: int, bucket_bytes: int | None) -> None:
+        """Looks whether a mesh has the stages, and whether the rest goes with them.
 
         Raises:
-            ValueError: there is no mesh, or it has other axes than that of the stages.
+            ValueError: there is no mesh, or its first axis is not that of the stages; shardings
+                name that axis, or there is no other one; or there are buckets.
         """
         if mesh is None or self.axis not in mesh.axes:
             raise ValueError(
                 f"pipeline= needs a mesh with its axis: mesh=scalify.make_mesh({self.axis}=4)"
             )
-        others = [name for name, size in mesh.axes.items() if name != self.axis and size > 1]
-        if others:
+        first = next(iter(mesh.axes))
+        if first != self.axis:
             raise ValueError(
-                f"axes {others} beside that of the stages, '{self.axis}': a stage is one rank"
+                f"axis '{self.axis}' of the stages is behind '{first}' in {mesh.axes}: ranks of a "
+                f"stage follow each other, so write scalify.make_mesh({self.axis}=..., {first}=...)"
             )
+        specs = [one for one in jax.tree.leaves(shardings) if isinstance(one, PartitionSpec)]
+        if (specs or zero) and len(mesh.axes) == 1:
+            raise ValueError(
+                f"shardings and zero= are over the ranks of a stage, and in {mesh.axes} a stage is "
+                f"one: scalify.make_mesh({self.axis}=..., data=...)"
+            )
+        for spec in specs:
+            if self.axis in jax.tree.leaves(tuple(spec)):
+                raise ValueError(
+                    f"{spec} names the axis '{self.axis}' of the stages, which have each the state "
+                    "of their layers: shardings are over the other axes"
+                )
+        if bucket_bytes:
+            raise ValueError(
+                "bucket_bytes with pipeline=: stages exchange array by array; leave it out"
+            )
+
+    def inner(self, mesh: Mesh) -> Mesh:
+        """Returns the mesh of one stage's ranks: the other axes, of which shardings are."""
+        return Mesh({name: size for name, size in mesh.axes.items() if name != self.axis})
 
     def options(self, mesh: Mesh) -> dict[str, Any]:
         """Returns what the compiler is told, but for the stage."""
@@ -70,7 +100,7 @@ def build_stages(
     """Returns the artefact of each stage, and what the compiler said of each.
 
     Args:
-        text: StableHLO of the whole step.
+        text: StableHLO of the whole step, or of what a rank of each stage would run of it.
         options: with `pipelineStages` and `pipelineVirtual`.
     """
     stages = range(options["pipelineStages"])
@@ -94,18 +124,26 @@ def unpack(content: bytes, index: int) -> bytes:
 
 
 def compile_stages(
-    mesh: Mesh, make: Callable[[], tuple[list[bytes], list[list[dict[str, Any]]]]]
+    pipeline: Pipeline, mesh: Mesh, local: Callable[[], str], options: Mapping[str, Any]
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """Returns this rank's artefact, of those that the first one makes, and what was said of it."""
+    """Returns the artefact of this rank's stage, and what was said of it.
+
+    Args:
+        pipeline: see above.
+        mesh: of all ranks, of which the first compiles for all stages.
+        local: makes the StableHLO that each rank of a stage's mesh would run of the whole step.
+        options: of the compiler.
+    """
     said: list[list[dict[str, Any]]] = []
 
     def first() -> bytes:
-        artefacts, found = make()
+        artefacts, found = build_stages(local(), {**options, **pipeline.options(mesh)})
         said.extend(found)
         return pack(artefacts)
 
     content = mesh.on_first(first)
-    return unpack(content, mesh.rank), said[0] if said else []
+    stage = mesh.rank // pipeline.inner(mesh).size
+    return unpack(content, stage), said[0] if said else []
 
 
 def own(
@@ -124,12 +162,16 @@ def own(
     return [whole[index] for index in pipeline[which] if index < len(whole)]
 
 
-def _layouts(manifest: Mapping[str, Any], shapes: Sequence[Sequence[int]], which: str) -> list[Any]:
-    owners = manifest["pipeline"][which]
-    return [
-        None if owner < 0 else Owned(tuple(shape), owner)
-        for shape, owner in zip(shapes, owners, strict=False)
-    ]
+def _layouts(manifest: Mapping[str, Any], which: Literal["arg", "result"]) -> list[Any]:
+    """Returns how all arguments or results of the step lie on all ranks."""
+    pipeline = manifest["pipeline"]
+    found: list[Any] = []
+    for entry, owner in zip(pipeline[f"{which}_types"], pipeline[f"{which}_owners"], strict=True):
+        parts = layout_of(entry)
+        shape = tuple(entry["shape"]) if parts is None else parts.shape
+        # What every stage has lies on each as on the others: strides of its ranks are those of all.
+        found.append(parts if owner < 0 else Owned(shape, owner, pipeline["ranks"], parts))
+    return found
 
 
 def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
@@ -139,12 +181,12 @@ def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[
         ValueError: a Shard is another stage's than the one that takes it.
         RuntimeError: an array of a checkpoint cannot be read, by this stage or another one.
     """
-    layouts = _layouts(manifest, [array.shape for array in arrays], "arg_owners")
+    layouts = _layouts(manifest, "arg")[: len(arrays)]
     for array, layout in zip(arrays, layouts, strict=True):
         if isinstance(array, Shard) and array.layout != layout:
             raise ValueError(
                 f"{array} is not where the step takes it: give it as it came from a step of the "
-                "same pipeline, or pass .gather()"
+                "same pipeline and shardings, or pass .gather()"
             )
 
     def mine() -> list[Any]:
@@ -156,10 +198,14 @@ def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[
     return mine()
 
 
-def _take(array: Any, layout: Owned | None, rank: int) -> Any:
+def _take(array: Any, layout: Parts | Shares | Owned | None, rank: int) -> Any:
     if isinstance(array, Saved):
         return array.part(layout, rank)
-    return array.data if isinstance(array, Shard) else array
+    if isinstance(array, Shard):
+        return array.data
+    if layout is None or (isinstance(layout, Owned) and layout.parts is None):
+        return array
+    return layout.cut(np.asarray(array), rank)
 
 
 def wrap(manifest: Mapping[str, Any], mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
@@ -173,9 +219,12 @@ def wrap(manifest: Mapping[str, Any], mesh: Mesh, results: Sequence[Any], count:
     """
     pipeline = manifest["pipeline"]
     types = pipeline["result_types"][:count]
-    layouts = _layouts(manifest, [one["shape"] for one in types], "result_owners")
+    layouts = _layouts(manifest, "result")[:count]
     found = dict(zip(pipeline["results"], results, strict=False))
-    return [
-        found[index] if layout is None else layout.shard(found.get(index), one["dtype"], mesh)
-        for index, (layout, one) in enumerate(zip(layouts, types, strict=True))
-    ]
+
+    def wrapped(index: int, layout: Any) -> Any:
+        if isinstance(layout, Owned):
+            return layout.shard(found.get(index), types[index]["dtype"], mesh)
+        return found[index] if layout is None else Shard(found[index], layout, mesh)
+
+    return [wrapped(index, layout) for index, layout in enumerate(layouts)]

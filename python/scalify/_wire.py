@@ -19,19 +19,32 @@ def collectives(manifest: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
         rank: whose bytes are counted.
     """
     buffers = manifest["buffers"]
+    # Of a pipeline a plan numbers the ranks within the stage, and names other stages.
+    ranks = manifest["pipeline"]["ranks"] if "pipeline" in manifest else None
     return [
-        _row(command, buffers[command["src"]], rank)
+        _row(command, buffers[command["src"]], rank, ranks)
         for command in manifest["functions"]["step"]
         if command["op"] == "collective"
     ]
 
 
-def _row(command: Mapping[str, Any], source: Mapping[str, Any], rank: int) -> dict[str, Any]:
+def _groups(command: Mapping[str, Any], rank: int, ranks: int | None) -> list[list[int]]:
+    """Returns the ranks of a collective's groups; those of the rank's own stage in a pipeline."""
+    if ranks is None:
+        return list(command["groups"])
+    place = rank % ranks
+    if command["kind"] != "message":
+        return [[rank - place + member for member in group] for group in command["groups"]]
+    if "to" in command:
+        return [[rank, command["to"] * ranks + place]]
+    return [[command["from"] * ranks + place, rank]]
+
+
+def _row(
+    command: Mapping[str, Any], source: Mapping[str, Any], rank: int, ranks: int | None
+) -> dict[str, Any]:
     elements = math.prod(source["shape"])
-    if command["kind"] == "message":
-        groups = [[rank, command["to"]] if "to" in command else [command["from"], rank]]
-    else:
-        groups = command["groups"]
+    groups = _groups(command, rank, ranks)
     sent = _sent(command["kind"], groups, elements, rank)
     return {
         "kind": command["kind"],

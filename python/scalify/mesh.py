@@ -129,31 +129,49 @@ class Shares:
 
 @dataclasses.dataclass(frozen=True)
 class Owned:
-    """How a value lies that one rank has: state of a pipeline's stage.
+    """How a value lies that one stage of a pipeline has: its state.
 
     Attributes:
         shape: of the value.
-        owner: the rank. The others' parts have no elements.
+        owner: the stage. The parts of other stages' ranks have no elements.
+        ranks: of each stage, numbered one stage behind the other.
+        parts: how the value lies on these; None if each of them has it whole.
     """
 
     shape: tuple[int, ...]
     owner: int
+    ranks: int = 1
+    parts: Parts | Shares | None = None
+
+    @property
+    def owners(self) -> range:
+        """The ranks of the stage that has the value."""
+        return range(self.owner * self.ranks, (self.owner + 1) * self.ranks)
 
     def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
-        """Returns the value on its owner, nothing on another rank."""
-        return np.asarray(whole, order="C") if rank == self.owner else np.empty(0, whole.dtype)
+        """Returns a rank's part; nothing on another stage."""
+        if rank not in self.owners:
+            return np.empty(0, whole.dtype)
+        if self.parts is None:
+            return np.asarray(whole, order="C")
+        return self.parts.cut(whole, rank - self.owners.start)
 
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns the value of all ranks' parts."""
-        return np.asarray(parts[self.owner]).reshape(self.shape)
+        own = [parts[rank] for rank in self.owners]
+        if self.parts is None:
+            return np.asarray(own[0]).reshape(self.shape)
+        return self.parts.join(own)
 
     def part_shape(self, rank: int) -> tuple[int, ...]:
         """Returns the shape of a rank's part."""
-        return self.shape if rank == self.owner else (0,)
+        if rank not in self.owners:
+            return (0,)
+        return self.shape if self.parts is None else self.parts.part_shape(rank - self.owners.start)
 
     def shard(self, data: Any, dtype: str, mesh: Mesh) -> Shard:
-        """Returns what a rank has of the value: `data` on its owner."""
-        mine = data if mesh.rank == self.owner else np.empty(0, to_numpy(dtype))
+        """Returns what a rank has of the value: `data` on a rank of its stage."""
+        mine = data if mesh.rank in self.owners else np.empty(0, to_numpy(dtype))
         return Shard(mine, self, mesh)
 
 
@@ -214,16 +232,21 @@ class Shard:
         return self.layout.join(self.mesh.all_gather(np.asarray(self.data)))
 
     def _from_owner(self, layout: Owned) -> NDArray[Any]:
-        """Returns what one rank has: of what the others give nothing is read."""
-        mine = np.zeros(layout.shape, self.dtype)
-        if self.mesh.rank == layout.owner:
+        """Returns what one stage has: of what the others give nothing is read."""
+        shape = layout.part_shape(layout.owners.start)
+        mine = np.zeros(shape, self.dtype)
+        if self.mesh.rank in layout.owners:
             mine = np.ascontiguousarray(self.data)
         flat = mine.reshape(-1)
         pieces = [
-            self.mesh.all_gather(flat[start : start + CHUNK])[layout.owner]
+            self.mesh.all_gather(flat[start : start + CHUNK])
             for start in range(0, flat.size, CHUNK)
         ]
-        return np.concatenate(pieces or [flat]).reshape(layout.shape)
+        parts = [
+            np.concatenate([piece[rank] for piece in pieces] or [flat]).reshape(shape)
+            for rank in range(self.mesh.size)
+        ]
+        return layout.join(parts)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         raise TypeError(

@@ -22,12 +22,13 @@ Enum readEnum(const JsonNode &node, const Enum (&values)[N]) {
 void readGroups(const JsonNode &rows, const Program &program,
                 Command &command) {
   const bool isPermute = command.collective.kind == Kind::Permute;
-  std::vector<uint8_t> seen(static_cast<size_t>(program.ranks) * 2);
+  const auto ranks = static_cast<size_t>(program.stageRanks);
+  std::vector<uint8_t> seen(ranks * 2);
   for (size_t i = 0; i < rows.size(); ++i) {
     JsonNode row = rows.at(i);
     std::vector<int32_t> &group = command.groups.emplace_back();
     for (size_t j = 0; j < row.size(); ++j) {
-      int32_t rank = row.at(j).index(size_t(program.ranks), "ranks");
+      int32_t rank = row.at(j).index(ranks, "ranks");
       size_t place = size_t(rank) * 2 + (isPermute ? j % 2 : 0);
       if (seen[place]++)
         row.at(j).fail("names rank " + std::to_string(rank) + " again");
@@ -38,8 +39,8 @@ void readGroups(const JsonNode &rows, const Program &program,
       row.fail("has " + std::to_string(group.size()) + " ranks");
   }
   if (!isPermute)
-    for (int32_t rank = 0; rank < program.ranks; ++rank)
-      if (!seen[size_t(rank) * 2])
+    for (size_t rank = 0; rank < ranks; ++rank)
+      if (!seen[rank * 2])
         rows.fail("leave out rank " + std::to_string(rank));
 }
 
@@ -87,8 +88,8 @@ void scalify::rt::readCollective(const JsonNode &node,
   what.loc = command.loc;
   const bool isSend = what.kind == Kind::Message && node.has("to");
   if (what.kind == Kind::Message)
-    (isSend ? what.to : what.from) =
-        node[isSend ? "to" : "from"].index(size_t(program.ranks), "ranks");
+    (isSend ? what.to : what.from) = node[isSend ? "to" : "from"].index(
+        size_t(program.ranks / program.stageRanks), "stages");
   else
     readGroups(node["groups"], program, command);
   command.buffers = {bufferIndex(node["src"], interface),
@@ -106,17 +107,27 @@ void scalify::rt::readCollective(const JsonNode &node,
                      ", which is not what comes of " + toString(source.type));
 }
 
-void scalify::rt::joinGroup(Command &command, int32_t rank) {
+void scalify::rt::joinGroup(Command &command, int32_t rank,
+                            int32_t stageRanks) {
   Collective &what = command.collective;
+  const int32_t place = rank % stageRanks, first = rank - place;
+  if (what.kind == Kind::Message) {
+    for (int32_t *stage : {&what.to, &what.from})
+      if (*stage >= 0)
+        *stage = *stage * stageRanks + place;
+    return;
+  }
   for (const std::vector<int32_t> &group : command.groups) {
     if (what.kind != Kind::Permute) {
-      if (std::find(group.begin(), group.end(), rank) != group.end())
+      if (std::find(group.begin(), group.end(), place) != group.end())
         what.members = group;
       continue;
     }
-    if (group[0] == rank)
-      what.to = group[1];
-    if (group[1] == rank)
-      what.from = group[0];
+    if (group[0] == place)
+      what.to = first + group[1];
+    if (group[1] == place)
+      what.from = first + group[0];
   }
+  for (int32_t &member : what.members)
+    member += first;
 }

@@ -11,8 +11,10 @@ namespace scalify::rt {
 void readCollective(const JsonNode &node, const Interface &interface,
                     const Program &program, Command &command);
 
-/// Sets what depends on which rank it is.
-void joinGroup(Command &command, int32_t rank);
+/// Sets what depends on which rank it is. Groups are of the `stageRanks` ranks
+/// of a pipeline's stage, all ranks where there are no stages, and who has the
+/// same place in another stage is at the other end of a message.
+void joinGroup(Command &command, int32_t rank, int32_t stageRanks);
 
 } // namespace scalify::rt
 

@@ -91,7 +91,8 @@ void Executable::joinRanks() {
   for (Function &function : plan.functions)
     for (Command &command : function.commands)
       if (command.op == Command::Op::Collective)
-        joinGroup(command, static_cast<int32_t>(rank));
+        joinGroup(command, static_cast<int32_t>(rank), plan.stageRanks);
+  place = rank % static_cast<uint32_t>(plan.stageRanks);
 }
 
 void Executable::check(const Interface &interface, void *const *args,
@@ -168,7 +169,7 @@ void Executable::bind(const Interface &interface) {
       base = const_cast<void *>(dev->constants());
       break;
     case Buffer::Kind::Rank:
-      base = const_cast<void *>(dev->rankNumber(&rank));
+      base = const_cast<void *>(dev->rankNumber(&place));
       break;
     }
     bound[i] = static_cast<uint8_t *>(base) + buffer.offset;

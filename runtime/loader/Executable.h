@@ -77,7 +77,7 @@ private:
   Program plan;
   std::unique_ptr<Device> dev;
   Communicator *comm;
-  uint32_t rank = 0;
+  uint32_t rank = 0, place = 0; // the latter among the ranks of a stage
   uint64_t numSteps = 0;
   std::mutex inUse;
   StepCall call;                      // the running one

@@ -300,6 +300,14 @@ Program scalify::rt::parseManifest(const std::string &json, int64_t fileSize) {
     program.cubin = readSection(root["sections"]["cubin"], fileSize);
   if (root.has("mesh"))
     program.ranks = readRanks(root["mesh"]);
+  program.stageRanks = program.ranks;
+  if (root.has("pipeline")) {
+    JsonNode stages = root["pipeline"]["stages"];
+    program.stageRanks = program.ranks / int32_t(stages.atLeast(1));
+    if (int64_t(program.stageRanks) * stages.atLeast(1) != program.ranks)
+      stages.fail("do not divide the " + std::to_string(program.ranks) +
+                  " ranks of the mesh");
+  }
   readInterface(root, program, program);
   readCounters(root["counters"], program);
   readFunctions(root["functions"], program);

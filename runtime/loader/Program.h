@@ -159,6 +159,9 @@ struct Section {
 struct Program : Interface {
   std::string target, mcpu, recipe, hash;
   int32_t ranks = 1;
+  /// Of a stage of a pipeline, which is what groups of collectives and the
+  /// number of a rank are about; peers of messages are stages.
+  int32_t stageRanks = 1;
   Section kernels, constants;
   std::optional<Section> cubin;
   std::vector<Counter> counters;

@@ -3,7 +3,7 @@
 
 // Two chunks, two micro-batches. The square of w is made where it is first
 // read; the mask has no task; the update is where its gradients are.
-// CHECK: plan.pipeline = {microbatches = 2 : i64, stages = 2 : i64, virtual = 1 : i64}
+// CHECK: plan.pipeline = {microbatches = 2 : i64, ranks = 1 : i64, stages = 2 : i64, virtual = 1 : i64}
 // CHECK: %arg0: tensor<4xf32> {plan.owner = 0 : i64
 // CHECK-SAME: %arg1: tensor<4xf32> {plan.owner = 1 : i64
 // CHECK-NOT: optimization_barrier

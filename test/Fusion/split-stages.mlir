@@ -6,7 +6,7 @@
 // what it reads: arguments and results have new numbers. What is sent when a
 // task ends stands before what starts then.
 // CHECK-LABEL: plan.program @stage0
-// CHECK-SAME: arg_owners = [0, 1, -1, -1], args = [0, 2, 3], result_owners = [0, 1]
+// CHECK-SAME: arg_owners = [0, 1, -1, -1], {{.*}}args = [0, 2, 3], {{.*}}result_owners = [0, 1]
 // CHECK-SAME: results = [0], stage = 0 : i64
 // CHECK: plan.result 0 aliases 0
 // CHECK: plan.task = "F0.0"

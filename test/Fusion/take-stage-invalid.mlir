@@ -90,6 +90,53 @@ module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microba
 
 // -----
 
+// Stages of two ranks. The first one's sum its ranks all come to, and then the
+// stages wait for each other.
+module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microbatches = 1 : i64, ranks = 2 : i64}} {
+  plan.program @stage0 {
+    %a = plan.temp : memref<4xf32>
+    %g = plan.temp : memref<4xf32>
+    plan.collective all_reduce sum %g to %a groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
+    // expected-error@+2 {{is never met: stages would wait for ever}}
+    // expected-note@+1 {{stage 0 waits for 'B1.0 g' of stage 1}}
+    plan.message "B1.0 g" %g from 1 : memref<4xf32>
+    plan.message "F0.0 x" %a to 1 : memref<4xf32>
+  }
+  plan.program @stage1 {
+    %a = plan.temp : memref<4xf32>
+    %g = plan.temp : memref<4xf32>
+    // expected-note@+1 {{stage 1 waits for 'F0.0 x' of stage 0}}
+    plan.message "F0.0 x" %a from 0 : memref<4xf32>
+    plan.collective all_reduce sum %a to %g groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
+    plan.message "B1.0 g" %g to 0 : memref<4xf32>
+  }
+}
+
+// -----
+
+// Groups are of a stage's own ranks, and all of these.
+module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microbatches = 1 : i64, ranks = 2 : i64}} {
+  plan.program @stage0 {
+    %a = plan.temp : memref<4xf32>
+    %g = plan.temp : memref<4xf32>
+    // expected-error@+1 {{names rank 2 of a stage's 2}}
+    plan.collective all_reduce sum %g to %a groups dense<[[0, 2]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
+  }
+}
+
+// -----
+
+module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microbatches = 1 : i64, ranks = 2 : i64}} {
+  plan.program @stage0 {
+    %a = plan.temp : memref<4xf32>
+    %g = plan.temp : memref<4xf32>
+    // expected-error@+1 {{leaves out rank 1 of the 2 that a stage has}}
+    plan.collective all_reduce sum %g to %a groups dense<[[0]]> : tensor<1x1xi64> : memref<4xf32>, memref<4xf32>
+  }
+}
+
+// -----
+
 plan.program @step {
   %a = plan.temp : memref<4xf32>
   // expected-error@+1 {{needs the rank that it goes to, or that it comes from}}

@@ -11,7 +11,7 @@ import partition_programs
 
 import scalify
 
-__all__ = ["batches", "llama", "lower", "mlp_state", "mlp_step"]
+__all__ = ["batches", "llama", "llama_step", "lower", "mlp_state", "mlp_step"]
 
 WIDTH = 16
 
@@ -91,7 +91,13 @@ def batches(steps: int, microbatches: int, examples: int = 2, length: int = 9) -
 
 
 def llama(chunks: int, microbatches: int) -> tuple[str, list[Any], list[Any]]:
-    """Returns the text of a step of the example's layers with its AdamW, its state, and batches."""
+    """Returns the text of a step of `llama_step`, its state as leaves, and its batches."""
+    step, state, batches = llama_step(chunks, microbatches)
+    return lower(step, state, batches[0]), jax.tree.leaves(state), batches
+
+
+def llama_step(chunks: int, microbatches: int, examples: int = 2) -> tuple[Any, Any, list[Any]]:
+    """Returns a step of the example's layers with its AdamW, one a chunk; its state; batches."""
     model = partition_programs.model
     cfg = partition_programs.config.ModelConfig(
         layers=chunks, seq=8, dim=32, ffn=64, heads=4, kv_heads=2, vocab=64
@@ -102,7 +108,7 @@ def llama(chunks: int, microbatches: int) -> tuple[str, list[Any], list[Any]]:
     params = jax.jit(lambda: model.init(jax.random.key(0), cfg))()
     state = (params, jax.jit(adamw.init)(params))
     rng = np.random.default_rng(2)
-    shape = (3, microbatches, 2, cfg.seq + 1)
+    shape = (3, microbatches, examples, cfg.seq + 1)
     batches = list(rng.integers(0, cfg.vocab, shape, dtype=np.int32))
 
     def loss_of(params: Any, batch: jax.Array) -> jax.Array:
@@ -131,5 +137,4 @@ def llama(chunks: int, microbatches: int) -> tuple[str, list[Any], list[Any]]:
         params = jax.tree.map(jnp.add, params, updates)
         return (params, moments), loss / microbatches
 
-    text = lower(step, state, batches[0])
-    return text, [np.asarray(leaf) for leaf in jax.tree.leaves(state)], batches
+    return step, jax.tree.map(np.asarray, state), batches

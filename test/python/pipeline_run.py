@@ -10,18 +10,22 @@ import sys
 import jax
 import numpy as np
 import pipeline_programs
+from jax.sharding import PartitionSpec as P
 
 import scalify
 
 
 def main(mode: str) -> None:
     """Prints losses and a digest of the state, whole."""
-    mesh = scalify.make_mesh(pipe=2)
+    has_ranks = mode == "ranks"
+    mesh = scalify.make_mesh(pipe=2, data=2) if has_ranks else scalify.make_mesh(pipe=2)
     step = scalify.jit(
         pipeline_programs.mlp_step(4),
         mesh=mesh,
         pipeline=scalify.Pipeline("pipe", "interleaved", 2),
         donate_argnums=0,
+        in_shardings=(None, P(None, "data")) if has_ranks else None,
+        zero=1 if has_ranks else 0,
         threads=1,
     )
     state = pipeline_programs.mlp_state(4)

@@ -95,7 +95,9 @@ TEST(Nccl, MessagesGoFromStageToStage) {
                     {"src", isFirst ? 0 : 1},
                     {"dst", isFirst ? 0 : 1}};
     message[isFirst ? "to" : "from"] = isFirst ? 1 : 0;
-    GpuRank rank(gpuCollective(message, 4, 2), &comm, fabric);
+    Json artefact = gpuCollective(message, 4, 2);
+    artefact["pipeline"] = {{"stages", 2}};
+    GpuRank rank(artefact, &comm, fabric);
     rank.run({5, 6, 7, 8});
     bool isRight = isFirst || rank.y == std::vector<float>{5, 6, 7, 8};
     return isRight ? "" : "wrong result";

@@ -55,6 +55,9 @@ rt::Executable loadFor(const std::string &artefact, rt::Communicator *comm,
 /// What the step of a rank gives for {10 r, 10 r + 1, ...}.
 std::string run(const Json &manifest, std::vector<std::vector<float>> wanted) {
   std::string artefact = rt::test::pack(manifest, rt::test::kernels(), "");
+  const uint32_t stages = manifest.contains("pipeline")
+                              ? manifest["pipeline"]["stages"].get<uint32_t>()
+                              : 1;
   auto body = [&](rt::Communicator &comm) -> std::string {
     rt::Executable executable = loadFor(artefact, &comm);
     size_t rank = static_cast<size_t>(comm.rank());
@@ -67,7 +70,7 @@ std::string run(const Json &manifest, std::vector<std::vector<float>> wanted) {
     void *results[] = {y.data(), &number};
     for (int step = 0; step < 2; ++step)
       executable.run("step", args, 1, results, 2);
-    if (number != rank)
+    if (number != rank % (4 / stages))
       return "the rank's number is " + std::to_string(number);
     return y == wanted[rank] ? "" : "wrong result";
   };
@@ -113,6 +116,59 @@ TEST(Ranks, EachRankIsInItsGroup) {
       run(manifestOf(groups("permute", "none", {{0, 1}, {1, 0}, {2, 2}}), 4),
           {{10, 11, 12, 13}, {0, 1, 2, 3}, {20, 21, 22, 23}, {0, 0, 0, 0}}),
       "");
+}
+
+// Two stages of two ranks: groups and numbers are those within the stage, and
+// who has the same number in another stage gets a message.
+TEST(Ranks, StagesHaveRanksOfTheirOwn) {
+  auto onStages = [](const Json &collective, int64_t results) {
+    Json m = manifestOf(collective, results);
+    m["mesh"] = Json::array({{"stage", 2}, {"data", 2}});
+    m["pipeline"] = {{"stages", 2}};
+    return m;
+  };
+  EXPECT_EQ(run(onStages(groups("all_reduce", "sum", {{0, 1}}), 4),
+                {{10, 12, 14, 16},
+                 {10, 12, 14, 16},
+                 {50, 52, 54, 56},
+                 {50, 52, 54, 56}}),
+            "");
+  EXPECT_EQ(run(onStages(groups("permute", "none", {{0, 1}}), 4),
+                {{0, 0, 0, 0}, {0, 1, 2, 3}, {0, 0, 0, 0}, {20, 21, 22, 23}}),
+            "");
+  EXPECT_EQ(errorOf(onStages(groups("all_reduce", "sum", {{0, 2}}), 4)),
+            "bad manifest: functions.step[0].groups[0][1] is 2, but there are "
+            "2 ranks");
+  Json uneven = onStages(groups("all_reduce", "sum", {{0, 1}}), 4);
+  uneven["pipeline"]["stages"] = 3;
+  EXPECT_EQ(errorOf(uneven), "bad manifest: pipeline.stages do not divide the "
+                             "4 ranks of the mesh");
+}
+
+TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {
+  auto of = [](bool isFirst) {
+    Json m = manifestOf({{"kind", "message"}, {"name", "x"}}, 4);
+    m["mesh"] = Json::array({{"stage", 2}, {"data", 2}});
+    m["pipeline"] = {{"stages", 2}};
+    Json &message = m["functions"]["step"][0];
+    message["src"] = message["dst"] = isFirst ? 0 : 1;
+    message[isFirst ? "to" : "from"] = isFirst ? 1 : 0;
+    return rt::test::pack(m, rt::test::kernels(), "");
+  };
+  const std::string first = of(true), second = of(false);
+  auto body = [&](rt::Communicator &comm) -> std::string {
+    const int rank = comm.rank();
+    rt::Executable executable = loadFor(rank < 2 ? first : second, &comm);
+    float x[4] = {float(rank), 1, 2, 3}, y[4] = {-1, -1, -1, -1};
+    uint32_t number = 99;
+    void *args[] = {x};
+    void *results[] = {y, &number};
+    executable.run("step", args, 1, results, 2);
+    const float wanted = rank < 2 ? -1.0f : float(rank - 2);
+    return y[0] == wanted ? "" : "rank " + std::to_string(rank);
+  };
+  for (const std::string &text : runThreads(4, body))
+    EXPECT_EQ(text, "");
 }
 
 // A mesh of one rank: it has itself to exchange with.

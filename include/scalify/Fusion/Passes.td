@@ -193,7 +193,8 @@ def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
     no borders. With `stages`, ops have the task that they belong to
     (`plan.task`): "F2.1", the forward of chunk 2 for micro-batch 1, "B2.1", its
     backward, or "U0", what stage 0 does when all backwards are done; chunk c is
-    on stage c mod `stages`. Ops that read no state have none: every stage that
+    on stage c mod `stages`. The module's `plan.pipeline` also has the `ranks` of
+    each stage: those of the mesh that the program is of. Ops that read no state have none: every stage that
     wants what they make does them. Arguments that are state have the stage that
     keeps them (`plan.owner`).
 
@@ -251,11 +252,14 @@ def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
 def TakeStage : Pass<"scalify-take-stage", "::mlir::ModuleOp"> {
   let summary = "keeps the program of one stage, if those of all fit";
   let description = [{
-    Before: `plan.program @stage0`, `@stage1`, ... of all stages. After: that of
-    `stage` alone, as `@step`. Proves first that each message meets its other
-    end, of the same name and type, also where no message is ever under way:
-    each end waits for the other. What would wait for ever is an error that
-    names the message at which each stage stands.
+    Before: `plan.program @stage0`, `@stage1`, ... of all stages, each of which
+    its `ranks` run: groups of collectives are of these, numbered within the
+    stage, and peers of messages are stages, where the rank of the same place is
+    meant. After: that of `stage` alone, as `@step`. Proves first, for all ranks,
+    that each message meets its other end, of the same name and type, and each
+    collective all of its group, also where nothing is ever under way: who
+    comes first waits. What would wait for ever is an error that names the
+    exchange at which each stage stands.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [
@@ -378,7 +382,8 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
     goes on that stream too, behind the collective that brought it: what is
     computed beside it does not wait, and the parts are not kept.
 
-    Messages of a pipeline's stage stand where they stood, on that stream.
+    Messages and collectives of a pipeline's stage stand where they stood, all on
+    that stream.
 
     Of collectives that wait for nothing, as gathers of parameters, the first
     is issued when the step starts, and each other one before what needs the

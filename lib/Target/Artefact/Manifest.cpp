@@ -444,18 +444,18 @@ static json::Value toJSON(Attribute attr) {
   return json::Value(text);
 }
 
-/// The mesh that a step runs on, sizes by names in their order; none if it runs
-/// on one device.
+/// The mesh that a step runs on, sizes by names in their order, before which go
+/// the stages of a pipeline; none if it runs on one device.
 static json::Array meshOf(ModuleOp module) {
   sdy::MeshAttr largest;
+  json::Array axes;
   if (auto pipeline =
           module->getAttrOfType<DictionaryAttr>(plan::kPipelineAttr))
-    return json::Array{
-        json::Array{"stage", pipeline.getAs<IntegerAttr>("stages").getInt()}};
+    axes.push_back(
+        json::Array{"stage", pipeline.getAs<IntegerAttr>("stages").getInt()});
   for (auto mesh : module.getOps<sdy::MeshOp>())
     if (!largest || mesh.getMesh().getTotalSize() > largest.getTotalSize())
       largest = mesh.getMesh();
-  json::Array axes;
   if (largest && largest.getTotalSize() > 1)
     for (sdy::MeshAxisAttr axis : largest.getAxes())
       axes.push_back(json::Array{axis.getName().str(), axis.getSize()});
@@ -465,13 +465,20 @@ static json::Array meshOf(ModuleOp module) {
 /// What a stage has of the whole step, and who has the rest.
 static json::Object pipelineOf(DictionaryAttr pipeline) {
   json::Object entry;
-  for (NamedAttribute member : pipeline)
-    if (member.getName() != "result_types")
-      entry[member.getName().str()] = toJSON(member.getValue());
-  json::Array types;
-  for (auto type : pipeline.getAs<ArrayAttr>("result_types"))
-    types.push_back(typeInfo(cast<TypeAttr>(type).getValue()));
-  entry["result_types"] = std::move(types);
+  for (StringRef name : {"stages", "virtual", "microbatches", "ranks", "stage",
+                         "args", "arg_owners", "results", "result_owners"})
+    entry[name.str()] = toJSON(pipeline.get(name));
+  for (StringRef one : {"arg", "result"}) {
+    auto types = pipeline.getAs<ArrayAttr>((one + "_types").str());
+    auto attrs = pipeline.getAs<ArrayAttr>((one + "_attrs").str());
+    json::Array all;
+    for (auto [type, attr] : llvm::zip_equal(types, attrs)) {
+      json::Object info = typeInfo(cast<TypeAttr>(type).getValue());
+      writeShards(info, cast<DictionaryAttr>(attr));
+      all.push_back(std::move(info));
+    }
+    entry[(one + "_types").str()] = std::move(all);
+  }
   return entry;
 }
 

@@ -355,7 +355,8 @@ def MessageOp : Plan_Op<"message"> {
   let summary = "a step's rank gives memory to another one, or gets it";
   let description = [{
     Between two stages of a pipeline, whose programs differ: one of them has the
-    message with `to`, the other one with `from`, of the same name and type. Both
+    message with `to`, the other one with `from`, of the same name and type; of
+    stages of several ranks it is between those of the same place. Both
     are at rest until it is through: `scalify-take-stage` proves that all
     messages of all stages meet so.
 

@@ -1,0 +1,222 @@
+"""Stages that are several ranks each, with data and tensor parallelism among these."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import partition_programs
+import pipeline_programs
+import pytest
+from partition_programs import P
+from rank_threads import on_meshes
+from test_pipelines import launch
+
+import scalify
+from scalify._executable import build
+from scalify.errors import CompileError
+from scalify.mesh import Mesh, Owned, Shard
+
+
+def llama(
+    axes: dict[str, int], recipe: str, virtual: int, zero: int
+) -> tuple[Callable[..., scalify.Jit], Any, list[Any]]:
+    """Returns what makes the step on a mesh, its state, and three batches."""
+    step, state, batches = pipeline_programs.llama_step(axes["pipe"] * virtual, 2)
+    spec_of = partition_programs.tensor_parallel if "tensor" in axes else partition_programs.whole
+    specs = jax.tree_util.tree_map_with_path(
+        lambda path, leaf: spec_of(jax.tree_util.keystr(path), leaf), state
+    )
+    batch = P(None, "data") if "data" in axes else P()
+
+    def make(mesh: Mesh, pipeline: scalify.Pipeline | None) -> scalify.Jit:
+        return scalify.jit(
+            step,
+            recipe,
+            mesh=mesh,
+            pipeline=pipeline,
+            donate_argnums=0,
+            in_shardings=(specs, batch),
+            out_shardings=(None if zero else specs, P()),
+            zero=zero,
+            pack_state=False,
+            threads=1,
+        )
+
+    return make, state, batches
+
+
+def mlp(
+    axes: dict[str, int], recipe: str, virtual: int, zero: int
+) -> tuple[Callable[..., scalify.Jit], Any, list[Any]]:
+    """Returns the same of layers whose table is the head too, with clipping by all gradients."""
+    chunks = axes["pipe"] * virtual
+    state = pipeline_programs.mlp_state(max(2, chunks))
+    batches = pipeline_programs.batches(3, 2)
+    fn = pipeline_programs.mlp_step(chunks)
+
+    def make(mesh: Mesh, pipeline: scalify.Pipeline | None) -> scalify.Jit:
+        return scalify.jit(
+            fn,
+            recipe,
+            mesh=mesh,
+            pipeline=pipeline,
+            donate_argnums=0,
+            in_shardings=(None, P(None, "data")),
+            zero=zero,
+            pack_state=False,
+            threads=1,
+        )
+
+    return make, state, batches
+
+
+def train(step: scalify.Jit, state: Any, batches: Sequence[Any]) -> tuple[list[float], Any]:
+    """Returns the losses and the state; bytes that the transport counts are those of the plan."""
+    comm = None if step.mesh is None else step.mesh.comm
+    losses, planned, sent = [], 0, 0
+    for batch in batches:
+        planned += sum(row["sent"] for row in step.executable(state, batch).collectives)
+        before = comm.bytes_sent if comm else 0
+        state, loss = step(state, batch)
+        sent += comm.bytes_sent - before if comm else 0
+        losses.append(float(loss))
+    assert comm is None or sent == planned > 0
+    return losses, state
+
+
+def whole(state: Any) -> list[Any]:
+    """Returns the leaves of a state as arrays; all ranks have to ask."""
+    leaves = jax.tree.leaves(state)
+    return [leaf.gather() if isinstance(leaf, Shard) else np.asarray(leaf) for leaf in leaves]
+
+
+@pytest.mark.parametrize(
+    ("program", "axes", "recipe", "virtual", "zero"),
+    [
+        (llama, {"pipe": 2, "data": 2}, "fp8", 1, 1),
+        (llama, {"pipe": 2, "tensor": 2}, "fp8", 2, 0),
+        (llama, {"pipe": 2, "data": 2, "tensor": 2}, "none", 1, 0),
+        # The history of amaxes is one stage's, and the largest of all its ranks.
+        (mlp, {"pipe": 2, "data": 2}, "fp8-delayed", 2, 3),
+    ],
+)
+def test_stages_of_ranks_train_as_one_process_does(
+    program: Any, axes: dict[str, int], recipe: str, virtual: int, zero: int
+) -> None:
+    make, state, batches = program(axes, recipe, virtual, zero)
+    inner = {name: size for name, size in axes.items() if name != "pipe"}
+    # One process that simulates the ranks of one stage, and knows of no stages.
+    losses, wanted = train(make(scalify.make_mesh(**inner), None), state, batches)
+    assert np.all(np.isfinite(losses))
+    assert len(set(losses)) == len(losses)
+    pipeline = scalify.Pipeline("pipe", "interleaved" if virtual > 1 else "1f1b", virtual)
+
+    def run(mesh: Mesh) -> Any:
+        found, trained = train(make(mesh, pipeline), state, batches)
+        return (
+            found,
+            whole(trained),
+            [getattr(leaf, "layout", None) for leaf in jax.tree.leaves(trained)],
+        )
+
+    expected = [array.tobytes() for array in whole(wanted)]
+    for found, arrays, layouts in on_meshes(axes, run):
+        assert found == losses
+        assert [array.tobytes() for array in arrays] == expected
+        # Each array of the state is one stage's; both have some.
+        owners = [one.owner for one in layouts if isinstance(one, Owned)]
+        assert set(owners) == set(range(axes["pipe"]))
+        assert len(owners) == sum(np.size(leaf) > 1 for leaf in jax.tree.leaves(state))
+    alone, trained = train(make(scalify.make_mesh(**axes), pipeline), state, batches)
+    assert (alone, [array.tobytes() for array in whole(trained)]) == (losses, expected)
+
+
+def test_ranks_of_a_stage_share_its_state() -> None:
+    pipeline = scalify.Pipeline("pipe")
+
+    def held(axes: dict[str, int], zero: int) -> list[dict[str, int]]:
+        make, state, batches = mlp({"pipe": 2}, "none", 1, zero)
+        given = pipeline if "pipe" in axes else None
+
+        def run(mesh: Mesh) -> dict[str, int]:
+            arguments = make(mesh, given).executable(state, batches[0]).memory["arguments"]
+            return {role: arguments[role] for role in ("param", "moment")}
+
+        return on_meshes(axes, run)
+
+    both, _ = held({"data": 2}, 1)
+    ranks = held({"pipe": 2, "data": 2}, 1)
+    # What a rank would have without stages is dealt out to these.
+    assert ranks[0] == ranks[1] != ranks[2] == ranks[3]
+    assert {role: ranks[0][role] + ranks[2][role] for role in both} == both
+    # A layer's moments are in halves; those of the table, which is the head too, stay whole.
+    assert ranks[2] == {"param": 4 * 2 * 16 * 32, "moment": 4 * 2 * 16 * 32 // 2}
+
+
+def test_a_checkpoint_of_stages_and_ranks_goes_on_elsewhere(tmp_path: pathlib.Path) -> None:
+    axes = {"pipe": 2, "data": 2}
+    make, state, batches = mlp(axes, "none", 1, 1)
+    pipeline = scalify.Pipeline("pipe")
+
+    def save(mesh: Mesh) -> Any:
+        _, trained = train(make(mesh, pipeline), state, batches[:1])
+        scalify.checkpoint.save(tmp_path, trained, 1, mesh=mesh)
+        _, like = scalify.checkpoint.load(tmp_path, trained, mesh=mesh)
+        # Read again by the same ranks, and as whole arrays of which each takes its part.
+        losses, _ = train(make(mesh, pipeline), like, batches[1:])
+        _, arrays = scalify.checkpoint.load(tmp_path, state, mesh=mesh)
+        again, last = train(make(mesh, pipeline), arrays, batches[1:])
+        return losses, again, whole(last)
+
+    found = on_meshes(axes, save)
+    losses = found[0][0]
+
+    def go_on(mesh: Mesh) -> Any:
+        _, arrays = scalify.checkpoint.load(tmp_path, state, mesh=mesh)
+        losses, last = train(make(mesh, None), arrays, batches[1:])
+        return losses, whole(last)
+
+    others = on_meshes({"data": 2}, go_on)
+    wanted = [array.tobytes() for array in others[0][1]]
+    for one, again, arrays in found:
+        assert one == again == losses == others[0][0]
+        assert [array.tobytes() for array in arrays] == wanted
+
+
+def test_a_script_on_stages_of_ranks() -> None:
+    results = launch(4, "ranks") + launch(1, "ranks")
+    assert [status for status, _ in results] == [0] * 5, results
+    assert len({output for _, output in results}) == 1
+
+
+def test_meshes_that_cannot_be() -> None:
+    pipeline = scalify.Pipeline("pipe")
+
+    def jit(axes: dict[str, int], **options: Any) -> scalify.Jit:
+        mesh = scalify.make_mesh(**axes)
+        return scalify.jit(lambda x: x, mesh=mesh, pipeline=pipeline, **options)
+
+    with pytest.raises(ValueError, match="'pipe' of the stages is behind 'data'"):
+        jit({"data": 2, "pipe": 2})
+    with pytest.raises(ValueError, match=r"in \{'pipe': 2\} a stage is one"):
+        jit({"pipe": 2}, zero=1)
+    with pytest.raises(ValueError, match="names the axis 'pipe' of the stages"):
+        jit({"pipe": 2, "data": 2}, in_shardings=P(("data", "pipe")))
+    with pytest.raises(ValueError, match="stages exchange array by array"):
+        jit({"pipe": 2, "data": 2}, bucket_bytes=1 << 20)
+    with pytest.raises(CompileError, match="leave out buckets of 8 bytes"):
+        build("module {}", {"pipelineStages": 2, "bucketBytes": 8})
+    with pytest.raises(CompileError, match="simulates ranks has no stages"):
+        build("module {}", {"pipelineStages": 2, "simulateRanks": 2})
+    make, state, batches = mlp({"pipe": 2, "data": 2}, "none", 1, 0)
+
+    def mixed(mesh: Mesh) -> None:
+        shares, _ = mlp({"pipe": 2, "data": 2}, "none", 1, 1)[0](mesh, pipeline)(state, batches[0])
+        make(mesh, pipeline)(shares, batches[1])
+
+    with pytest.raises(ValueError, match="is not where the step takes it"):
+        on_meshes({"pipe": 2, "data": 2}, mixed)
