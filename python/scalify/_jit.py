@@ -240,11 +240,6 @@ class Jit:
         """
         if self._last is None:
             return self._restored
-        if "pipeline" in self._last.executable.manifest:
-            raise ValueError(
-                "stages of a pipeline keep different arrays, which no checkpoint holds yet: save "
-                "and load without jit=, and give .scales() to scalify.jit"
-            )
         tree, statics, _ = cast(tuple[Any, Any, Any], self._last_key)
         return JitState.of_executable(
             self._last.executable,
@@ -254,6 +249,7 @@ class Jit:
             self._last.wide if self._last_key in self._entries else self.widened(),
             self._patients.get(self._last_key),
             self._steps,
+            self._mesh,
         )
 
     def restore(self, state: JitState | None) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from numpy.typing import NDArray
 
 from scalify._executable import Executable
 from scalify._kept import STATE_AMAX, STATE_SCALES
 from scalify._lowering import Arguments, abstract
 from scalify.calibration import Patient, WideCast, names_of
+from scalify.mesh import Mesh, Owned, Shard
 from scalify.scales import Scales
 
 __all__ = ["COUNTERS", "JitState", "describe_arguments"]
@@ -50,7 +53,8 @@ class JitState:
         sick: how often in a row a health policy has found each cast sick.
         steps: how many it has run, by which health policies are due.
         labels: of each array that it keeps, what its rows stand for.
-        arrays: what it keeps, by name, and the counters of its last step.
+        arrays: what it keeps, by name, and the counters of its last step. Of a pipeline without
+            these, and what one stage keeps is a Shard.
     """
 
     arguments: list[Any]
@@ -61,7 +65,7 @@ class JitState:
     sick: dict[str, int]
     steps: int
     labels: dict[str, list[str]]
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, Any]
 
     @staticmethod
     def of_executable(
@@ -72,8 +76,10 @@ class JitState:
         wide: Sequence[WideCast],
         patient: Patient | None,
         steps: int,
+        mesh: Mesh | None = None,
     ) -> JitState:
-        """Returns the state of a step that has run."""
+        """Returns the state of a step that has run; of a pipeline all ranks have to ask."""
+        labels, arrays = _kept(executable, mesh)
         return JitState(
             arguments,
             recipe,
@@ -82,8 +88,8 @@ class JitState:
             () if patient is None else tuple(patient.widened),
             {} if patient is None else dict(patient.sick),
             steps,
-            _labels(executable),
-            {**executable.kept, COUNTERS: executable.counters},
+            labels,
+            arrays,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -125,7 +131,9 @@ class JitState:
         counters = saved.pop(COUNTERS, None)
         if counters is not None and counters.shape == executable.counters.shape:
             executable.counters = counters
-        for key in own.keys() | saved.keys():
+        # What a stage of a pipeline does not keep is another one's.
+        others = set() if "pipeline" in executable.manifest else saved.keys()
+        for key in own.keys() | others:
             if key not in own or key not in saved:
                 what = (
                     f"drops '{key}' of the checkpoint"
@@ -149,6 +157,25 @@ class JitState:
                     stacklevel=6,
                 )
             executable.kept = {key: array}
+
+
+def _kept(executable: Executable, mesh: Mesh | None) -> tuple[dict[str, list[str]], dict[str, Any]]:
+    """Returns what rows of kept arrays stand for, and the arrays: those of all stages."""
+    labels, arrays = _labels(executable), executable.kept
+    pipeline = executable.manifest.get("pipeline")
+    if pipeline is None or mesh is None:
+        return labels, {**arrays, COUNTERS: executable.counters}
+    types = {name: [list(array.shape), array.dtype.name] for name, array in arrays.items()}
+    said = mesh.gather_bytes(json.dumps([labels, types]).encode())
+    # The ranks of a stage keep the same.
+    stages = [json.loads(text) for text in said[:: pipeline["ranks"]]]
+    every: dict[str, Any] = {}
+    for stage, (_, theirs) in enumerate(stages):
+        for name, (shape, dtype) in theirs.items():
+            layout = Owned(tuple(shape), stage, pipeline["ranks"])
+            mine = arrays[name] if mesh.rank in layout.owners else np.empty(0, dtype)
+            every.setdefault(name, Shard(mine, layout, mesh))
+    return {name: rows for named, _ in stages for name, rows in named.items()}, every
 
 
 def _labels(executable: Executable) -> dict[str, list[str]]:

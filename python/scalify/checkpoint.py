@@ -34,7 +34,7 @@ from scalify._pieces import Layout, writers
 from scalify._saved import Reader, Saved, describe_layout
 from scalify._scaled_array import ScaledArray
 from scalify._tensor_file import DamagedError, is_storable, write
-from scalify.mesh import Mesh, Parts, Shard
+from scalify.mesh import Mesh, Owned, Parts, Shard
 
 __all__ = ["DamagedError", "Loaded", "Saved", "latest", "load", "save"]
 
@@ -127,7 +127,7 @@ def _own(name: str, array: NDArray[Any], mesh: Mesh) -> Any:
 
 def _kept(saved: Saved, mesh: Mesh, ranks: int) -> NDArray[Any] | None:
     """Returns what `_own` was given; None for what other ranks counted."""
-    if saved.layout is None:
+    if saved.layout is None or isinstance(saved.layout, Owned):
         return np.asarray(saved)
     return np.asarray(saved.part(saved.layout, mesh.rank)) if ranks == _ranks(mesh) else None
 

@@ -354,8 +354,6 @@ def test_a_checkpoint_of_stages_goes_on_alone(tmp_path: pathlib.Path) -> None:
     def run(mesh: Mesh) -> Any:
         step = step_of(mesh, "fp8")
         state, _ = step(pipeline_programs.mlp_state(4), tokens[0])
-        with pytest.raises(ValueError, match="without jit="):
-            scalify.checkpoint.save(tmp_path, state, 1, jit=step)
         scalify.checkpoint.save(tmp_path, state, 1, mesh=mesh)
         _, like = scalify.checkpoint.load(tmp_path, state, mesh=mesh)
         # Read again by the stages, and as one process wants it.

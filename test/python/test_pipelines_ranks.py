@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -185,6 +186,39 @@ def test_a_checkpoint_of_stages_and_ranks_goes_on_elsewhere(tmp_path: pathlib.Pa
     for one, again, arrays in found:
         assert one == again == losses == others[0][0]
         assert [array.tobytes() for array in arrays] == wanted
+
+
+@pytest.mark.parametrize("is_saved_by_stages", [True, False])
+def test_what_a_step_keeps_goes_from_stages_to_ranks_and_back(
+    is_saved_by_stages: bool, tmp_path: pathlib.Path
+) -> None:
+    axes = {"pipe": 2, "data": 2}
+    make, state, batches = mlp(axes, "fp8-delayed", 1, 1)
+    pipeline = scalify.Pipeline("pipe")
+
+    def made(mesh: Mesh) -> scalify.Jit:
+        return make(mesh, pipeline if "pipe" in mesh.axes else None)
+
+    def save(mesh: Mesh) -> Any:
+        step = made(mesh)
+        _, trained = train(step, state, batches[:2])
+        scalify.checkpoint.save(tmp_path, trained, 2, jit=step)
+        losses, last = train(step, trained, batches[2:])
+        return losses, [array.tobytes() for array in whole(last)]
+
+    def go_on(mesh: Mesh) -> Any:
+        step = made(mesh)
+        _, arrays = scalify.checkpoint.load(tmp_path, state, jit=step)
+        losses, last = train(step, arrays, batches[2:])
+        return losses, [array.tobytes() for array in whole(last)]
+
+    wanted = on_meshes(axes if is_saved_by_stages else {"data": 2}, save)
+    # Histories of amaxes, by which the next scales are set, and scales that were measured.
+    for other in (axes, {"data": 2}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert all(found == wanted[0] for found in on_meshes(other, go_on))
+    assert go_on(scalify.make_mesh(**axes)) == wanted[0]
 
 
 def test_a_script_on_stages_of_ranks() -> None:
