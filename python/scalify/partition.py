@@ -25,8 +25,11 @@ from scalify.errors import CompileError
 __all__ = ["Partitioned", "main", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
-BEFORE = "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo)"
-AFTER = "builtin.module(scalify-localize)"
+BEFORE = (
+    "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo,"
+    "scalify-hide-marks)"
+)
+AFTER = "builtin.module(scalify-localize,scalify-restore-marks)"
 SUM_LAST = "builtin.module(scalify-sum-behind-loops{{stacks={stacks}}})"
 SHARD = (
     "builtin.module(scalify-canonicalize-stablehlo,scalify-normalize-donation,"

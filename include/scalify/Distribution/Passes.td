@@ -44,6 +44,41 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
                            "::scalify::sdy::SdyDialect"];
 }
 
+def HideMarksPass : Pass<"scalify-hide-marks", "::mlir::ModuleOp"> {
+  let summary = "marks of scales as barriers, which a partitioner knows";
+  let description = [{
+    Before: a program with `scalify.data_scale`, `scalify.set_scaling` and
+    `scalify.rescale_point`. After: in their places barriers of the same values,
+    through which shardings go, with what they stand for in `scalify.mark`. Of
+    the first one, which has no scale to give before there is any, the scale is
+    1. `scalify-restore-marks` is the way back.
+
+    ```mlir
+    %d, %s = scalify.data_scale %x : tensor<4xf32>
+    // becomes
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %d:2 = stablehlo.optimization_barrier {scalify.mark = {attrs = {}, name = "scalify.data_scale"}} %x, %one : tensor<4xf32>, tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
+def RestoreMarksPass : Pass<"scalify-restore-marks", "::mlir::ModuleOp"> {
+  let summary = "marks of scales again in place of their barriers";
+  let description = [{
+    Before: barriers of `scalify-hide-marks`, of whole values or of parts. After:
+    the ops that they stand for, of the same values. A scale is that of a
+    device's part, where the step measures it.
+
+    ```mlir
+    %y = stablehlo.optimization_barrier {scalify.mark = {attrs = {by = "user", sample = 1 : i64, statistic = #scalify.statistic<max>}, name = "scalify.rescale_point"}} %x : tensor<2xf32>
+    // becomes
+    %y = scalify.rescale_point max %x : tensor<2xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect"];
+}
+
 def BucketCollectivesPass
     : Pass<"scalify-bucket-collectives", "::mlir::ModuleOp"> {
   let summary = "collectives that become ready one after the other are one";

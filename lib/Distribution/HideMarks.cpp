@@ -1,0 +1,52 @@
+//===- HideMarks.cpp - Marks of scales as a partitioner knows them --------===//
+//
+// A partitioner does not know ops of this project's. Those that a program has
+// before it is scaled give what they get, and so does a barrier, through which
+// shardings go.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Marks.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Distribution/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_HIDEMARKSPASS
+#include "scalify/Distribution/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static void hide(Operation *op) {
+  OpBuilder b(op);
+  SmallVector<Value> operands(op->getOperands());
+  // A value is itself times one, whatever the two are that it will be.
+  for (Value result : op->getResults().drop_front())
+    operands.push_back(stablehlo::ConstantOp::create(
+        b, op->getLoc(),
+        DenseElementsAttr::get(cast<RankedTensorType>(result.getType()),
+                               b.getF32FloatAttr(1.0f))));
+  auto barrier = stablehlo::OptimizationBarrierOp::create(
+      b, op->getLoc(), ValueRange(operands).getTypes(), operands);
+  barrier->setAttr(
+      kMarkAttr, b.getDictionaryAttr(
+                     {b.getNamedAttr("name", b.getStringAttr(
+                                                 op->getName().getStringRef())),
+                      b.getNamedAttr("attrs", op->getAttrDictionary())}));
+  op->replaceAllUsesWith(barrier->getResults().take_front(op->getNumResults()));
+  op->erase();
+}
+
+namespace {
+struct HideMarksPass : scalify::impl::HideMarksPassBase<HideMarksPass> {
+  void runOnOperation() override {
+    getOperation().walk([](Operation *op) {
+      if (isa<DataScaleOp, SetScalingOp, RescalePointOp>(op))
+        hide(op);
+    });
+  }
+};
+} // namespace
