@@ -8,7 +8,7 @@
 
 #include "Marks.h"
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 

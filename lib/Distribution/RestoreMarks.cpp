@@ -2,7 +2,7 @@
 
 #include "Marks.h"
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 
@@ -24,7 +24,8 @@ static void restore(stablehlo::OptimizationBarrierOp barrier,
   bool takesScale =
       state.name.getStringRef() == SetScalingOp::getOperationName();
   state.addOperands(barrier->getOperands().take_front(takesScale ? 2 : 1));
-  state.addTypes(barrier->getResultTypes().take_front(hasScale ? 2 : 1));
+  for (Value result : barrier->getResults().take_front(hasScale ? 2 : 1))
+    state.types.push_back(result.getType());
   Operation *op = b.create(state);
   for (auto [old, now] : llvm::zip(barrier->getResults(), op->getResults()))
     old.replaceAllUsesWith(now);

@@ -9,8 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StageSchedule.h"
-#include "StreamCommands.h"
+#include "StageCommands.h"
 
 #include "scalify/Fusion/Passes.h"
 
@@ -28,21 +27,6 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
-/// What everyone has: a constant, a batch, what is computed from these.
-constexpr int64_t kEveryone = -1;
-
-/// A place in the order of all stages: a time, then the command's number in the
-/// plan; what a task made goes before what starts when it ends.
-using Moment = std::pair<double, double>;
-
-struct StagedCommand {
-  Operation *op = nullptr;
-  ArrayRef<size_t> needs;
-  std::optional<StageTask> task;
-  int64_t stage = kEveryone;
-  Moment moment;
-};
-
 /// A buffer as a command left it, or as the caller gave it (no command).
 struct Version {
   Value first;
@@ -67,7 +51,16 @@ class StageSplit {
 public:
   StageSplit(plan::ProgramOp program, const PipelineShape &shape)
       : program(program), schedule(shape),
-        streamCommands(readCommands(program)) {}
+        streamCommands(readCommands(program)),
+        commands(readStagedCommands(
+            streamCommands, schedule,
+            [this](int64_t argument) { return ownerOf(argument); })) {
+    for (auto [number, command] : llvm::enumerate(commands))
+      for (OpOperand &operand : command.op->getOpOperands())
+        if (std::optional<plan::Access> access = plan::accessOf(operand);
+            access && access->isWrite)
+          writers[operand.get()].push_back(number);
+  }
 
   LogicalResult run();
 
@@ -90,7 +83,6 @@ public:
 
 private:
   std::set<std::pair<Version, int64_t>> sent; // and to whom
-  void readStages();
   FailureOr<std::optional<size_t>> findWriter(size_t reader,
                                               OpOperand &operand);
   LogicalResult findMessages();
@@ -101,54 +93,8 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Who does what
+// Messages
 //===----------------------------------------------------------------------===//
-
-/// Whether a command reads what an earlier one wrote.
-static bool reads(Operation *command, Operation *earlier) {
-  return llvm::any_of(
-      plan::accessesOf(command), [&](const plan::Access &access) {
-        return !access.isWrite &&
-               llvm::any_of(
-                   plan::accessesOf(earlier), [&](const plan::Access &before) {
-                     return before.isWrite && before.conflictsWith(access);
-                   });
-      });
-}
-
-/// The order of commands that no task has, as copies to results: theirs is
-/// that of the stage whose work they read.
-void StageSplit::readStages() {
-  const PipelineShape &shape = schedule.getShape();
-  for (const StreamCommand &from : streamCommands) {
-    StagedCommand command;
-    command.op = from.op;
-    command.needs = from.needs;
-    if (auto task = from.op->getAttrOfType<StringAttr>(plan::kTaskAttr))
-      command.task = StageTask::parse(task.getValue());
-    if (!command.task) {
-      int64_t stage = kEveryone;
-      for (OpOperand &operand : from.op->getOpOperands())
-        if (auto argument = operand.get().getDefiningOp<plan::ArgumentOp>())
-          stage = std::max(stage, ownerOf(argument.getIndex()));
-      for (size_t need : from.needs)
-        if (commands[need].stage > stage && reads(from.op, commands[need].op))
-          stage = commands[need].stage;
-      if (stage != kEveryone)
-        command.task = StageTask{StageTask::Update, stage, 0};
-    }
-    if (command.task) {
-      command.stage = shape.stageOf(*command.task);
-      command.moment = {schedule.startOf(*command.task),
-                        static_cast<double>(commands.size())};
-    }
-    for (OpOperand &operand : from.op->getOpOperands())
-      if (std::optional<plan::Access> access = plan::accessOf(operand);
-          access && access->isWrite)
-        writers[operand.get()].push_back(commands.size());
-    commands.push_back(command);
-  }
-}
 
 /// The command that made what an operand reads; none where the caller did.
 FailureOr<std::optional<size_t>> StageSplit::findWriter(size_t reader,
@@ -178,10 +124,6 @@ FailureOr<std::optional<size_t>> StageSplit::findWriter(size_t reader,
   return writer;
 }
 
-//===----------------------------------------------------------------------===//
-// Messages
-//===----------------------------------------------------------------------===//
-
 static std::string describe(Operation *command) {
   if (auto kernel = dyn_cast<plan::KernelOp>(command))
     return kernel.getName().str();
@@ -199,8 +141,9 @@ LogicalResult StageSplit::send(Version what, int64_t from, int64_t to,
     const StagedCommand &writer = commands[*what.second];
     bool isUpdate = writer.task->kind == StageTask::Update;
     message.moment =
-        isUpdate ? Moment(writer.moment.first, writer.moment.second + 0.5)
-                 : Moment(schedule.endOf(*writer.task), -1);
+        isUpdate || writer.isLate
+            ? Moment(writer.moment.first, writer.moment.second + 0.5)
+            : Moment(schedule.endOf(*writer.task), -1);
     message.name = writer.task->toString() + " " + describe(writer.op);
   } else {
     auto argument = what.first.getDefiningOp<plan::ArgumentOp>();
@@ -272,7 +215,6 @@ LogicalResult StageSplit::findResults() {
 }
 
 LogicalResult StageSplit::run() {
-  readStages();
   if (failed(findMessages()) || failed(findResults()))
     return failure();
   llvm::sort(messages, [](const Message &a, const Message &b) {

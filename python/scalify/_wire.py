@@ -16,11 +16,15 @@ def collectives(manifest: Mapping[str, Any], rank: int) -> list[dict[str, Any]]:
 
     Args:
         manifest: of an artefact.
-        rank: whose bytes are counted.
+        rank: whose bytes are counted; of a pipeline, one of the artefact's stage, or the one that
+            has its place there.
     """
     buffers = manifest["buffers"]
-    # Of a pipeline a plan numbers the ranks within the stage, and names other stages.
-    ranks = manifest["pipeline"]["ranks"] if "pipeline" in manifest else None
+    ranks = None
+    if "pipeline" in manifest:
+        # Its plan numbers ranks within the stage, and names other stages.
+        ranks = manifest["pipeline"]["ranks"]
+        rank = manifest["pipeline"]["stage"] * ranks + rank % ranks
     return [
         _row(command, buffers[command["src"]], rank, ranks)
         for command in manifest["functions"]["step"]

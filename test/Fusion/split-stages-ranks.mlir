@@ -3,7 +3,8 @@
 
 // Two stages of two ranks each, one micro-batch: a rank's own program, with the
 // sums over its stage's ranks in the tasks that make what they sum. What ranks
-// of a stage and what stages exchange is in one order, on one stream.
+// of a stage and what stages exchange is in one order, on one stream: a gradient
+// that another stage waits for before a sum that nobody does.
 
 // CHECK: module attributes {plan.pipeline = {{.*}}ranks = 2 : i64
 
@@ -13,8 +14,8 @@
 // FIRST-NOT: plan.collective
 
 // LAST: plan.message "F0.0 {{.*}} from 0 {plan.stream = 1
-// LAST: plan.collective all_reduce sum {{.*}} groups dense<{{\[\[}}0, 1]]> {{.*}}plan.stream = 1 : i64, plan.task = "B1.0"
 // LAST: plan.message "B1.0 {{.*}} to 0 {plan.stream = 1
+// LAST: plan.collective all_reduce sum {{.*}} groups dense<{{\[\[}}0, 1]]> {{.*}}plan.stream = 1 : i64, plan.task = "B1.0"
 // LAST-NOT: plan.collective
 module {
   sdy.mesh @mesh = <["data"=2]>

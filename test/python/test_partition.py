@@ -14,6 +14,7 @@ import partition_programs
 import pytest
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+import scalify
 from scalify import CompileError
 from scalify import partition as partitioner
 from scalify.partition import partition
@@ -90,6 +91,17 @@ def test_an_op_across_devices_names_its_place_and_the_way_out() -> None:
         partition(lowered((16, 4), P("data"), fn, data=8))
     assert "reverse" in str(caught.value)
     assert "test_partition.py" in str(caught.value)
+
+
+def test_marks_of_scales_are_on_parts() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        data, scale = scalify.lax.get_data_scale(scalify.lax.rescale(x, "max"))
+        return scalify.lax.set_scaling(data, scale)
+
+    text = partition(lowered((16, 4), P("data"), fn, data=8)).text
+    for mark in ("rescale_point +max", "data_scale", "set_scaling"):
+        assert re.search(rf"scalify\.{mark} .* tensor<2x4xf32>", text)
+    assert "scalify.mark" not in text
 
 
 def test_a_fault_of_shardy_is_an_error(

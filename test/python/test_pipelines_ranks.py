@@ -51,13 +51,13 @@ def llama(
 
 
 def mlp(
-    axes: dict[str, int], recipe: str, virtual: int, zero: int
+    axes: dict[str, int], recipe: str, virtual: int, zero: int, wire: str = "given"
 ) -> tuple[Callable[..., scalify.Jit], Any, list[Any]]:
     """Returns the same of layers whose table is the head too, with clipping by all gradients."""
     chunks = axes["pipe"] * virtual
     state = pipeline_programs.mlp_state(max(2, chunks))
     batches = pipeline_programs.batches(3, 2)
-    fn = pipeline_programs.mlp_step(chunks)
+    fn = pipeline_programs.mlp_step(chunks, wire)
 
     def make(mesh: Mesh, pipeline: scalify.Pipeline | None) -> scalify.Jit:
         return scalify.jit(
@@ -134,6 +134,29 @@ def test_stages_of_ranks_train_as_one_process_does(
         assert len(owners) == sum(np.size(leaf) > 1 for leaf in jax.tree.leaves(state))
     alone, trained = train(make(scalify.make_mesh(**axes), pipeline), state, batches)
     assert (alone, [array.tobytes() for array in whole(trained)]) == (losses, expected)
+
+
+def test_what_crosses_in_fp8_between_ranks() -> None:
+    make, state, batches = mlp({"pipe": 2}, "fp8", 1, 0, "fp8")
+    losses, wanted = train(make(scalify.make_mesh(data=2), None), state, batches)
+
+    def run(mesh: Mesh) -> Any:
+        step = make(mesh, scalify.Pipeline("pipe"))
+        found, trained = train(step, state, batches)
+        rows = [row for row in step.executable().collectives if row["kind"] == "message"]
+        return found, whole(trained), rows
+
+    # Of each micro-batch a rank has one of two examples; a byte for each element.
+    elements = 1 * 8 * pipeline_programs.WIDTH
+    for rank, (found, arrays, rows) in enumerate(on_meshes({"pipe": 2, "data": 2}, run)):
+        assert found == losses
+        assert [one.tobytes() for one in arrays] == [one.tobytes() for one in whole(wanted)]
+        narrow = [row for row in rows if row["dtype"] == ("f8E4M3FN" if rank < 2 else "f8E5M2")]
+        assert [row["sent"] for row in narrow if row["sent"]] == [elements] * 2
+        # To and from the rank of the same place.
+        assert all(
+            sorted(pair) == [rank % 2, 2 + rank % 2] for row in rows for pair in row["groups"]
+        )
 
 
 def test_ranks_of_a_stage_share_its_state() -> None:

@@ -71,7 +71,7 @@ def RestoreMarksPass : Pass<"scalify-restore-marks", "::mlir::ModuleOp"> {
     device's part, where the step measures it.
 
     ```mlir
-    %y = stablehlo.optimization_barrier {scalify.mark = {attrs = {by = "user", sample = 1 : i64, statistic = #scalify.statistic<max>}, name = "scalify.rescale_point"}} %x : tensor<2xf32>
+    %y = stablehlo.optimization_barrier {scalify.mark = {attrs = {statistic = #scalify<statistic max>}, name = "scalify.rescale_point"}} %x : tensor<2xf32>
     // becomes
     %y = scalify.rescale_point max %x : tensor<2xf32>
     ```
