@@ -56,7 +56,8 @@ static std::vector<bool> findUrgent(ArrayRef<StagedCommand> commands) {
 static void deferSums(MutableArrayRef<StagedCommand> commands,
                       const StageSchedule &schedule) {
   std::vector<bool> isUrgent = findUrgent(commands);
-  for (auto [number, command] : llvm::enumerate(commands)) {
+  for (size_t number = 0; number < commands.size(); ++number) {
+    StagedCommand &command = commands[number];
     if (isUrgent[number] || !command.task ||
         command.task->kind != StageTask::Backward || command.task->place == 0)
       continue;
