@@ -190,7 +190,11 @@ bool OrderSumsPass::order(Operation *op) {
   Operation *join = findOrderedJoin(op->getRegion(0));
   auto groups = op->getAttrOfType<DenseIntElementsAttr>("replica_groups");
   // Groups of unequal size are refused where collectives are formed.
-  if (!join || llvm::is_contained(groups.getValues<int64_t>(), -1))
+  auto isEmpty = [](Value value) {
+    return typeOf(value).getNumElements() == 0;
+  };
+  if (!join || llvm::is_contained(groups.getValues<int64_t>(), -1) ||
+      llvm::any_of(op->getOperands(), isEmpty))
     return false;
   int64_t size = groups.getType().getDimSize(1);
   OrderedSum sum(op, join);
@@ -199,8 +203,6 @@ bool OrderSumsPass::order(Operation *op) {
     RankedTensorType type = typeOf(value);
     int64_t bytes =
         size * type.getNumElements() * (type.getElementTypeBitWidth() / 8);
-    if (type.getNumElements() == 0)
-      return false;
     if (auto part = dyn_cast<ReduceScatterOp>(op))
       results.push_back(
           sum.scatter(value, static_cast<int64_t>(part.getScatterDimension())));

@@ -75,3 +75,20 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<4xi32>) -> (tensor<4xf32>, tensor<
   }) : (tensor<4xi32>) -> tensor<4xi32>
   return %0, %1 : tensor<4xf32>, tensor<4xi32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
+// And one that has an empty operand: nothing of it is written anew.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: all_gather
+// CHECK: "stablehlo.all_reduce"(%{{.*}}, %{{.*}})
+func.func @main(%x: tensor<4xf32>, %n: tensor<0xf32>) -> (tensor<4xf32>, tensor<0xf32>) {
+  %0:2 = "stablehlo.all_reduce"(%x, %n) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<4xf32>, tensor<0xf32>) -> (tensor<4xf32>, tensor<0xf32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<0xf32>
+}
