@@ -160,10 +160,14 @@ TEST(Overlap, AnErrorOfACollectiveEndsTheStep) {
 }
 
 TEST(Overlap, ARankThatDiesEndsTheStep) {
+  std::atomic<int> started = 0;
   auto body = [&](rt::Communicator &comm) -> std::string {
     Step step(comm, rt::test::overlapManifest(n));
     step.run();
+    ++started;
     if (comm.rank() == 2) {
+      while (started < 4) // or some hear of it in the step before
+        std::this_thread::yield();
       comm.abort("no more");
       return "";
     }
