@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "NarrowMoves.h"
-#include "RankJoins.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 
@@ -47,7 +47,7 @@ using Key = std::tuple<StringRef, Attribute, Type, StringRef>;
 
 /// Arrays in a row, which is what shares are, and sums of any.
 static std::optional<Key> getKey(Operation *op) {
-  if (!isStableHLOCollective(op) || op->getNumOperands() != 1)
+  if (!isCollective(op) || op->getNumOperands() != 1)
     return std::nullopt;
   StringRef join;
   if (op->getNumRegions()) {
@@ -170,7 +170,7 @@ static FailureOr<SmallVector<Operation *>> getFollowers(Operation *op,
         return failure(); // it needs what the bucket brings
       if (!around->isBeforeInBlock(anchor) || found.contains(around))
         continue;
-      if (isStableHLOCollective(around) || !isMemoryEffectFree(around))
+      if (isCollective(around) || !isMemoryEffectFree(around))
         return failure();
       found.insert(around);
       next.push_back(around);
@@ -268,7 +268,7 @@ void BucketCollectivesPass::runOnOperation() {
       found; // early and late ones
   Operation *first = nullptr;
   for (Operation &op : main.getBody().front()) {
-    if (!first && isStableHLOCollective(&op))
+    if (!first && isCollective(&op))
       first = &op;
     std::optional<Key> key = getKey(&op);
     if (!key)

@@ -3,8 +3,8 @@
 #include "GatherMaxima.h"
 
 #include "NarrowMoves.h"
-#include "RankJoins.h"
 
+#include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -121,7 +121,7 @@ void scalify::takeMaximaOfShares(func::FuncOp main) {
   llvm::MapVector<std::pair<Attribute, Type>, SmallVector<Maximum>> early;
   SmallVector<Maximum> late;
   for (Operation &op : main.getBody().front()) {
-    if (!first && isStableHLOCollective(&op))
+    if (!first && isCollective(&op))
       first = &op;
     auto reduce = dyn_cast<ReduceOp>(op);
     AllGatherOp gather = reduce ? findGather(reduce) : AllGatherOp();

@@ -10,9 +10,9 @@
 #include "GatherMaxima.h"
 #include "NarrowMoves.h"
 #include "NarrowSums.h"
-#include "RankJoins.h"
 #include "UniformValues.h"
 
+#include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Distribution/Passes.h"
 
@@ -211,7 +211,7 @@ static void dropUnreadCarries(func::FuncOp main) {
 static SmallVector<Operation *> findCollectives(func::FuncOp main) {
   SmallVector<Operation *> collectives;
   main.walk([&](Operation *op) {
-    if (isStableHLOCollective(op))
+    if (stablehlo::isCollective(op))
       collectives.push_back(op);
   });
   return collectives;

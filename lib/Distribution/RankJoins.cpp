@@ -9,6 +9,7 @@
 #include "RankJoins.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -300,31 +301,10 @@ FailureOr<RankValues> RankJoiner::joinOne(const RankValues &ranks) {
 // Entry
 //===----------------------------------------------------------------------===//
 
-bool scalify::isStableHLOCollective(Operation *op) {
-  using namespace stablehlo;
-  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp,
-             CollectivePermuteOp, CollectiveBroadcastOp>(op);
-}
-
-/// Without a channel, or without global ids where an op may have them, the
-/// numbers are those of replicas, of which the program has one.
-static LogicalResult checkNamesDevices(Operation *op) {
-  auto channel =
-      op->getAttrOfType<stablehlo::ChannelHandleAttr>("channel_handle");
-  bool isByPartitions =
-      isa<stablehlo::AllToAllOp, stablehlo::CollectivePermuteOp,
-          stablehlo::CollectiveBroadcastOp>(op);
-  if (channel && channel.getHandle() > 0 &&
-      (isByPartitions || op->hasAttr("use_global_device_ids")))
-    return success();
-  return op->emitOpError("names replicas and no devices of a mesh: it has no "
-                         "channel, or no global device ids");
-}
-
 FailureOr<SmallVector<RankValues>>
 scalify::joinRanks(OpBuilder &builder, Operation *collective,
                    ArrayRef<RankValues> operands) {
-  if (failed(checkNamesDevices(collective)))
+  if (failed(stablehlo::checkNamesDevices(collective)))
     return failure();
   RankJoiner joiner(builder, collective);
   SmallVector<RankValues> results;

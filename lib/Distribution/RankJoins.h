@@ -15,9 +15,6 @@ inline constexpr llvm::StringLiteral kDenseAttr = "plan.materialise";
 /// that are known to have the same one name the same value.
 using RankValues = llvm::SmallVector<mlir::Value>;
 
-/// Whether an op of `stablehlo` moves data between devices.
-bool isStableHLOCollective(mlir::Operation *op);
-
 /// Builds what each rank gets from a collective, one entry for each result,
 /// from what each rank gives for each operand: sums from the first member of a
 /// group to the last, one at a time. Fails with an error at the collective.

@@ -11,6 +11,7 @@
 #include "RankJoins.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 
@@ -291,7 +292,7 @@ LogicalResult Simulation::runBlock(Block &device) {
   for (Operation &op : device.without_terminator()) {
     bool isBranch = isa<stablehlo::IfOp, stablehlo::CaseOp>(op);
     bool isLoop = isa<stablehlo::WhileOp>(op);
-    if (!isBranch && !isLoop && !isStableHLOCollective(&op)) {
+    if (!isBranch && !isLoop && !stablehlo::isCollective(&op)) {
       if (isa<sdy::SdyDialect>(op.getDialect()))
         return op.emitOpError("is of a program on whole values: partition it "
                               "first, by 'python -m scalify.partition'");
@@ -493,12 +494,7 @@ static FailureOr<sdy::MeshAttr> findMesh(func::FuncOp main) {
                                 "scalify.partition'");
       mesh = found;
     }
-  if (mesh)
-    return mesh;
-  for (auto op : main->getParentOfType<ModuleOp>().getOps<sdy::MeshOp>())
-    if (!mesh || op.getMesh().getTotalSize() > mesh.getTotalSize())
-      mesh = op.getMesh();
-  return mesh;
+  return mesh ? mesh : sdy::findLargestMesh(main->getParentOp());
 }
 
 namespace {

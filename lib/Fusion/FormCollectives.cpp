@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -241,8 +242,7 @@ public:
   void runOnOperation() override {
     SmallVector<Operation *> collectives;
     getOperation().walk([&](Operation *op) {
-      if (isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp,
-              CollectivePermuteOp, CollectiveBroadcastOp>(op))
+      if (isCollective(op))
         collectives.push_back(op);
     });
     for (Operation *op : collectives)

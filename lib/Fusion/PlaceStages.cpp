@@ -422,12 +422,10 @@ static void eraseBorders(Block &block) {
     }
 }
 
-/// The ranks that a program is one of: those of the largest mesh.
+/// The ranks that a program is one of.
 static int64_t countRanks(ModuleOp module) {
-  int64_t ranks = 1;
-  for (auto mesh : module.getOps<sdy::MeshOp>())
-    ranks = std::max(ranks, mesh.getMesh().getTotalSize());
-  return ranks;
+  sdy::MeshAttr mesh = sdy::findLargestMesh(module);
+  return mesh ? mesh.getTotalSize() : 1;
 }
 
 LogicalResult PlaceStagesPass::place(func::FuncOp main) {

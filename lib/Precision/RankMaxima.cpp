@@ -22,12 +22,9 @@ static int64_t countDevices(func::FuncOp function) {
   bool hasParts = false;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     hasParts |= isPart(function.getArgAttrDict(i));
-  int64_t count = 1;
-  if (hasParts)
-    for (auto mesh :
-         function->getParentOfType<ModuleOp>().getOps<sdy::MeshOp>())
-      count = std::max(count, mesh.getMesh().getTotalSize());
-  return count;
+  sdy::MeshAttr mesh =
+      hasParts ? sdy::findLargestMesh(function->getParentOp()) : nullptr;
+  return mesh ? mesh.getTotalSize() : 1;
 }
 
 Value scalify::buildMaxOverRanks(OpBuilder &builder, Location loc,

@@ -110,8 +110,12 @@ Join joinOfBits(Join join) {
 }
 } // namespace
 
+bool scalify::rt::canJoin(Join join, DType type) {
+  return !isFloat(type) || (join != Join::And && join != Join::Or);
+}
+
 void scalify::rt::requireJoin(Join join, DType type) {
-  if (isFloat(type) && (join == Join::And || join == Join::Or))
+  if (!canJoin(join, type))
     badArgument(std::string("elements of ") + name(type) +
                 " cannot be joined by '" + name(join) + "'");
 }

@@ -6,6 +6,9 @@
 
 namespace scalify::rt {
 
+/// Whether elements of that type can be joined so.
+bool canJoin(Join join, DType type);
+
 /// Throws Error where elements of that type cannot be joined so.
 void requireJoin(Join join, DType type);
 

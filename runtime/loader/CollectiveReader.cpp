@@ -1,4 +1,5 @@
 #include "loader/CollectiveReader.h"
+#include "comm/JoinParts.h"
 #include "loader/CommandReader.h"
 
 #include <algorithm>
@@ -100,6 +101,10 @@ void scalify::rt::readCollective(const JsonNode &node,
   const Buffer &destination = interface.buffers[command.buffers[1]];
   what.type = source.type.dtype;
   what.elements = source.type.elements;
+  if (node.has("join") && !canJoin(what.join, what.type))
+    node["join"].fail("is '" + node["join"].text() +
+                      "', which no elements of " + name(what.type) +
+                      " are joined by");
   command.bytes = source.type.bytes + destination.type.bytes;
   if (destination.type.dtype != what.type ||
       destination.type.elements != resultElements(node, command))

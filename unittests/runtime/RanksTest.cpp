@@ -145,6 +145,12 @@ TEST(Ranks, StagesHaveRanksOfTheirOwn) {
                              "4 ranks of the mesh");
 }
 
+TEST(Ranks, WhatCannotBeJoinedIsRefusedAtLoad) {
+  EXPECT_EQ(errorOf(manifestOf(groups("all_reduce", "and", {{0, 1, 2, 3}}), 4)),
+            "bad manifest: functions.step[0].join is 'and', which no elements "
+            "of f32 are joined by");
+}
+
 TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {
   auto of = [](bool isFirst) {
     Json m = manifestOf({{"kind", "message"}, {"name", "x"}}, 4);

@@ -8,6 +8,14 @@
 using namespace mlir;
 using namespace scalify::sdy;
 
+MeshAttr scalify::sdy::findLargestMesh(Operation *module) {
+  MeshAttr largest;
+  for (auto op : module->getRegion(0).getOps<MeshOp>())
+    if (!largest || op.getMesh().getTotalSize() > largest.getTotalSize())
+      largest = op.getMesh();
+  return largest;
+}
+
 LogicalResult ShardingConstraintOp::verifySymbolUses(SymbolTableCollection &) {
   return getSharding().verifyFor(*this, getType(),
                                  [&] { return emitOpError(); });

@@ -3,11 +3,29 @@
 #include "Assembly.h"
 #include "Verification.h"
 
+#include "scalify/Dialect/StableHLO/Collectives.h"
+
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace scalify::stablehlo;
+
+bool scalify::stablehlo::isCollective(Operation *op) {
+  return isa<AllReduceOp, ReduceScatterOp, AllGatherOp, AllToAllOp,
+             CollectivePermuteOp, CollectiveBroadcastOp>(op);
+}
+
+LogicalResult scalify::stablehlo::checkNamesDevices(Operation *collective) {
+  auto channel = collective->getAttrOfType<ChannelHandleAttr>("channel_handle");
+  bool isByPartitions =
+      isa<AllToAllOp, CollectivePermuteOp, CollectiveBroadcastOp>(collective);
+  if (channel && channel.getHandle() > 0 &&
+      (isByPartitions || collective->hasAttr("use_global_device_ids")))
+    return success();
+  return collective->emitOpError("names replicas and no devices of a mesh: it "
+                                 "has no channel, or no global device ids");
+}
 
 /// Checks that groups are rows of distinct device ids; -1 pads a short row.
 static LogicalResult checkGroups(Operation *op, DenseIntElementsAttr groups) {

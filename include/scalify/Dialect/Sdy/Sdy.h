@@ -21,4 +21,10 @@
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Sdy/SdyOps.h.inc"
 
+namespace scalify::sdy {
+/// The largest mesh that a module names, of whose devices its program is that
+/// of one; null where it names none.
+MeshAttr findLargestMesh(mlir::Operation *module);
+} // namespace scalify::sdy
+
 #endif // SCALIFY_DIALECT_SDY_SDY_H

@@ -1,0 +1,20 @@
+//===- Collectives.h - Ops that move data between devices -------*- C++ -*-===//
+
+#ifndef SCALIFY_DIALECT_STABLEHLO_COLLECTIVES_H
+#define SCALIFY_DIALECT_STABLEHLO_COLLECTIVES_H
+
+#include "mlir/IR/Operation.h"
+
+namespace scalify::stablehlo {
+
+/// Whether an op moves data between devices.
+bool isCollective(mlir::Operation *op);
+
+/// Checks that a collective's numbers are those of devices of a mesh. Without a
+/// channel, or without global ids where an op may have them, they are those of
+/// replicas, of which the program has one.
+llvm::LogicalResult checkNamesDevices(mlir::Operation *collective);
+
+} // namespace scalify::stablehlo
+
+#endif // SCALIFY_DIALECT_STABLEHLO_COLLECTIVES_H
