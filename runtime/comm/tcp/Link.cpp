@@ -148,11 +148,14 @@ bool Link::receiveData() {
   return true;
 }
 
+/// What does not come from a rank names nobody that is there.
+bool Link::isOfRank(const Frame &frame) const {
+  bool isNote = frame.kind != Frame::Data;
+  return frame.kind <= Frame::WaitsFor && frame.rank >= -1 &&
+         frame.rank < size && !(isNote && frame.length > mostNote);
+}
+
 bool Link::receiveNote(const Note &onNote) {
-  if (inFrame.length > mostNote) {
-    lost = "what came is no message of a rank";
-    return false;
-  }
   noteText.resize(inFrame.length);
   uint64_t done = inDone - frameBytes;
   while (done < inFrame.length) {
@@ -177,6 +180,8 @@ bool Link::receive(const Note &onNote) {
       inDone += count;
       if (count == 0)
         return moved;
+      if (inDone == frameBytes && !isOfRank(inFrame))
+        lost = "what came is no message of a rank";
       continue;
     }
     uint64_t before = inDone;

@@ -21,7 +21,7 @@ struct Frame {
 class Link {
 public:
   using Note = std::function<void(const Frame &, const std::string &text)>;
-  explicit Link(Peer other) : peer(std::move(other)) {}
+  Link(Peer other, int32_t size) : peer(std::move(other)), size(size) {}
 
   void begin(const scalify_transport_message *out,
              const scalify_transport_message *in);
@@ -68,6 +68,9 @@ private:
   bool receiveData();
   bool receiveNote(const Note &onNote);
 
+  bool isOfRank(const Frame &frame) const;
+
+  int32_t size; // of all ranks
   const scalify_transport_message *sending = nullptr, *receiving = nullptr;
   Frame outFrame, inFrame;
   uint64_t outDone = 0, inDone = 0; // bytes of frame, data and mark

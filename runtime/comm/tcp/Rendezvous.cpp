@@ -1,4 +1,5 @@
 #include "comm/tcp/Rendezvous.h"
+#include "comm/tcp/Greeting.h"
 #include "support/Error.h"
 
 #include <cerrno>
@@ -15,35 +16,9 @@ using namespace scalify::rt;
 using namespace scalify::rt::tcp;
 
 namespace {
-constexpr uint64_t magic = 0x31706374'6c616373;
 const char filePrefix[] = "file:";
 const char wayOut[] =
     "; SCALIFY_RENDEZVOUS names another HOST:PORT, or file:PATH on all ranks";
-
-struct Hello {
-  uint64_t magic, job;
-  int32_t rank, size, process;
-  uint16_t port; // where it listens for ranks after it
-};
-
-/// Rank 0's answer; where it is no refusal, an Entry for each rank follows.
-struct Reply {
-  int32_t isRefusal;
-  char text[1020];
-};
-
-struct Entry {
-  char host[60];
-  int32_t process;
-  uint16_t port;
-};
-
-uint64_t hashOf(const std::string &job) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char c : job)
-    hash = (hash ^ c) * 0x100000001b3;
-  return hash;
-}
 
 std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -66,7 +41,7 @@ public:
     if (::gethostname(host, sizeof(host) - 1))
       failedCall("ask for this machine's name");
     std::string text = "scalify " + std::to_string(port) + " " + host + " " +
-                       std::to_string(hashOf(job)) + "\n";
+                       std::to_string(hashOfJob(job)) + "\n";
     // Whole as soon as it is there: linked, and never over another one.
     std::string draft = path + "." + host + "." + std::to_string(::getpid());
     write(draft, text);
@@ -116,7 +91,7 @@ bool readNotice(const std::string &path, const std::string &job, int32_t rank,
   if (!words || first != "scalify")
     failed(rankText(rank) + " finds the file '" + path +
            "', which is no rank 0's: name another one in SCALIFY_RENDEZVOUS");
-  if (hash != hashOf(job))
+  if (hash != hashOfJob(job))
     failed(rankText(rank) + " finds the file '" + path +
            "' of another job than '" + job +
            "': remove it where an earlier launch has left it, or name another "
@@ -185,7 +160,7 @@ private:
   }
 
   void refuse(const File &connection, const std::string &text) const {
-    Reply reply = {};
+    Reply reply;
     reply.isRefusal = 1;
     std::snprintf(reply.text, sizeof(reply.text), "%s", text.c_str());
     (void)writeAll(connection, &reply, sizeof(reply), patience);
@@ -210,9 +185,7 @@ private:
         hear(std::move(caller));
       }
     if (files[0].revents)
-      if (File caller(::accept4(listener.get(), nullptr, nullptr,
-                                SOCK_CLOEXEC | SOCK_NONBLOCK));
-          caller)
+      if (File caller = acceptAt(listener); caller)
         callers.push_back(std::move(caller));
   }
 
@@ -220,10 +193,10 @@ private:
     Hello hello = {};
     // It comes in one piece; who sends less is no rank.
     if (::recv(caller.get(), &hello, sizeof(hello), 0) != sizeof(hello) ||
-        hello.magic != magic)
+        hello.magic != greetingMagic)
       return;
     // One of another job is turned away, and this job goes on.
-    if (hello.job != hashOf(options.job))
+    if (hello.job != hashOfJob(options.job))
       return refuse(caller, "rank 0 at " + meeting + " is of another job ('" +
                                 options.job + "')" + wayOut);
     std::string text;
@@ -255,7 +228,7 @@ private:
       table[rank].process = rank ? peers[rank].process : int32_t(::getpid());
       table[rank].port = ports[rank];
     }
-    Reply reply = {};
+    const Reply reply;
     for (const Peer &peer : peers)
       if (peer.connection &&
           writeAll(peer.connection, &reply, sizeof(reply), patience))
@@ -282,8 +255,8 @@ public:
   Guest(const scalify_transport_options &options, const std::string &meeting)
       : options(options), meeting(meeting), patience(options.wait),
         listener(listenAt(0, options.size)), peers(size_t(options.size)) {
-    own = {magic,        hashOf(options.job), options.rank,
-           options.size, int32_t(::getpid()), portOf(listener)};
+    own = {greetingMagic, hashOfJob(options.job), options.rank,
+           options.size,  int32_t(::getpid()),    portOf(listener)};
   }
 
   std::vector<Peer> join() {
@@ -318,17 +291,17 @@ private:
     Place place;
     if (path.empty())
       place = readPlace(meeting, "where the ranks meet");
-    for (std::string reason;;) {
+    for (Reason reason;;) {
       if (path.empty() || readNotice(path, options.job, options.rank, place)) {
         if (File file = connectTo(place, patience, reason); file)
           return file;
       } else {
-        reason = "it is not there";
+        reason.text = "it is not there";
       }
       if (patience.isOver())
         unreached(path.empty() ? "rank 0 at " + place.text()
                                : "rank 0 by the file '" + path + "'",
-                  reason + wayOut);
+                  reason.text + wayOut);
       patience.sleep();
     }
   }
@@ -336,28 +309,49 @@ private:
   /// Rank 0 may have started later and gives up by its own clock; it answers
   /// then, unless it has been stopped.
   std::vector<Entry> knock(const File &host) const {
-    Reply reply = {};
     std::vector<Entry> table(static_cast<size_t>(options.size));
-    bool isAnswered = writeAll(host, &own, sizeof(own), patience) &&
-                      readAll(host, &reply, sizeof(reply), patience, 2);
-    if (isAnswered && reply.isRefusal)
-      failed(reply.text);
-    if (!isAnswered ||
-        !readAll(host, table.data(), table.size() * sizeof(Entry), patience, 2))
-      failed("rank 0 ended while " + rankText(options.rank) + " of job '" +
-             options.job + "' joined, or what is at " + meeting +
-             " is no rank 0" + wayOut);
+    if (!writeAll(host, &own, sizeof(own), patience))
+      rankZeroEnded();
+    readReply(host);
+    if (!readAll(host, table.data(), table.size() * sizeof(Entry), patience, 2))
+      rankZeroEnded();
+    for (Entry &entry : table)
+      entry.host[sizeof(entry.host) - 1] = 0;
     return table;
+  }
+
+  /// Throws what it says where it is a refusal.
+  void readReply(const File &host) const {
+    Reply reply;
+    // Another service may say less than a whole one and wait.
+    constexpr size_t first = sizeof(reply.magic);
+    if (!readAll(host, &reply, first, patience, 2))
+      rankZeroEnded();
+    if (reply.magic != greetingMagic)
+      failed("what " + rankText(options.rank) + " of job '" + options.job +
+             "' finds at " + meeting + " is no rank 0" + wayOut);
+    if (!readAll(host, reinterpret_cast<char *>(&reply) + first,
+                 sizeof(reply) - first, patience, 2))
+      rankZeroEnded();
+    reply.text[sizeof(reply.text) - 1] = 0;
+    if (reply.isRefusal)
+      failed(reply.text);
+  }
+
+  [[noreturn]] void rankZeroEnded() const {
+    failed("rank 0 ended while " + rankText(options.rank) + " of job '" +
+           options.job + "' joined, or what is at " + meeting +
+           " is no rank 0" + wayOut);
   }
 
   void reach(int32_t rank, uint16_t port) {
     Peer &peer = peers[size_t(rank)];
-    std::string reason;
+    Reason reason;
     while (
         !(peer.connection = connectTo({peer.host, port}, patience, reason))) {
       if (patience.isOver())
         unreached(rankText(rank) + " at " + Place{peer.host, port}.text(),
-                  reason);
+                  reason.text);
       patience.sleep();
     }
     if (!writeAll(peer.connection, &own, sizeof(own), patience))
@@ -370,11 +364,10 @@ private:
       unreached("ranks after it", "they do not connect");
     std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
     patience.waitFor(files);
-    File caller(::accept4(listener.get(), nullptr, nullptr,
-                          SOCK_CLOEXEC | SOCK_NONBLOCK));
+    File caller = acceptAt(listener);
     Hello hello = {};
     if (!caller || !readAll(caller, &hello, sizeof(hello), patience) ||
-        hello.magic != magic || hello.job != own.job ||
+        hello.magic != greetingMagic || hello.job != own.job ||
         hello.rank <= options.rank || hello.rank >= options.size ||
         peers[size_t(hello.rank)].connection)
       return 0;

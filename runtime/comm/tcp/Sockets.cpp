@@ -15,12 +15,22 @@
 using namespace scalify::rt;
 using namespace scalify::rt::tcp;
 
+namespace {
+/// Which no attempt mends, unlike a rank that is not there yet.
+bool isOutOfFiles(int code) { return code == EMFILE || code == ENFILE; }
+} // namespace
+
 void tcp::failed(const std::string &text) {
   throw Error(SCALIFY_RT_COMM, text);
 }
 
 void tcp::failedCall(const std::string &what) {
-  failed("cannot " + what + ": " + std::strerror(errno));
+  const int code = errno;
+  std::string text = "cannot " + what + ": " + std::strerror(code);
+  if (isOutOfFiles(code))
+    text += "; a rank has a connection to each other one: allow more open "
+            "files (ulimit -n)";
+  failed(text);
 }
 
 File::~File() {
@@ -70,30 +80,47 @@ Place tcp::readPlace(const std::string &text, const std::string &what) {
 namespace {
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo *)>;
 
-Addresses resolve(const char *host, uint16_t port, std::string &reason) {
+Addresses resolve(const char *host, uint16_t port, Reason &reason) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | (host ? 0 : AI_PASSIVE);
   addrinfo *found = nullptr;
   int code = ::getaddrinfo(host, std::to_string(port).c_str(), &hints, &found);
+  if (code == EAI_SYSTEM && isOutOfFiles(errno))
+    failedCall("look up a rank's machine");
   if (code)
-    reason = ::gai_strerror(code);
+    reason.text = ::gai_strerror(code);
   return {code ? nullptr : found,
           [](addrinfo *list) { list ? ::freeaddrinfo(list) : void(); }};
 }
 
-File makeSocket(const addrinfo &address) {
-  return File(::socket(address.ai_family,
-                       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+/// A machine may have an address of a kind, as of IPv6, that it has no use of:
+/// that says less than what came of another one.
+void note(Reason &reason, int code) {
+  bool saysLittle =
+      code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT;
+  if (!reason.text.empty() && saysLittle)
+    return;
+  reason = {code, std::strerror(code)};
+}
+
+File makeSocket(const addrinfo &address, Reason &reason) {
+  File file(::socket(address.ai_family,
+                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!file && isOutOfFiles(errno))
+    failedCall("make a socket for ranks");
+  if (!file)
+    note(reason, errno);
+  return file;
 }
 
 void set(const File &file, int level, int option, int value) {
   (void)::setsockopt(file.get(), level, option, &value, sizeof(value));
 }
 
-/// Whether a connection that was begun came about, within two seconds.
-bool isConnected(const File &file, const Patience &patience,
-                 std::string &reason) {
+/// 0 where a connection that was begun comes about within two seconds, or why
+/// it does not.
+int waitConnected(const File &file, const Patience &patience) {
   std::vector<pollfd> files = {{file.get(), POLLOUT, 0}};
   for (int slice = 0; slice < 40 && !files[0].revents; ++slice)
     patience.waitFor(files);
@@ -101,18 +128,17 @@ bool isConnected(const File &file, const Patience &patience,
   socklen_t length = sizeof(error);
   if (files[0].revents)
     (void)::getsockopt(file.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  reason = std::strerror(error);
-  return error == 0;
+  return error;
 }
 } // namespace
 
 File tcp::listenAt(uint16_t port, int backlog) {
-  std::string reason;
+  Reason reason;
   Addresses all = resolve(nullptr, port, reason);
   // One socket of IPv6 serves both, where the machine has it.
   for (int family : {AF_INET6, AF_INET})
     for (addrinfo *at = all.get(); at; at = at->ai_next) {
-      File file = at->ai_family == family ? makeSocket(*at) : File();
+      File file = at->ai_family == family ? makeSocket(*at, reason) : File();
       if (!file)
         continue;
       set(file, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -121,14 +147,25 @@ File tcp::listenAt(uint16_t port, int backlog) {
       if (::bind(file.get(), at->ai_addr, at->ai_addrlen)) {
         if (errno == EADDRINUSE)
           return File();
+        note(reason, errno);
         continue;
       }
       if (::listen(file.get(), backlog) == 0)
         return file;
       if (errno == EADDRINUSE)
         return File();
+      note(reason, errno);
     }
-  failedCall("listen for ranks");
+  failed("cannot listen for ranks: " + reason.text);
+}
+
+File tcp::acceptAt(const File &listener) {
+  File file(::accept4(listener.get(), nullptr, nullptr,
+                      SOCK_CLOEXEC | SOCK_NONBLOCK));
+  // Who knocked may have gone again.
+  if (!file && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+    failedCall("take a rank's connection");
+  return file;
 }
 
 uint16_t tcp::portOf(const File &listener) {
@@ -141,20 +178,37 @@ uint16_t tcp::portOf(const File &listener) {
   return ntohs(reinterpret_cast<const sockaddr_in *>(&own)->sin_port);
 }
 
+bool tcp::refuseItself(File &connection) {
+  sockaddr_storage own = {}, other = {};
+  socklen_t ownLength = sizeof(own), otherLength = sizeof(other);
+  if (::getsockname(connection.get(), reinterpret_cast<sockaddr *>(&own),
+                    &ownLength) ||
+      ::getpeername(connection.get(), reinterpret_cast<sockaddr *>(&other),
+                    &otherLength) ||
+      ownLength != otherLength || std::memcmp(&own, &other, ownLength) != 0)
+    return false;
+  // Closed in any other way it would keep the port from rank 0 for a minute.
+  linger now = {1, 0};
+  (void)::setsockopt(connection.get(), SOL_SOCKET, SO_LINGER, &now,
+                     sizeof(now));
+  connection = File();
+  return true;
+}
+
 File tcp::connectTo(const Place &place, const Patience &patience,
-                    std::string &reason) {
+                    Reason &reason) {
+  reason = {};
   Addresses all = resolve(place.host.c_str(), place.port, reason);
   for (addrinfo *at = all.get(); at; at = at->ai_next) {
-    File file = makeSocket(*at);
+    File file = makeSocket(*at, reason);
     if (!file)
       continue;
-    if (::connect(file.get(), at->ai_addr, at->ai_addrlen) &&
-        errno != EINPROGRESS) {
-      reason = std::strerror(errno);
-      continue;
-    }
-    if (isConnected(file, patience, reason))
+    int error = ::connect(file.get(), at->ai_addr, at->ai_addrlen) ? errno : 0;
+    if (error == 0 || error == EINPROGRESS)
+      error = waitConnected(file, patience);
+    if (error == 0 && !refuseItself(file))
       return file;
+    note(reason, error ? error : ECONNREFUSED);
   }
   return File();
 }

@@ -70,9 +70,24 @@ Place readPlace(const std::string &text, const std::string &what);
 File listenAt(uint16_t port, int backlog);
 uint16_t portOf(const File &listener);
 
-/// Without a file where nobody answers; `reason` is why then.
-File connectTo(const Place &place, const Patience &patience,
-               std::string &reason);
+/// Who has connected, or no file where nobody has; throws Error where that
+/// cannot be, as without files left.
+File acceptAt(const File &listener);
+
+/// Why nobody answers: an errno, 0 where the name is not found.
+struct Reason {
+  int code = 0;
+  std::string text;
+};
+
+/// Without a file where nobody answers; `reason` is why then. Throws Error
+/// where no other attempt helps.
+File connectTo(const Place &place, const Patience &patience, Reason &reason);
+
+/// Closes a connection whose ends are one socket, and returns whether it was:
+/// who connects to a port of the system's choice at which nobody listens may
+/// be given that very port as its own, and reach itself.
+bool refuseItself(File &connection);
 
 /// Where the other end is, in numbers.
 std::string addressOf(const File &connection);

@@ -22,7 +22,7 @@ public:
       : rank(options.rank), size(options.size),
         waitsFor(size_t(options.size), -1) {
     for (Peer &peer : join(options, meeting))
-      links.emplace_back(std::move(peer));
+      links.emplace_back(std::move(peer), size);
     links[size_t(rank)].lost = "it is this rank itself";
   }
   ~TcpTransport() { close(); }

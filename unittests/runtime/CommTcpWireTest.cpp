@@ -1,0 +1,173 @@
+// What comes from others than ranks, or from nobody, over TCP.
+#include "CommRanks.h"
+#include "NcclRanks.h"
+#include "comm/TransportCommunicator.h"
+#include "comm/tcp/Greeting.h"
+#include "comm/tcp/Link.h"
+#include "comm/tcp/TcpTransport.h"
+#include "support/Error.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace scalify::rt;
+using namespace scalify::test;
+using scalify::rt::test::errorOf;
+using testing::HasSubstr;
+
+namespace {
+scalify_transport_options optionsOf(const std::string &job, int32_t rank,
+                                    int32_t size) {
+  scalify_transport_options options = {};
+  options.version = SCALIFY_TRANSPORT_VERSION;
+  options.rank = rank;
+  options.size = size;
+  options.job = job.c_str();
+  options.wait.seconds = 20;
+  return options;
+}
+
+tcp::Patience patience() {
+  return tcp::Patience(scalify_transport_wait{20, nullptr, nullptr});
+}
+
+std::string placeOf(const tcp::File &listener) {
+  return "127.0.0.1:" + std::to_string(tcp::portOf(listener));
+}
+
+tcp::File connectTo(const std::string &place) {
+  tcp::Reason reason;
+  tcp::File file =
+      tcp::connectTo(tcp::readPlace(place, "it"), patience(), reason);
+  EXPECT_TRUE(file) << reason.text;
+  return file;
+}
+
+tcp::File callerAt(const tcp::File &listener) {
+  std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
+  while (!files[0].revents)
+    patience().waitFor(files);
+  return tcp::acceptAt(listener);
+}
+
+TEST(CommTcpWire, AConnectionToItselfIsRefused) {
+  tcp::File listener = tcp::listenAt(0, 1);
+  tcp::File other = connectTo(placeOf(listener));
+  EXPECT_FALSE(tcp::refuseItself(other));
+  EXPECT_TRUE(other);
+  other = tcp::File();
+  // What the system may do by itself where nobody listens.
+  sockaddr_in own = {};
+  own.sin_family = AF_INET;
+  own.sin_port = htons(tcp::portOf(listener));
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  listener = tcp::File();
+  tcp::File file(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto *address = reinterpret_cast<const sockaddr *>(&own);
+  ASSERT_EQ(::bind(file.get(), address, sizeof(own)), 0);
+  ASSERT_EQ(::connect(file.get(), address, sizeof(own)), 0);
+  EXPECT_TRUE(tcp::refuseItself(file));
+  EXPECT_FALSE(file);
+  // And rank 0 may listen there at once.
+  EXPECT_TRUE(tcp::listenAt(ntohs(own.sin_port), 1));
+}
+
+TEST(CommTcpWire, WhatAnswersAsNoRankDoesIsNamed) {
+  auto joinTo = [](const std::string &answer) {
+    tcp::File listener = tcp::listenAt(0, 1);
+    std::string place = placeOf(listener), text;
+    std::thread rank([&] {
+      text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), place); });
+    });
+    // It stays, as a service that waits for more does.
+    tcp::File caller = callerAt(listener);
+    tcp::writeAll(caller, answer.data(), answer.size(), patience());
+    rank.join();
+    return text;
+  };
+  EXPECT_THAT(joinTo("SSH-2.0-Other\r\n"),
+              AllOf(HasSubstr("what rank 1 of job 'a' finds at 127.0.0.1:"),
+                    HasSubstr(" is no rank 0; SCALIFY_RENDEZVOUS names")));
+  tcp::Reply reply;
+  reply.isRefusal = 1;
+  std::fill(std::begin(reply.text), std::end(reply.text), 'x');
+  EXPECT_EQ(joinTo({reinterpret_cast<const char *>(&reply), sizeof(reply)}),
+            std::string(sizeof(reply.text) - 1, 'x'));
+}
+
+/// What rank 0 of two says of a frame that comes from the other one.
+std::string errorAfter(const tcp::Frame &frame) {
+  std::string job = freshJob(), place = placeOf(tcp::listenAt(0, 1));
+  std::vector<tcp::Peer> peers;
+  std::thread other([&] {
+    peers = tcp::join(optionsOf(job, 1, 2), place);
+    tcp::writeAll(peers[0].connection, &frame, sizeof(frame), patience());
+  });
+  auto comm = makeCommunicator(tcp::open(optionsOf(job, 0, 2), place),
+                               {20, nullptr, nullptr});
+  other.join();
+  Collective c;
+  c.elements = 10;
+  c.members = {0, 1};
+  c.name = "grads";
+  std::vector<float> source(10), result(10);
+  return errorOf([&] { comm->run(c, source.data(), result.data()); });
+}
+
+TEST(CommTcpWire, FramesThatNoRankSendsEndTheConnection) {
+  tcp::Frame frame;
+  frame.kind = tcp::Frame::WaitsFor;
+  const char text[] = "what came is no message of a rank";
+  for (int32_t rank : {2, -2, 1 << 30}) {
+    frame.rank = rank;
+    EXPECT_THAT(errorAfter(frame), HasSubstr(text));
+  }
+  frame.rank = -1;
+  frame.kind = tcp::Frame::Kind(tcp::Frame::WaitsFor + 1);
+  EXPECT_THAT(errorAfter(frame), HasSubstr(text));
+  frame.kind = tcp::Frame::Closed;
+  frame.length = 4097;
+  EXPECT_THAT(errorAfter(frame), HasSubstr(text));
+}
+
+/// While it is there this process can open nothing.
+class NoFiles {
+public:
+  NoFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoFiles() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  NoFiles(const NoFiles &) = delete;
+  NoFiles &operator=(const NoFiles &) = delete;
+
+private:
+  rlimit before = {};
+};
+
+TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
+  tcp::File listener = tcp::listenAt(0, 2);
+  tcp::Place place = tcp::readPlace(placeOf(listener), "it");
+  tcp::File caller = connectTo(placeOf(listener));
+  std::vector<std::string> texts;
+  {
+    NoFiles none;
+    tcp::Reason reason;
+    texts = {errorOf([&] { tcp::acceptAt(listener); }),
+             errorOf([&] { tcp::connectTo(place, patience(), reason); }),
+             errorOf([] { tcp::listenAt(0, 1); })};
+  }
+  EXPECT_THAT(texts,
+              testing::Each(AllOf(HasSubstr("Too many open files; a rank has "),
+                                  HasSubstr("(ulimit -n)"))));
+  EXPECT_TRUE(tcp::acceptAt(listener));
+  EXPECT_FALSE(tcp::acceptAt(listener)); // nobody is there
+}
+} // namespace
