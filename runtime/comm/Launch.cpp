@@ -84,17 +84,19 @@ std::string firstNode(const std::string &list) {
 int32_t portOfSlurm() {
   int64_t job = readCount("SLURM_JOB_ID");
   int64_t step = read("SLURM_STEP_ID").empty() ? 0 : readCount("SLURM_STEP_ID");
-  return int32_t(20'000 + (job * 16 + step) % 20'000);
+  // Below the ports that systems choose by themselves.
+  constexpr int64_t first = 20'000, end = 32'768;
+  return int32_t(first + (job * 16 + step) % (end - first));
 }
 
 /// "" where nothing names it.
-std::string findJob() {
+std::string findJob(bool withRestarts) {
   if (std::string job = read("SCALIFY_JOB"); !job.empty())
     return job;
   if (std::string port = read("MASTER_PORT"); !port.empty())
     return "torch:" + read("MASTER_ADDR") + ":" + port + ":" +
-           read("TORCHELASTIC_RUN_ID") + ":" +
-           read("TORCHELASTIC_RESTART_COUNT");
+           read("TORCHELASTIC_RUN_ID") +
+           (withRestarts ? ":" + read("TORCHELASTIC_RESTART_COUNT") : "");
   for (const char *name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"})
     if (std::string job = read(name); !job.empty())
       return "mpi:" + job;
@@ -141,7 +143,7 @@ std::optional<LocalRank> scalify::rt::readLocalRank() {
 }
 
 std::string scalify::rt::readJob() {
-  if (std::string job = findJob(); !job.empty())
+  if (std::string job = findJob(/*withRestarts=*/true); !job.empty())
     return job;
   badArgument(
       "ranks of transport 'local' find one another by the job's name: "
@@ -167,7 +169,9 @@ Meeting scalify::rt::readMeeting() {
                 "SCALIFY_RENDEZVOUS, alike on all ranks, to its machine and a "
                 "free port (HOST:PORT), or to file:PATH, a file that is not "
                 "there yet and that all machines see");
-  std::string job = findJob();
+  // Each agent counts its own restarts: where one was replaced, ranks of
+  // several machines differ.
+  std::string job = findJob(/*withRestarts=*/false);
   return {place, job.empty() ? place : job};
 }
 

@@ -87,8 +87,9 @@ TEST(CommLaunch, JobsHaveTheLaunchersName) {
   EXPECT_EQ(jobOf({{"SCALIFY_JOB", "a"}, {"SLURM_JOB_ID", "7"}}), "a");
   EXPECT_EQ(jobOf({{"MASTER_ADDR", "h"},
                    {"MASTER_PORT", "29500"},
-                   {"TORCHELASTIC_RUN_ID", "r"}}),
-            "torch:h:29500:r:");
+                   {"TORCHELASTIC_RUN_ID", "r"},
+                   {"TORCHELASTIC_RESTART_COUNT", "2"}}),
+            "torch:h:29500:r:2");
   EXPECT_EQ(jobOf({{"PMIX_NAMESPACE", "123"}}), "mpi:123");
   EXPECT_EQ(jobOf({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}),
             "slurm:7.0");
@@ -107,12 +108,15 @@ TEST(CommLaunch, RanksMeetWhereTheLaunchSays) {
     }
   };
   Values torch = {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "29500"}};
-  EXPECT_EQ(meetingOf(torch), "h:29500 torch:h:29500::");
+  EXPECT_EQ(meetingOf(torch), "h:29500 torch:h:29500:");
   // The agent has that port itself.
   torch["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  EXPECT_EQ(meetingOf(torch), "h:29501 torch:h:29500::");
+  EXPECT_EQ(meetingOf(torch), "h:29501 torch:h:29500:");
+  // An agent that replaces another one counts restarts from zero again.
+  torch["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(meetingOf(torch), "h:29501 torch:h:29500:");
   torch["SCALIFY_RENDEZVOUS"] = "file:/shared/here";
-  EXPECT_EQ(meetingOf(torch), "file:/shared/here torch:h:29500::");
+  EXPECT_EQ(meetingOf(torch), "file:/shared/here torch:h:29500:");
   Values slurm = {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "2"}};
   for (const auto &[nodes, first] : {std::pair("gpu[07-09,12],login", "gpu07"),
                                      {"a,b", "a"},
@@ -121,6 +125,9 @@ TEST(CommLaunch, RanksMeetWhereTheLaunchSays) {
     slurm["SLURM_STEP_NODELIST"] = nodes;
     EXPECT_EQ(meetingOf(slurm), std::string(first) + ":20114 slurm:7.2");
   }
+  // Where a connection's own end may be, from 32768 on, nobody meets.
+  slurm["SLURM_JOB_ID"] = "900";
+  EXPECT_EQ(meetingOf(slurm), "n3:21634 slurm:900.2");
   EXPECT_THAT(meetingOf({}), HasSubstr("set SCALIFY_RENDEZVOUS, alike on all"));
 }
 

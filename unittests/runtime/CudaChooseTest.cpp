@@ -4,6 +4,7 @@
 #include "device/cuda/ChooseGpu.h"
 #include "device/cuda/CudaDevice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace scalify::rt;
@@ -56,6 +57,13 @@ TEST(CudaChoose, FewerGpusThanRanksIsAnError) {
             "there is no GPU for this rank, number 2 on its machine by "
             "OMPI_COMM_WORLD_LOCAL_RANK: the driver shows 2; start a rank for "
             "each GPU at most, or name the one of each rank by SCALIFY_GPU");
+  EXPECT_THAT(choose({{"SCALIFY_RANK", "5"}, {"SCALIFY_SIZE", "8"}}, 4),
+              testing::HasSubstr("number 5 on its machine by SCALIFY_RANK: the "
+                                 "driver shows 4; start a rank for each GPU at "
+                                 "most, or name the one of each rank by "
+                                 "SCALIFY_GPU, or, on several machines, give "
+                                 "each its number on its own by "
+                                 "SCALIFY_LOCAL_RANK"));
 }
 
 TEST(CudaChoose, TheDeviceSaysWhichItIs) {
