@@ -170,4 +170,97 @@ TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
   EXPECT_TRUE(tcp::acceptAt(listener));
   EXPECT_FALSE(tcp::acceptAt(listener)); // nobody is there
 }
+/// A rank that the test moves by hand, from its hello to rank 0's answer.
+struct Puppet {
+  tcp::File host;
+  std::vector<tcp::Entry> table;
+
+  Puppet(const std::string &place, const std::string &job, int32_t rank,
+         int32_t size, uint16_t port)
+      : table(size_t(size)),
+        hello{tcp::greetingMagic, tcp::hashOfJob(job), rank, size, 1, port} {
+    tcp::Reason reason;
+    tcp::Patience all = patience();
+    while (!(host = tcp::connectTo(tcp::readPlace(place, "it"), all, reason)) &&
+           !all.isOver())
+      all.sleep();
+    say(host);
+    tcp::Reply reply;
+    EXPECT_TRUE(tcp::readAll(host, &reply, sizeof(reply), all));
+    EXPECT_EQ(reply.isRefusal, 0);
+    EXPECT_TRUE(tcp::readAll(host, table.data(),
+                             table.size() * sizeof(tcp::Entry), all));
+  }
+  void say(const tcp::File &to) const {
+    tcp::writeAll(to, &hello, sizeof(hello), patience());
+  }
+  std::string placeOfRank(size_t rank) const {
+    return "127.0.0.1:" + std::to_string(table[rank].port);
+  }
+
+private:
+  tcp::Hello hello;
+};
+
+/// What two ranks of three threw; the third is a puppet.
+class TwoOfThree {
+public:
+  TwoOfThree(int32_t first, int32_t second) {
+    for (int32_t rank : {first, second})
+      threads.emplace_back([this, rank, at = threads.size()] {
+        texts[at] = errorOf([&] {
+          scalify_transport transport =
+              tcp::open(optionsOf(job, rank, 3), place);
+          transport.close(transport.self);
+        });
+      });
+  }
+  std::vector<std::string> wait() {
+    for (std::thread &thread : threads)
+      thread.join();
+    return texts;
+  }
+
+  const std::string job = freshJob(), place = placeOf(tcp::listenAt(0, 1));
+
+private:
+  std::vector<std::string> texts = {"", ""};
+  std::vector<std::thread> threads;
+};
+
+TEST(CommTcpWire, WhoEndsBeforeItConnectsIsNamedByAll) {
+  TwoOfThree others(0, 1);
+  {
+    Puppet ends(others.place, others.job, 2, 3, 1);
+  }
+  std::string text =
+      "rank 2 ended while the ranks of job '" + others.job + "' joined";
+  EXPECT_THAT(others.wait(),
+              testing::ElementsAre(text, "rank 0 stopped: " + text));
+}
+
+TEST(CommTcpWire, WhoDoesNotListenIsNamedByAll) {
+  TwoOfThree others(0, 2);
+  uint16_t port = tcp::portOf(tcp::listenAt(0, 1));
+  Puppet deaf(others.place, others.job, 1, 3, port);
+  EXPECT_THAT(others.wait(),
+              testing::Each(HasSubstr(
+                  "rank 2 cannot reach rank 1 at 127.0.0.1:" +
+                  std::to_string(port) + ": Connection refused; it has")));
+}
+
+TEST(CommTcpWire, StrangersWhoSayNothingHoldNobodyUp) {
+  TwoOfThree others(0, 1);
+  Puppet last(others.place, others.job, 2, 3, 1);
+  tcp::File stranger = connectTo(last.placeOfRank(1));
+  tcp::File own = connectTo(last.placeOfRank(1));
+  last.say(own);
+  tcp::Reply ready, go;
+  tcp::writeAll(last.host, &ready, sizeof(ready), patience());
+  EXPECT_TRUE(tcp::readAll(last.host, &go, sizeof(go), patience()));
+  EXPECT_EQ(std::string(go.text), "");
+  last.host = tcp::File();
+  own = tcp::File();
+  EXPECT_THAT(others.wait(), testing::Each(""));
+}
 } // namespace

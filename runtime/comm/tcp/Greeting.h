@@ -18,6 +18,8 @@ struct Hello {
 };
 
 /// Rank 0's answer; where it is no refusal, an Entry for each rank follows.
+/// Then what a rank says when it has its connections, or why not, and rank 0
+/// when all have.
 struct Reply {
   uint64_t magic = greetingMagic;
   int32_t isRefusal = 0;

@@ -2,6 +2,7 @@
 #include "comm/tcp/Greeting.h"
 #include "support/Error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +22,68 @@ const char wayOut[] =
     "; SCALIFY_RENDEZVOUS names another HOST:PORT, or file:PATH on all ranks";
 
 std::string rankText(int32_t rank) { return "rank " + std::to_string(rank); }
+
+/// "rank 2, 3", of those after a rank to whom there is no connection.
+std::string missingAfter(int32_t rank, const std::vector<Peer> &peers) {
+  std::string text;
+  for (size_t next = size_t(rank) + 1; next < peers.size(); ++next)
+    if (!peers[next].connection)
+      text += (text.empty() ? "rank " : ", ") + std::to_string(next);
+  return text;
+}
+
+void refuse(const File &connection, const std::string &text,
+            const Patience &patience) {
+  Reply reply;
+  reply.isRefusal = 1;
+  std::snprintf(reply.text, sizeof(reply.text), "%s", text.c_str());
+  (void)writeAll(connection, &reply, sizeof(reply), patience);
+}
+
+/// Those who have connected to a listener and of whom nothing has been heard:
+/// one who says nothing holds nobody up.
+class Callers {
+public:
+  struct Caller {
+    Hello hello;
+    File connection;
+  };
+
+  /// Looks for up to 50 ms, at `others` too, and returns who has said hello.
+  std::vector<Caller> look(const File &listener, std::vector<pollfd> &others,
+                           const Patience &patience) {
+    std::vector<pollfd> files = others;
+    files.push_back({listener.get(), POLLIN, 0});
+    for (const File &caller : waiting)
+      files.push_back({caller.get(), POLLIN, 0});
+    patience.waitFor(files);
+    std::copy_n(files.begin(), others.size(), others.begin());
+    const pollfd *own = &files[others.size()];
+    std::vector<Caller> heard;
+    for (size_t i = waiting.size(); i-- > 0;)
+      if (own[1 + i].revents) {
+        Caller caller = {{}, std::move(waiting[i])};
+        waiting.erase(waiting.begin() + int64_t(i));
+        if (hear(caller))
+          heard.push_back(std::move(caller));
+      }
+    if (own->revents)
+      if (File caller = acceptAt(listener); caller)
+        waiting.push_back(std::move(caller));
+    return heard;
+  }
+
+private:
+  /// It comes in one piece; who sends less is no rank.
+  static bool hear(Caller &caller) {
+    Hello &hello = caller.hello;
+    return ::recv(caller.connection.get(), &hello, sizeof(hello), 0) ==
+               sizeof(hello) &&
+           hello.magic == greetingMagic;
+  }
+
+  std::vector<File> waiting;
+};
 
 //===----------------------------------------------------------------------===//
 // A file that says where rank 0 is
@@ -116,28 +179,36 @@ public:
     if (!path.empty())
       notice = std::make_unique<Notice>(path, options.job, portOf(listener));
     try {
-      while (joined + 1 < options.size) {
-        if (patience.isOver())
-          failed("rank " + missing() + " has not joined job '" + options.job +
-                 "' at " + meeting + patience.text());
+      while (joined + 1 < options.size)
         takeOne();
-      }
+      // Before they hear that all are there: a rank that joins another
+      // communicator must not knock here.
+      listener = File();
+      notice.reset();
+      welcome();
+      settle();
     } catch (const Error &error) {
-      for (const Peer &peer : peers)
-        if (peer.connection)
-          refuse(peer.connection,
-                 std::string("rank 0 stopped: ") + error.what());
+      stop(std::string("rank 0 stopped: ") + error.what());
       throw;
     }
-    // Before they hear that all are there: a rank that joins another
-    // communicator must not knock here.
-    listener = File();
-    notice.reset();
-    welcome();
     return std::move(peers);
   }
 
 private:
+  void stop(const std::string &text) const {
+    for (const Peer &peer : peers)
+      if (peer.connection) {
+        refuse(peer.connection, text, patience);
+        (void)::shutdown(peer.connection.get(), SHUT_WR);
+      }
+    // Closed with words of theirs unread, a connection would lose these too.
+    const Patience second(scalify_transport_wait{1, nullptr, nullptr});
+    char rest = 0;
+    for (const Peer &peer : peers)
+      while (peer.connection && readAll(peer.connection, &rest, 1, second))
+        continue;
+  }
+
   void listen() {
     Place place;
     if (fileOf(meeting).empty())
@@ -151,54 +222,40 @@ private:
     }
   }
 
-  std::string missing() const {
-    std::string text;
-    for (int32_t rank = 1; rank < options.size; ++rank)
-      if (!peers[size_t(rank)].connection)
-        text += (text.empty() ? "" : ", ") + std::to_string(rank);
-    return text;
+  std::vector<pollfd> members() const {
+    std::vector<pollfd> files;
+    for (const Peer &peer : peers)
+      files.push_back({peer.connection.get(), POLLIN, 0});
+    return files;
   }
 
-  void refuse(const File &connection, const std::string &text) const {
-    Reply reply;
-    reply.isRefusal = 1;
-    std::snprintf(reply.text, sizeof(reply.text), "%s", text.c_str());
-    (void)writeAll(connection, &reply, sizeof(reply), patience);
+  [[noreturn]] void ended(size_t rank) const {
+    failed("rank " + std::to_string(rank) + " ended while the ranks of job '" +
+           options.job + "' joined");
   }
 
   void takeOne() {
-    std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
-    for (const Peer &peer : peers)
-      files.push_back({peer.connection.get(), POLLIN, 0});
-    for (const File &caller : callers)
-      files.push_back({caller.get(), POLLIN, 0});
-    patience.waitFor(files);
+    if (patience.isOver())
+      failed(missingAfter(0, peers) + " has not joined job '" + options.job +
+             "' at " + meeting + patience.text());
+    std::vector<pollfd> files = members();
+    std::vector<Callers::Caller> heard =
+        callers.look(listener, files, patience);
     // Members say nothing after their hello: what can be read is their end.
     for (size_t rank = 0; rank < peers.size(); ++rank)
-      if (files[1 + rank].revents)
-        failed("rank " + std::to_string(rank) +
-               " ended while the ranks of job '" + options.job + "' joined");
-    for (size_t i = callers.size(); i-- > 0;)
-      if (files[1 + peers.size() + i].revents) {
-        File caller = std::move(callers[i]);
-        callers.erase(callers.begin() + int64_t(i));
-        hear(std::move(caller));
-      }
-    if (files[0].revents)
-      if (File caller = acceptAt(listener); caller)
-        callers.push_back(std::move(caller));
+      if (files[rank].revents)
+        ended(rank);
+    for (Callers::Caller &caller : heard)
+      take(caller.hello, std::move(caller.connection));
   }
 
-  void hear(File caller) {
-    Hello hello = {};
-    // It comes in one piece; who sends less is no rank.
-    if (::recv(caller.get(), &hello, sizeof(hello), 0) != sizeof(hello) ||
-        hello.magic != greetingMagic)
-      return;
+  void take(const Hello &hello, File caller) {
     // One of another job is turned away, and this job goes on.
     if (hello.job != hashOfJob(options.job))
-      return refuse(caller, "rank 0 at " + meeting + " is of another job ('" +
-                                options.job + "')" + wayOut);
+      return refuse(caller,
+                    "rank 0 at " + meeting + " is of another job ('" +
+                        options.job + "')" + wayOut,
+                    patience);
     std::string text;
     if (hello.size != options.size)
       text = "a rank was started as one of " + std::to_string(hello.size) +
@@ -208,7 +265,7 @@ private:
       text = "two processes are rank " + std::to_string(hello.rank) +
              " of job '" + options.job + "'";
     if (!text.empty()) {
-      refuse(caller, text);
+      refuse(caller, text, patience);
       failed(text);
     }
     auto rank = size_t(hello.rank);
@@ -219,7 +276,7 @@ private:
     ++joined;
   }
 
-  /// A rank that ended since is noticed in the first exchange with it.
+  /// A rank that ended since is noticed while they settle.
   void welcome() const {
     std::vector<Entry> table(peers.size());
     for (size_t rank = 0; rank < peers.size(); ++rank) {
@@ -236,12 +293,57 @@ private:
                        table.size() * sizeof(Entry), patience);
   }
 
+  /// Ranks connect to one another and say when they have; one that ends before
+  /// would be waited for by those who do not know it.
+  void settle() {
+    patience = Patience(options.wait);
+    std::vector<bool> isReady(peers.size());
+    for (int32_t left = options.size - 1; left > 0;) {
+      // A rank knows better whom it waits for: it gives up before.
+      if (patience.isOver(1.25))
+        failed(unsettled(isReady) + " of job '" + options.job +
+               "' has no connections to the others" + patience.text(1.25));
+      std::vector<pollfd> files = members();
+      patience.waitFor(files);
+      for (size_t rank = 0; rank < peers.size(); ++rank)
+        if (files[rank].revents) {
+          if (isReady[rank])
+            ended(rank);
+          hearReady(rank);
+          isReady[rank] = true;
+          --left;
+        }
+    }
+    const Reply go;
+    for (const Peer &peer : peers)
+      if (peer.connection)
+        (void)writeAll(peer.connection, &go, sizeof(go), patience);
+  }
+
+  static std::string unsettled(const std::vector<bool> &isReady) {
+    std::string text;
+    for (size_t rank = 1; rank < isReady.size(); ++rank)
+      if (!isReady[rank])
+        text += (text.empty() ? "rank " : ", ") + std::to_string(rank);
+    return text;
+  }
+
+  void hearReady(size_t rank) const {
+    Reply reply;
+    if (!readAll(peers[rank].connection, &reply, sizeof(reply), patience) ||
+        reply.magic != greetingMagic)
+      ended(rank);
+    reply.text[sizeof(reply.text) - 1] = 0;
+    if (reply.isRefusal)
+      failed(reply.text);
+  }
+
   const scalify_transport_options &options;
   const std::string &meeting;
   Patience patience;
   File listener;
-  std::vector<File> callers; // of whom nothing has been heard yet
-  std::vector<Peer> peers;   // by rank
+  Callers callers;
+  std::vector<Peer> peers; // by rank
   std::vector<uint16_t> ports;
   int32_t joined = 0;
 };
@@ -264,18 +366,19 @@ public:
     std::vector<Entry> table = knock(host);
     std::string address = addressOf(host);
     peers[0] = {std::move(host), table[0].process, address};
-    for (int32_t rank = 1; rank < options.size; ++rank) {
-      const Entry &entry = table[size_t(rank)];
-      // Rank 0 sees those of its own machine by another address than others.
-      peers[size_t(rank)].host =
-          isOwnMachine(entry.host) ? address : entry.host;
-      peers[size_t(rank)].process = entry.process;
-      if (rank < options.rank)
-        reach(rank, entry.port);
+    // The others came when they did; from here on all are there.
+    patience = Patience(options.wait);
+    try {
+      reachOthers(table);
+    } catch (const Error &error) {
+      refuse(peers[0].connection, error.what(), patience);
+      throw;
     }
-    // They have connected already, or are about to.
-    for (int32_t left = options.size - 1 - options.rank; left > 0;)
-      left -= takeOne();
+    const Reply ready;
+    if (!writeAll(peers[0].connection, &ready, sizeof(ready), patience))
+      rankZeroEnded();
+    // Rank 0 gives up before, by its own clock.
+    readReply(peers[0].connection);
     return std::move(peers);
   }
 
@@ -344,41 +447,70 @@ private:
            " is no rank 0" + wayOut);
   }
 
+  void reachOthers(const std::vector<Entry> &table) {
+    for (int32_t rank = 1; rank < options.size; ++rank) {
+      const Entry &entry = table[size_t(rank)];
+      // Rank 0 sees those of its own machine by another address than others.
+      peers[size_t(rank)].host =
+          isOwnMachine(entry.host) ? peers[0].host : entry.host;
+      peers[size_t(rank)].process = entry.process;
+      if (rank < options.rank)
+        reach(rank, entry.port);
+    }
+    // They have connected already, or are about to.
+    while (!missingAfter(options.rank, peers).empty())
+      takeSome();
+  }
+
   void reach(int32_t rank, uint16_t port) {
     Peer &peer = peers[size_t(rank)];
-    Reason reason;
-    while (
-        !(peer.connection = connectTo({peer.host, port}, patience, reason))) {
+    Place place = {peer.host, port};
+    for (Reason reason;
+         !(peer.connection = connectTo(place, patience, reason));) {
+      std::vector<pollfd> files = {{peers[0].connection.get(), POLLIN, 0}};
+      if (::poll(files.data(), 1, 0) > 0)
+        stopByHost();
+      // It listens since before rank 0 heard of it.
+      if (reason.code == ECONNREFUSED)
+        failed(rankText(options.rank) + " cannot reach " + rankText(rank) +
+               " at " + place.text() + ": " + reason.text +
+               "; it has ended, or its machine does not let others connect");
       if (patience.isOver())
-        unreached(rankText(rank) + " at " + Place{peer.host, port}.text(),
-                  reason.text);
+        unreached(rankText(rank) + " at " + place.text(), reason.text);
       patience.sleep();
     }
     if (!writeAll(peer.connection, &own, sizeof(own), patience))
       failed(rankText(rank) + " ended while ranks joined");
   }
 
-  /// Returns how many ranks that was.
-  int32_t takeOne() {
-    if (patience.isOver(2))
-      unreached("ranks after it", "they do not connect");
-    std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
-    patience.waitFor(files);
-    File caller = acceptAt(listener);
-    Hello hello = {};
-    if (!caller || !readAll(caller, &hello, sizeof(hello), patience) ||
-        hello.magic != greetingMagic || hello.job != own.job ||
-        hello.rank <= options.rank || hello.rank >= options.size ||
-        peers[size_t(hello.rank)].connection)
-      return 0;
-    peers[size_t(hello.rank)].connection = std::move(caller);
-    return 1;
+  /// Before all have connected rank 0 says only that, and why, it stops.
+  [[noreturn]] void stopByHost() const {
+    readReply(peers[0].connection);
+    rankZeroEnded();
+  }
+
+  void takeSome() {
+    if (patience.isOver())
+      failed(missingAfter(options.rank, peers) + " of job '" + options.job +
+             "' has not connected to " + rankText(options.rank) +
+             patience.text());
+    std::vector<pollfd> host = {{peers[0].connection.get(), POLLIN, 0}};
+    std::vector<Callers::Caller> heard = callers.look(listener, host, patience);
+    if (host[0].revents)
+      stopByHost();
+    for (Callers::Caller &caller : heard) {
+      const Hello &hello = caller.hello;
+      if (hello.job == own.job && hello.rank > options.rank &&
+          hello.rank < options.size && !peers[size_t(hello.rank)].connection)
+        peers[size_t(hello.rank)].connection = std::move(caller.connection);
+    }
   }
 
   const scalify_transport_options &options;
   const std::string &meeting;
   Patience patience;
   File listener;
+  Callers callers;
   Hello own = {};
   std::vector<Peer> peers;
 };

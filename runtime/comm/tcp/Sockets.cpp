@@ -54,8 +54,9 @@ void Patience::sleep() const {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-std::string Patience::text() const {
-  return " within " + std::to_string(limits.seconds).substr(0, 5) + " s";
+std::string Patience::text(double times) const {
+  return " within " + std::to_string(limits.seconds * times).substr(0, 5) +
+         " s";
 }
 
 std::string Place::text() const {

@@ -48,7 +48,7 @@ public:
   void waitFor(std::vector<pollfd> &files) const;
   void sleep() const;
   /// " within 300 s"
-  std::string text() const;
+  std::string text(double times = 1) const;
 
 private:
   scalify_transport_wait limits;
