@@ -33,9 +33,9 @@ inline constexpr llvm::StringLiteral kTaskAttr = "plan.task";
 /// The stage that has an argument; every stage has one without.
 inline constexpr llvm::StringLiteral kOwnerAttr = "plan.owner";
 
-/// Of a module whose ops have tasks: `stages`, `virtual`, `microbatches`, and the
-/// `ranks` that each stage has; of the program of one stage `stage`, and who has
-/// the `args` and `results` of the whole step.
+/// Of a module whose ops have tasks: `stages`, `virtual`, `microbatches`, and
+/// the `ranks` that each stage has; of the program of one stage `stage`, and
+/// who has the `args` and `results` of the whole step.
 inline constexpr llvm::StringLiteral kPipelineAttr = "plan.pipeline";
 
 /// The byte of an argument or result from which on a `plan.argument` or
