@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 namespace {
 std::string freePlace() {
-  tcp::File file = tcp::listenAt(0, 1);
+  File file = tcp::listenAt(0, 1);
   return "127.0.0.1:" + std::to_string(tcp::portOf(file));
 }
 

@@ -36,19 +36,18 @@ tcp::Patience patience() {
   return tcp::Patience(scalify_transport_wait{20, nullptr, nullptr});
 }
 
-std::string placeOf(const tcp::File &listener) {
+std::string placeOf(const File &listener) {
   return "127.0.0.1:" + std::to_string(tcp::portOf(listener));
 }
 
-tcp::File connectTo(const std::string &place) {
+File connectTo(const std::string &place) {
   tcp::Reason reason;
-  tcp::File file =
-      tcp::connectTo(tcp::readPlace(place, "it"), patience(), reason);
+  File file = tcp::connectTo(tcp::readPlace(place, "it"), patience(), reason);
   EXPECT_TRUE(file) << reason.text;
   return file;
 }
 
-tcp::File callerAt(const tcp::File &listener) {
+File callerAt(const File &listener) {
   std::vector<pollfd> files = {{listener.get(), POLLIN, 0}};
   while (!files[0].revents)
     patience().waitFor(files);
@@ -56,18 +55,18 @@ tcp::File callerAt(const tcp::File &listener) {
 }
 
 TEST(CommTcpWire, AConnectionToItselfIsRefused) {
-  tcp::File listener = tcp::listenAt(0, 1);
-  tcp::File other = connectTo(placeOf(listener));
+  File listener = tcp::listenAt(0, 1);
+  File other = connectTo(placeOf(listener));
   EXPECT_FALSE(tcp::refuseItself(other));
   EXPECT_TRUE(other);
-  other = tcp::File();
+  other = File();
   // What the system may do by itself where nobody listens.
   sockaddr_in own = {};
   own.sin_family = AF_INET;
   own.sin_port = htons(tcp::portOf(listener));
   own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  listener = tcp::File();
-  tcp::File file(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  listener = File();
+  File file(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto *address = reinterpret_cast<const sockaddr *>(&own);
   ASSERT_EQ(::bind(file.get(), address, sizeof(own)), 0);
   ASSERT_EQ(::connect(file.get(), address, sizeof(own)), 0);
@@ -79,13 +78,13 @@ TEST(CommTcpWire, AConnectionToItselfIsRefused) {
 
 TEST(CommTcpWire, WhatAnswersAsNoRankDoesIsNamed) {
   auto joinTo = [](const std::string &answer) {
-    tcp::File listener = tcp::listenAt(0, 1);
+    File listener = tcp::listenAt(0, 1);
     std::string place = placeOf(listener), text;
     std::thread rank([&] {
       text = errorOf([&] { tcp::open(optionsOf("a", 1, 2), place); });
     });
     // It stays, as a service that waits for more does.
-    tcp::File caller = callerAt(listener);
+    File caller = callerAt(listener);
     tcp::writeAll(caller, answer.data(), answer.size(), patience());
     rank.join();
     return text;
@@ -153,9 +152,9 @@ private:
 };
 
 TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
-  tcp::File listener = tcp::listenAt(0, 2);
+  File listener = tcp::listenAt(0, 2);
   tcp::Place place = tcp::readPlace(placeOf(listener), "it");
-  tcp::File caller = connectTo(placeOf(listener));
+  File caller = connectTo(placeOf(listener));
   std::vector<std::string> texts;
   {
     NoFiles none;
@@ -172,7 +171,7 @@ TEST(CommTcpWire, WithoutFilesRanksStopAtOnce) {
 }
 /// A rank that the test moves by hand, from its hello to rank 0's answer.
 struct Puppet {
-  tcp::File host;
+  File host;
   std::vector<tcp::Entry> table;
 
   Puppet(const std::string &place, const std::string &job, int32_t rank,
@@ -191,7 +190,7 @@ struct Puppet {
     EXPECT_TRUE(tcp::readAll(host, table.data(),
                              table.size() * sizeof(tcp::Entry), all));
   }
-  void say(const tcp::File &to) const {
+  void say(const File &to) const {
     tcp::writeAll(to, &hello, sizeof(hello), patience());
   }
   std::string placeOfRank(size_t rank) const {
@@ -252,15 +251,15 @@ TEST(CommTcpWire, WhoDoesNotListenIsNamedByAll) {
 TEST(CommTcpWire, StrangersWhoSayNothingHoldNobodyUp) {
   TwoOfThree others(0, 1);
   Puppet last(others.place, others.job, 2, 3, 1);
-  tcp::File stranger = connectTo(last.placeOfRank(1));
-  tcp::File own = connectTo(last.placeOfRank(1));
+  File stranger = connectTo(last.placeOfRank(1));
+  File own = connectTo(last.placeOfRank(1));
   last.say(own);
   tcp::Reply ready, go;
   tcp::writeAll(last.host, &ready, sizeof(ready), patience());
   EXPECT_TRUE(tcp::readAll(last.host, &go, sizeof(go), patience()));
   EXPECT_EQ(std::string(go.text), "");
-  last.host = tcp::File();
-  own = tcp::File();
+  last.host = File();
+  own = File();
   EXPECT_THAT(others.wait(), testing::Each(""));
 }
 } // namespace

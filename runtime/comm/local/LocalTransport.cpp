@@ -1,5 +1,6 @@
 #include "comm/local/LocalTransport.h"
 #include "comm/TransportFault.h"
+#include "comm/TransportOf.h"
 #include "comm/local/Rendezvous.h"
 #include "support/Error.h"
 #include "support/ThreadPool.h"
@@ -343,22 +344,5 @@ void LocalTransport::abort(const char *reason) {
 
 scalify_transport
 scalify::rt::local::open(const scalify_transport_options &options) {
-  scalify_transport transport = {};
-  transport.self = new LocalTransport(options);
-  transport.rank = options.rank;
-  transport.size = options.size;
-  transport.exchange =
-      [](void *self, const scalify_transport_message *sends, int32_t numSends,
-         const scalify_transport_message *receives, int32_t numReceives,
-         const scalify_transport_wait *wait, scalify_transport_fault *fault) {
-        return static_cast<LocalTransport *>(self)->exchange(
-            sends, numSends, receives, numReceives, *wait, *fault);
-      };
-  transport.abort = [](void *self, const char *reason) {
-    static_cast<LocalTransport *>(self)->abort(reason);
-  };
-  transport.close = [](void *self) {
-    delete static_cast<LocalTransport *>(self);
-  };
-  return transport;
+  return transportOf(new LocalTransport(options), options);
 }

@@ -1,5 +1,6 @@
 #include "comm/local/Rendezvous.h"
 #include "support/Error.h"
+#include "support/File.h"
 
 #include <cerrno>
 #include <chrono>
@@ -21,25 +22,6 @@ using namespace scalify::rt;
 using namespace scalify::rt::local;
 
 namespace {
-class File {
-public:
-  explicit File(int number = -1) : number(number) {}
-  ~File() {
-    if (number >= 0)
-      ::close(number);
-  }
-  File(File &&other) noexcept : number(std::exchange(other.number, -1)) {}
-  File &operator=(File &&other) noexcept {
-    std::swap(number, other.number);
-    return *this;
-  }
-  int get() const { return number; }
-  explicit operator bool() const { return number >= 0; }
-
-private:
-  int number;
-};
-
 constexpr uint64_t magic = 0x31796669'6c616373;
 
 struct Hello {

@@ -33,11 +33,6 @@ void tcp::failedCall(const std::string &what) {
   failed(text);
 }
 
-File::~File() {
-  if (number >= 0)
-    ::close(number);
-}
-
 void Patience::check() const {
   if (limits.poll && limits.poll(limits.context))
     throw Error(SCALIFY_RT_INTERRUPTED, "interrupted while the ranks joined");

@@ -4,6 +4,7 @@
 #define SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
 
 #include "scalify/transport.h"
+#include "support/File.h"
 
 #include <chrono>
 #include <cstdint>
@@ -13,23 +14,6 @@
 #include <vector>
 
 namespace scalify::rt::tcp {
-
-/// Closes what it owns.
-class File {
-public:
-  explicit File(int number = -1) : number(number) {}
-  ~File();
-  File(File &&other) noexcept : number(std::exchange(other.number, -1)) {}
-  File &operator=(File &&other) noexcept {
-    std::swap(number, other.number);
-    return *this;
-  }
-  int get() const { return number; }
-  explicit operator bool() const { return number >= 0; }
-
-private:
-  int number;
-};
 
 /// Waits in slices short enough for the caller's poll.
 class Patience {

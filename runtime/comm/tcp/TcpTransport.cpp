@@ -1,5 +1,6 @@
 #include "comm/tcp/TcpTransport.h"
 #include "comm/TransportFault.h"
+#include "comm/TransportOf.h"
 #include "comm/tcp/Link.h"
 #include "support/Error.h"
 
@@ -257,22 +258,5 @@ void TcpTransport::close() {
 
 scalify_transport tcp::open(const scalify_transport_options &options,
                             const std::string &meeting) {
-  scalify_transport transport = {};
-  transport.self = new TcpTransport(options, meeting);
-  transport.rank = options.rank;
-  transport.size = options.size;
-  transport.exchange =
-      [](void *self, const scalify_transport_message *sends, int32_t numSends,
-         const scalify_transport_message *receives, int32_t numReceives,
-         const scalify_transport_wait *wait, scalify_transport_fault *fault) {
-        return static_cast<TcpTransport *>(self)->exchange(
-            sends, numSends, receives, numReceives, *wait, *fault);
-      };
-  transport.abort = [](void *self, const char *text) {
-    static_cast<TcpTransport *>(self)->abort(text);
-  };
-  transport.close = [](void *self) {
-    delete static_cast<TcpTransport *>(self);
-  };
-  return transport;
+  return transportOf(new TcpTransport(options, meeting), options);
 }

@@ -1,0 +1,33 @@
+// The C interface of a transport that is a class.
+#ifndef SCALIFY_RUNTIME_COMM_TRANSPORTOF_H
+#define SCALIFY_RUNTIME_COMM_TRANSPORTOF_H
+
+#include "scalify/transport.h"
+
+namespace scalify::rt {
+
+/// The transport that `self` is; closing it deletes `self`.
+template <typename T>
+scalify_transport transportOf(T *self,
+                              const scalify_transport_options &options) {
+  scalify_transport transport = {};
+  transport.self = self;
+  transport.rank = options.rank;
+  transport.size = options.size;
+  transport.exchange =
+      [](void *self, const scalify_transport_message *sends, int32_t numSends,
+         const scalify_transport_message *receives, int32_t numReceives,
+         const scalify_transport_wait *wait, scalify_transport_fault *fault) {
+        return static_cast<T *>(self)->exchange(sends, numSends, receives,
+                                                numReceives, *wait, *fault);
+      };
+  transport.abort = [](void *self, const char *text) {
+    static_cast<T *>(self)->abort(text);
+  };
+  transport.close = [](void *self) { delete static_cast<T *>(self); };
+  return transport;
+}
+
+} // namespace scalify::rt
+
+#endif // SCALIFY_RUNTIME_COMM_TRANSPORTOF_H
