@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, cast
 
 import jax
@@ -20,6 +20,7 @@ from scalify._ranks import abstract_mesh, compile_on, cut, wrap
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
 from scalify._stages import Pipeline, own
+from scalify._watch import Health, Watch, policy_of, way_out
 from scalify.calibration import (
     Calibration,
     HealthPolicy,
@@ -29,7 +30,7 @@ from scalify.calibration import (
     wide_option,
 )
 from scalify.mesh import Mesh, Shard
-from scalify.ranges import RangesLike, broken_assumptions, describe_broken
+from scalify.ranges import RangesLike
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
@@ -158,15 +159,17 @@ class Jit:
         self._reduce: Literal["last", "each"] = reduce
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
-        self._policy = policy
         self._patients: dict[Hashable, Patient] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
         self._last_key: Hashable = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
-        self._steps = 0
-        self._warned: set[str] = set()
+        self._watch = Watch(
+            policy,
+            signature.name,
+            way_out(options["recipe"], mesh, bool(options.get("adaptScales"))),
+        )
         functools.update_wrapper(self, signature.fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -248,7 +251,7 @@ class Jit:
             self._measured.get((tree, statics)),
             self._last.wide if self._last_key in self._entries else self.widened(),
             self._patients.get(self._last_key),
-            self._steps,
+            self._watch.steps,
             self._mesh,
         )
 
@@ -258,7 +261,7 @@ class Jit:
         It compiles as then: with the scales that were measured, unless `scales=` says others, and
         with the same casts left wide. What it kept is forgotten; with None it starts anew.
         """
-        self._restored, self._last, self._steps = state, None, 0
+        self._restored, self._last, self._watch.steps = state, None, 0
         self._entries.clear()
         for kept in (self._measured, self._patients, self._kept_scales, self._kept_state):
             kept.clear()
@@ -277,7 +280,8 @@ class Jit:
             return None
         if state.scales is not None:
             self._measured[arguments.tree, arguments.statics] = state.scales
-        self._patients[key], self._steps = Patient(state.widened, state.sick), state.steps
+        self._patients[key] = Patient(state.widened, state.sick)
+        self._watch.steps = state.steps
         lowered = self._signature.lower(arguments)
         executable = self._compile(lowered, self._scales_for(arguments), state.wide)
         state.apply(executable, self._signature.name)
@@ -286,61 +290,23 @@ class Jit:
 
     def _look(self, entry: _Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
-        policy, executable = self._policy, entry.executable
-        self._steps += 1
-        if policy is None or self._steps % policy.every:
+        watch, executable = self._watch, entry.executable
+        if not watch.is_due():
             return
-        if policy.assumptions:
-            state = [
-                one.data if isinstance(one, Shard) else one for one in entry.state(leaves, results)
-            ]
-            for broken in broken_assumptions(executable.assumptions, state):
-                if broken["assumption"] not in self._warned:
-                    self._warned.add(broken["assumption"])
-                    warnings.warn(
-                        f"a proof no longer holds: {describe_broken(broken)}; casts still saturate "
-                        "and count; measure and compile again to prove them anew",
-                        stacklevel=3,
-                    )
-        health = executable.health()
-        self._warn_of_nans(health)
-        if policy.action == "rescale":
-            executable.rescale()
-            return
-        if policy.action == "widen":
-            patient = self._patients.setdefault(self._last_key, Patient())
-            for cast in patient.look(policy, health):
-                warnings.warn(
-                    f"of cast '{cast.cast}' at {cast.names or 'no name'}, {cast.reason} at "
-                    f"{policy.patience} looks in a row: '{self._signature.name}' leaves it wide "
-                    "once .recompile() was called",
-                    stacklevel=3,
-                )
-            return
-        for row in policy.sick(health):
-            if row["cast"] in self._warned:
-                continue
-            self._warned.add(row["cast"])
-            warnings.warn(
-                f"cast '{row['cast']}' to {row['format']} at {row['loc']}: of "
-                f"{row['elements']} values {row['saturated']} saturated and "
-                f"{row['flushed']} became zero",
-                stacklevel=3,
-            )
 
-    def _warn_of_nans(self, health: Sequence[Mapping[str, Any]]) -> None:
-        """Warns once of the first cast, in the order of the step, that read a NaN."""
-        found = [row for row in health if row["nans"]]
-        if not found or "nans" in self._warned:
-            return
-        self._warned.add("nans")
-        first = found[0]
-        warnings.warn(
-            f"{len(found)} casts read NaN, first cast '{first['cast']}' to {first['format']} at "
-            f"{first['loc']}: {first['nans']} of {first['elements']} values. No scale makes them: "
-            "look at what is computed before it",
-            stacklevel=4,
-        )
+        def state() -> tuple[Sequence[Any], Sequence[Any]]:
+            found = entry.state(leaves, results)
+            return executable.assumptions, [
+                one.data if isinstance(one, Shard) else one for one in found
+            ]
+
+        action = watch.policy.action if watch.policy is not None else None
+        patient = Patient()
+        if action == "widen":
+            patient = self._patients.setdefault(self._last_key, patient)
+        watch.look(executable.health(), state, patient)
+        if action == "rescale":
+            executable.rescale()
 
     def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
         """Traces the step for arguments of these types; `.compile()` gives the executable."""
@@ -465,7 +431,7 @@ def jit(
     calibration: Calibration | None = None,
     rescale: Sequence[str] = (),
     adaptive_scales: bool | None = None,
-    health: HealthPolicy | Literal["report", "rescale", "widen"] | None = None,
+    health: Health = None,
     wide: Sequence[WideCast] = (),
     pack_state: bool = True,
     mcpu: str | None = None,
@@ -520,7 +486,9 @@ def jit(
         adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
             `Jit.rescale` moves them without a new compilation; the policy "rescale" implies it.
         health: what to do, between two steps, about casts that clip: an action of
-            `scalify.HealthPolicy`, or a policy with its limits.
+            `scalify.HealthPolicy`, or a policy with its limits. None warns, by a look at every 20th
+            step, of casts that saturate more than a thousandth of their values and of NaNs; "off"
+            does not look.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
             between steps, of one or two bytes an element. False, and with adaptive scales: F32
@@ -537,7 +505,7 @@ def jit(
             several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
         sums: of floats over ranks, in their order as one process makes them, or by NCCL in its own.
     """
-    policy = HealthPolicy(health) if isinstance(health, str) else health
+    policy = policy_of(health)
     if mesh is None and (in_shardings is not None or out_shardings is not None):
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
     if mesh is None and zero:

@@ -201,7 +201,7 @@ class HealthPolicy:
 
     action: Literal["report", "rescale", "widen"] = "report"
     every: int = 1
-    saturated: float = 0.01
+    saturated: float = 0.001
     flushed: float = 0.5
     patience: int = 3
     assumptions: bool = False

@@ -282,6 +282,49 @@ def test_health_policy_reports_and_rescales() -> None:
         scalify.HealthPolicy("panic")  # type: ignore[arg-type]
 
 
+def test_a_step_without_a_policy_is_looked_at_every_20_steps() -> None:
+    x, w = np.ones((32, 32), np.float32), np.ones((32, 32), np.float32)
+    x[0, :2] = 2.0**15  # 2 of 1,024 values, twice the limit
+    fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0])
+    quiet = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], health="off")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(40):
+            quiet(x, w)
+        for _ in range(19):
+            fn(x, w)
+    with pytest.warns(UserWarning, match=r"cast 'c0: x'.* 2 saturated.*health='rescale'") as said:
+        fn(x, w)
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fn(x, w)  # Said once; and one value of 1,024 is no illness.
+        x[0, 0] = 1
+        another = scalify.jit(matmul, recipe=HEAD, scales=[0, 0])
+        for _ in range(20):
+            another(x, w)
+    x[0, 0] = np.nan
+    with pytest.warns(UserWarning, match="1 casts read NaN, first cast 'c0: x'"):
+        for _ in range(20):
+            another(x, w)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "advice"),
+    [
+        ("fp8", {}, "health='rescale'"),
+        ("fp8", {"adaptive_scales": True}, r"Jit\.rescale\(\) between"),
+        ("fp8-delayed", {}, "A larger margin"),
+    ],
+)
+def test_the_advice_fits_the_recipe(recipe: str, options: dict[str, Any], advice: str) -> None:
+    x, w = np.ones((32, 32), np.float32), np.ones((32, 32), np.float32)
+    fn = scalify.jit(matmul, recipe, scales=[0, 0], health="report", **options)
+    with pytest.warns(UserWarning, match=f"saturated and 0 became zero. {advice}"):
+        for step in range(3):
+            fn(x * 2.0 ** (15 * step), w)
+
+
 def two_matmuls(x: Any, w: Any, v: Any) -> tuple[Any, Any]:
     """Both products read w; the second is healthy."""
     return x @ w, v @ w
