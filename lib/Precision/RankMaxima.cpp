@@ -6,16 +6,13 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace scalify;
 
-/// The devices that run a function each for itself; 1 for a program of whole
-/// values, which may be sharded too.
-static int64_t countDevices(func::FuncOp function) {
+int64_t scalify::countRanks(func::FuncOp function) {
   auto isPart = [](DictionaryAttr attrs) {
     return attrs && attrs.contains(kWholeTypeAttr);
   };
@@ -33,7 +30,7 @@ Value scalify::buildMaxOverRanks(OpBuilder &builder, Location loc,
   auto function = dyn_cast<func::FuncOp>(parent);
   if (!function)
     function = parent->getParentOfType<func::FuncOp>();
-  int64_t count = countDevices(function);
+  int64_t count = countRanks(function);
   if (count == 1)
     return value;
   auto devices = llvm::to_vector(llvm::seq<int64_t>(0, count));

@@ -184,6 +184,8 @@ class Executable:
         10 % of the values saturated, down where none did and more than 2 %, 10 % or 50 % became
         zero. Where nothing clips nothing moves, and steps keep their bits.
 
+        On ranks all of them call it: their counts are added, and their scales stay equal.
+
         Returns:
             How many scales moved.
 
@@ -195,7 +197,8 @@ class Executable:
             raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
         if not len(before):
             return 0
-        counters = self.counters[: len(before)]
+        counters, _ = self._counters_of_all()
+        counters = counters[: len(before)]
         (moved,) = self._runtime.run((before, counters), "rescale")
         after = np.array(moved)
         self._kept.set(CAST_SCALES, after)
@@ -216,15 +219,27 @@ class Executable:
             raise ValueError(f"counters of shape {counts.shape} for a step that has {shape}")
         self._counters = np.array(counts, np.uint64)
 
+    def _counters_of_all(self) -> tuple[NDArray[np.uint64], int]:
+        """Returns the sum of what all ranks counted, and how many ranks that is."""
+        counters = self.counters
+        is_part = any(argument.get("whole") is not None for argument in self.manifest["args"])
+        if self._comm is None or not is_part:
+            return counters, 1
+        parts = self._comm.all_gather(counters.tobytes())
+        every = [np.frombuffer(part, np.uint64).reshape(counters.shape) for part in parts]
+        return np.sum(every, axis=0, dtype=np.uint64), len(parts)
+
+    def health_of_all(self) -> list[dict[str, Any]]:
+        """Returns `health()` by what all ranks counted, the same on each; all of them call it.
+
+        Counts are the mean of a rank, rounded up, as `elements` are those of a rank.
+        """
+        counters, ranks = self._counters_of_all()
+        return _counted(self._runtime.health(), -(counters.astype(np.int64) // -ranks))
+
     def _health(self) -> list[dict[str, Any]]:
         rows = self._runtime.health()
-        if self._counters is None:
-            return rows
-        keys = ("saturated", "flushed", "zeros", "nans")
-        return [
-            row | dict(zip(keys, counts.tolist(), strict=True))
-            for row, counts in zip(rows, self._counters, strict=True)
-        ]
+        return rows if self._counters is None else _counted(rows, self._counters)
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
@@ -406,6 +421,15 @@ def _adopt(array: ScaledArray, storage: Storage, scales: NDArray[Any]) -> None:
     """Sets the scale that a step keeps to that of data which are stored in its format."""
     if storage.may_adopt(array.storage):
         scales[storage.scale_index] = array.scale
+
+
+def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dict[str, Any]]:
+    """Returns rows of health with other counts."""
+    keys = ("saturated", "flushed", "zeros", "nans")
+    return [
+        row | dict(zip(keys, counts.tolist(), strict=True))
+        for row, counts in zip(rows, counters, strict=True)
+    ]
 
 
 def _wrap(result: Any, storage: Storage | None, scales: NDArray[Any] | None) -> Any:

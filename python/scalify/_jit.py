@@ -168,7 +168,7 @@ class Jit:
         self._watch = Watch(
             policy,
             signature.name,
-            way_out(options["recipe"], mesh, bool(options.get("adaptScales"))),
+            lambda: way_out(self.recipe, pipeline is not None, bool(options.get("adaptScales"))),
         )
         functools.update_wrapper(self, signature.fn, updated=())
 
@@ -304,7 +304,10 @@ class Jit:
         patient = Patient()
         if action == "widen":
             patient = self._patients.setdefault(self._last_key, patient)
-        watch.look(executable.health(), state, patient)
+        # What ranks do to casts they do alike, by what all of them counted.
+        is_shared = self._mesh is not None and action == "widen"
+        health = executable.health_of_all() if is_shared else executable.health()
+        watch.look(health, state, patient)
         if action == "rescale":
             executable.rescale()
 
@@ -512,10 +515,10 @@ def jit(
         raise ValueError("zero= needs a mesh: ranks that share state")
     if pipeline is not None:
         pipeline.check(mesh, (in_shardings, out_shardings), zero, bucket_bytes)
-    if mesh is not None and policy is not None and policy.action in ("rescale", "widen"):
+    if pipeline is not None and policy is not None and policy.action in ("rescale", "widen"):
         raise ValueError(
-            f"health policy '{policy.action}' follows what one rank counts, and ranks would "
-            "differ: leave it out with a mesh"
+            f"health policy '{policy.action}' with pipeline=: a stage counts its own casts alone, "
+            "and the others would differ; leave one of the two out"
         )
     signature = Signature(
         fn,

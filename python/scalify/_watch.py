@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from scalify.calibration import HealthPolicy, Patient
-from scalify.mesh import Mesh
 from scalify.ranges import broken_assumptions, describe_broken
 from scalify.recipe import Recipe, RecipeLike
 
@@ -27,14 +26,14 @@ def policy_of(health: Health) -> HealthPolicy | None:
     return USUAL if health is None else health
 
 
-def way_out(recipe: RecipeLike, mesh: Mesh | None, is_adaptive: bool) -> str:
+def way_out(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
     """Returns what the user of a recipe can do about a cast that clips."""
     if Recipe.of(recipe).is_delayed:
         return "A larger margin in the recipe's 'scales' gives its amax room to grow."
     if is_adaptive:
         return "Jit.rescale() between steps moves the scales, and health='rescale' calls it."
-    if mesh is not None:
-        return "Scales of scalify.calibrate fit what is seen, and wide= leaves a cast wide."
+    if is_in_stages:
+        return "wide= leaves a cast wide; stages of a pipeline keep constant scales."
     return "health='rescale' lets scales follow what is seen, health='widen' leaves a cast wide."
 
 
@@ -46,12 +45,12 @@ class Watch:
         steps: how many steps have run, by which looks are due.
     """
 
-    def __init__(self, policy: HealthPolicy | None, name: str, way_out: str) -> None:
-        """Watches the step `name`; `way_out` is what a user can do about a cast that clips."""
+    def __init__(self, policy: HealthPolicy | None, name: str, advice: Callable[[], str]) -> None:
+        """Watches the step `name`; `advice()` is what a user can do about a cast that clips."""
         self.policy = policy
         self.steps = 0
         self._name = name
-        self._way_out = way_out
+        self._advice = advice
         self._said: set[str] = set()
 
     def is_due(self) -> bool:
@@ -127,5 +126,5 @@ class Watch:
                 row["cast"],
                 f"cast '{row['cast']}' to {row['format']} at {row['loc']}: of "
                 f"{row['elements']} values {row['saturated']} saturated and "
-                f"{row['flushed']} became zero. {self._way_out}",
+                f"{row['flushed']} became zero. {self._advice()}",
             )

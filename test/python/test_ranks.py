@@ -235,9 +235,6 @@ def test_collectives_that_no_rank_can_do() -> None:
 def test_what_a_mesh_refuses() -> None:
     with pytest.raises(ValueError, match="zero= needs a mesh"):
         scalify.jit(lambda x: x, zero=1)
-    mesh = scalify.make_mesh(data=2)
-    with pytest.raises(ValueError, match="'widen' follows what one rank counts"):
-        scalify.jit(lambda x: x, mesh=mesh, health="widen")
 
 
 def test_what_fails_on_the_first_rank_fails_on_all() -> None:

@@ -170,7 +170,8 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     entry by 1, 2 or 4 binades, up where more than 2^-12, 1 % or 10 % of the
     cast's values saturated, down where none did and more than 2 %, 10 % or
     50 % became zero. Row i of the counters is (saturated,
-    flushed, zeros, NaNs) of cast i.
+    flushed, zeros, NaNs) of cast i; of the program of one rank, the sums of
+    what all ranks counted.
 
     ```mlir
     %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>

@@ -1,0 +1,109 @@
+"""Health policies on ranks: what is done to a cast follows what all of them counted."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rank_threads import on_meshes
+
+import scalify
+from scalify.mesh import Mesh
+
+P = jax.sharding.PartitionSpec
+STEPS = 5
+RECIPE = scalify.Recipe.preset("fp8").replace(head=True)
+
+
+def train_step(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    def loss(params: Any) -> Any:
+        return jnp.mean((jnp.tanh(x @ params["in"]) @ params["out"] - y) ** 2)
+
+    value, gradients = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda w, g: w - 0.1 * g, params, gradients), value
+
+
+def arguments() -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(3)
+    params = {
+        "in": rng.normal(size=(32, 32)).astype(np.float32) / 64,
+        "out": rng.normal(size=(32, 16)).astype(np.float32),
+    }
+    x = rng.normal(size=(32, 32)).astype(np.float32)
+    x[16:, :3] *= 2.0**12  # of the second rank of data alone
+    return params, x, rng.normal(size=(32, 16)).astype(np.float32)
+
+
+def jitted(mesh: Mesh, **options: Any) -> scalify.Jit:
+    specs = {"in": P(None, "tensor"), "out": P("tensor", None)}
+    return scalify.jit(
+        train_step,
+        RECIPE,
+        mesh=mesh,
+        in_shardings=(specs, P("data"), P("data")),
+        out_shardings=(specs, P()),
+        donate_argnums=0,
+        scales=[0, 0, 0, 0],
+        **options,
+    )
+
+
+def trained(step: scalify.Jit) -> list[float]:
+    params, x, y = arguments()
+    losses = []
+    for _ in range(STEPS):
+        params, loss = step(params, x, y)
+        losses.append(float(np.asarray(loss)))
+    return losses
+
+
+def test_scales_move_on_ranks_as_in_one_process() -> None:
+    alone = jitted(scalify.make_mesh(data=2, tensor=2), health="rescale")
+    losses = trained(alone)
+    wanted = alone.executable().cast_scales.tolist()
+    assert any(scale > 1 for scale in wanted)
+
+    def run(mesh: Mesh) -> Any:
+        step = jitted(mesh, health="rescale")
+        found = trained(step)
+        return found, step.executable().cast_scales.tolist()
+
+    for found, scales in on_meshes({"data": 2, "tensor": 2}, run):
+        assert scales == wanted
+        assert found == losses
+    constant = trained(jitted(scalify.make_mesh(data=2, tensor=2)))
+    assert constant != losses
+
+
+def test_what_one_rank_clips_all_leave_wide() -> None:
+    policy = scalify.HealthPolicy("widen", patience=1, flushed=1.0)
+
+    def run(mesh: Mesh) -> Any:
+        step = jitted(mesh, health=policy)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trained(step)
+        own = [row["saturated"] for row in step.executable().health()]
+        widened = step.widened()
+        step.recompile()
+        losses = trained(step)
+        return own, widened, losses, len(step.executable().health())
+
+    found = on_meshes({"data": 2, "tensor": 2}, run)
+    owns = [tuple(own) for own, _, _, _ in found]
+    assert len(set(owns)) > 1  # ranks count other things
+    for _, widened, losses, casts in found:
+        assert widened
+        assert widened == found[0][1]
+        assert losses == found[0][2]
+        assert casts == found[0][3]
+
+
+def test_stages_of_a_pipeline_count_their_own_casts() -> None:
+    mesh = scalify.make_mesh(pipe=2)
+    with pytest.raises(ValueError, match=r"'rescale' with pipeline=: a stage counts its own"):
+        scalify.jit(train_step, mesh=mesh, pipeline=scalify.Pipeline("pipe"), health="rescale")
