@@ -80,8 +80,8 @@ public:
                   : first->getAttrOfType<DenseIntElementsAttr>("replica_groups")
                         .getType()
                         .getDimSize(1)) {}
-  /// Writes it; returns the last op.
-  Operation *write();
+  /// Writes it; returns the message and the last op.
+  std::pair<Operation *, Operation *> write();
 
 private:
   Value reshape(Value value, ArrayRef<int64_t> shape) {
@@ -105,7 +105,7 @@ private:
 };
 } // namespace
 
-Operation *Bucket::write() {
+std::pair<Operation *, Operation *> Bucket::write() {
   bool isSentInParts = !isa<AllGatherOp>(first);
   bool comesInParts = !isa<ReduceScatterOp>(first);
   int64_t rowsSent = isSentInParts ? ranks : 1;
@@ -137,7 +137,7 @@ Operation *Bucket::write() {
     member->getResult(0).replaceAllUsesWith(
         reshape(part, typeOf(member->getResult(0)).getShape()));
   }
-  return last;
+  return {bucket, last};
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,9 +151,12 @@ struct BucketCollectivesPass
   void runOnOperation() override;
 
 private:
+  void bucketAll(Block &block);
   void bucketEarly(ArrayRef<Operation *> ops);
   void bucketLate(ArrayRef<Operation *> ops);
   void write(ArrayRef<Operation *> members, Operation *place);
+
+  llvm::DenseSet<Operation *> buckets;
 };
 } // namespace
 
@@ -191,7 +194,8 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
     assert(succeeded(found) && "members are chosen so");
     followers.insert(found->begin(), found->end());
   }
-  Operation *last = Bucket(members, place).write();
+  auto [bucket, last] = Bucket(members, place).write();
+  buckets.insert(bucket);
   SmallVector<Operation *> ordered = followers.takeVector();
   llvm::sort(ordered,
              [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -259,19 +263,16 @@ void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
     write(members, members.back());
 }
 
-void BucketCollectivesPass::runOnOperation() {
-  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-  if (bytes <= 0 || !main || main.isExternal())
-    return;
+void BucketCollectivesPass::bucketAll(Block &block) {
   llvm::MapVector<Key, std::pair<SmallVector<Operation *>,
                                  SmallVector<Operation *>>>
       found; // early and late ones
   Operation *first = nullptr;
-  for (Operation &op : main.getBody().front()) {
+  for (Operation &op : block) {
     if (!first && isCollective(&op))
       first = &op;
     std::optional<Key> key = getKey(&op);
-    if (!key)
+    if (!key || buckets.contains(&op))
       continue;
     bool isEarly = isa<AllGatherOp>(op) && canHoist(op.getOperand(0), first);
     auto &[early, late] = found[*key];
@@ -281,4 +282,17 @@ void BucketCollectivesPass::runOnOperation() {
     bucketEarly(ops.first);
     bucketLate(ops.second);
   }
+}
+
+void BucketCollectivesPass::runOnOperation() {
+  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+  if (bytes <= 0 || !main || main.isExternal())
+    return;
+  // What one kind brings for another, as the maxima by which gradients are
+  // cast for their sum, is apart until that goes in buckets.
+  size_t before;
+  do {
+    before = buckets.size();
+    bucketAll(main.getBody().front());
+  } while (buckets.size() > before);
 }
