@@ -7,13 +7,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "scalify/Dialect/Scalify/Scalify.h"
+#include "PieceSums.h"
+
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/Support/MathExtras.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_ORDERSUMSPASS
@@ -42,138 +42,15 @@ static Operation *findOrderedJoin(Region &region) {
              : nullptr;
 }
 
-namespace {
-/// Writes one operand's sum at the place of its op.
-class OrderedSum {
-public:
-  OrderedSum(Operation *op, Operation *join)
-      : join(join), builder(op), loc(op->getLoc()),
-        groups(op->getAttrOfType<DenseIntElementsAttr>("replica_groups")),
-        channel(op->getAttrOfType<ChannelHandleAttr>("channel_handle")),
-        phase(op->getAttr(kPhaseAttr)), size(groups.getType().getDimSize(1)) {}
-
-  Value gathered(Value value);
-  Value all(Value value);
-  Value scatter(Value value, int64_t dim);
-
-private:
-  Value gather(Value value);
-  Value sumParts(Value parts);
-  Value cutToFront(Value value, int64_t dim);
-  Value fillUp(Value flat, int64_t count);
-  Value reshape(Value value, ArrayRef<int64_t> shape) {
-    if (typeOf(value).getShape() == shape)
-      return value;
-    return create<ReshapeOp>(typeOf(value).clone(shape), value);
-  }
-  template <typename Op, typename... Args> Value create(Args &&...args) {
-    auto op = Op::create(builder, loc, std::forward<Args>(args)...);
-    if (phase)
-      op->setAttr(kPhaseAttr, phase);
-    return op->getResult(0);
-  }
-  Value constant(Type element, double value) {
-    auto type = RankedTensorType::get({}, element);
-    return create<ConstantOp>(cast<ElementsAttr>(
-        DenseElementsAttr::get(type, builder.getFloatAttr(element, value))));
-  }
-
-  Operation *join;
-  OpBuilder builder;
-  Location loc;
-  DenseIntElementsAttr groups;
-  ChannelHandleAttr channel;
-  Attribute phase;
-  int64_t size; // of a group
-};
-} // namespace
-
-/// Along the first dimension, which has the ranks' parts in order.
-Value OrderedSum::sumParts(Value parts) {
-  Type narrow = getElementTypeOrSelf(parts);
-  bool isNarrow = narrow.getIntOrFloatBitWidth() < 32;
-  Type wide = isNarrow ? builder.getF32Type() : narrow;
-  if (isNarrow)
-    parts = create<ConvertOp>(typeOf(parts).clone(wide), parts);
-  // What joins without a trace: with 0, a sum of parts that are -0 would be 0.
-  bool isSum = isa<AddOp>(join);
-  Value start = constant(wide, isSum ? -0.0 : 1.0);
-  Value sum = isSum ? buildReduce<AddOp>(builder, loc, parts, start, {0})
-                    : buildReduce<MulOp>(builder, loc, parts, start, {0});
-  auto mark = [&] {
-    sum.getDefiningOp()->setAttr(kInOrderAttr, builder.getUnitAttr());
-    if (phase)
-      sum.getDefiningOp()->setAttr(kPhaseAttr, phase);
-  };
-  mark();
-  if (isNarrow) {
-    sum = create<ConvertOp>(typeOf(sum).clone(narrow), sum);
-    mark();
-  }
-  return sum;
-}
-
-/// The parts along a dimension as a first dimension of their own.
-Value OrderedSum::cutToFront(Value value, int64_t dim) {
-  SmallVector<int64_t> shape(typeOf(value).getShape());
-  shape[dim] /= size;
-  shape.insert(shape.begin() + dim, size);
-  value = reshape(value, shape);
-  if (dim == 0)
-    return value;
-  SmallVector<int64_t> order = {dim};
-  for (int64_t other = 0; other < static_cast<int64_t>(shape.size()); ++other)
-    if (other != dim)
-      order.push_back(other);
-  shape.erase(shape.begin() + dim);
-  shape.insert(shape.begin(), size);
-  return create<TransposeOp>(typeOf(value).clone(shape), value,
-                             builder.getDenseI64ArrayAttr(order));
-}
-
-Value OrderedSum::scatter(Value value, int64_t dim) {
-  Value parts = cutToFront(value, dim);
-  return sumParts(
-      create<AllToAllOp>(parts.getType(), parts, 0, 0, size, groups, channel));
-}
-
-Value OrderedSum::gather(Value value) {
-  SmallVector<int64_t> shape(typeOf(value).getShape());
-  shape[0] *= size;
-  return create<AllGatherOp>(TypeRange{typeOf(value).clone(shape)},
-                             ValueRange{value}, 0, groups, channel,
-                             /*use_global_device_ids=*/true);
-}
-
-Value OrderedSum::gathered(Value value) {
-  int64_t count = typeOf(value).getNumElements();
-  Value parts = reshape(gather(reshape(value, {count})), {size, count});
-  return reshape(sumParts(parts), typeOf(value).getShape());
-}
-
-Value OrderedSum::fillUp(Value flat, int64_t count) {
-  int64_t held = typeOf(flat).getNumElements();
-  if (held == count)
-    return flat;
-  Value zero = constant(getElementTypeOrSelf(flat), 0);
-  return create<PadOp>(typeOf(flat).clone({count}), flat, zero,
-                       builder.getDenseI64ArrayAttr({0}),
-                       builder.getDenseI64ArrayAttr({count - held}),
-                       builder.getDenseI64ArrayAttr({0}));
-}
-
-/// Each rank sums a piece, and the pieces are gathered.
-Value OrderedSum::all(Value value) {
-  int64_t count = typeOf(value).getNumElements();
-  auto filled = static_cast<int64_t>(llvm::alignTo(count, size));
-  Value flat = fillUp(reshape(value, {count}), filled);
-  Value sum = gather(scatter(flat, 0));
-  if (filled != count)
-    sum = create<SliceOp>(typeOf(sum).clone({count}), sum,
-                          builder.getDenseI64ArrayAttr({0}),
-                          builder.getDenseI64ArrayAttr({count}),
-                          builder.getDenseI64ArrayAttr({1}));
-  return reshape(sum, typeOf(value).getShape());
+/// The sum or product along the first dimension, in F32 where it is narrower.
+static Value joinParts(OpBuilder &builder, Operation *join, Value parts) {
+  Location loc = parts.getLoc();
+  RankedTensorType type = typeOf(parts);
+  Type narrow = type.getElementType();
+  if (narrow.getIntOrFloatBitWidth() < 32)
+    parts = ConvertOp::create(builder, loc, type.clone(builder.getF32Type()),
+                              parts);
+  return buildOrderedSum(builder, loc, parts, narrow, isa<MulOp>(join));
 }
 
 namespace {
@@ -197,7 +74,11 @@ bool OrderSumsPass::order(Operation *op) {
       llvm::any_of(op->getOperands(), isEmpty))
     return false;
   int64_t size = groups.getType().getDimSize(1);
-  OrderedSum sum(op, join);
+  auto sumParts = [&](OpBuilder &builder, Value parts) {
+    return joinParts(builder, join, parts);
+  };
+  PieceSums sum(op, sumParts);
+  Operation *before = op->getPrevNode();
   SmallVector<Value> results;
   for (Value value : op->getOperands()) {
     RankedTensorType type = typeOf(value);
@@ -210,6 +91,7 @@ bool OrderSumsPass::order(Operation *op) {
       results.push_back(bytes <= gatherBytes ? sum.gathered(value)
                                              : sum.all(value));
   }
+  copyPhase(op, before);
   op->replaceAllUsesWith(results);
   op->erase();
   return true;

@@ -19,9 +19,9 @@ sdy.mesh @mesh = <["data"=2]>
 // Of more each rank sums a piece: filled up, exchanged, summed, gathered.
 // PIECES-LABEL: func.func @main
 // PIECES: %[[FILLED:.*]] = stablehlo.pad %{{.*}} low = [0], high = [1], {{.*}} -> tensor<16xbf16>
-// PIECES: %[[CUT:.*]] = stablehlo.reshape %[[FILLED]] {{.*}} -> tensor<2x8xbf16>
-// PIECES: %[[GOT:.*]] = "stablehlo.all_to_all"(%[[CUT]]) {{.*}} : (tensor<2x8xbf16>) -> tensor<2x8xbf16>
-// PIECES: %[[WIDE:.*]] = stablehlo.convert %[[GOT]]
+// PIECES: %[[GOT:.*]] = "stablehlo.all_to_all"(%[[FILLED]]) {{.*}} : (tensor<16xbf16>) -> tensor<16xbf16>
+// PIECES: %[[CUT:.*]] = stablehlo.reshape %[[GOT]] {{.*}} -> tensor<2x8xbf16>
+// PIECES: %[[WIDE:.*]] = stablehlo.convert %[[CUT]]
 // PIECES: %[[SUM:.*]] = stablehlo.reduce(%[[WIDE]] init: %{{.*}}) applies stablehlo.add across dimensions = [0] {scalify.in_order
 // PIECES: %[[OWN:.*]] = stablehlo.convert %[[SUM]] {scalify.in_order
 // PIECES: %[[ALL:.*]] = "stablehlo.all_gather"(%[[OWN]]) {{.*}} : (tensor<8xbf16>) -> tensor<16xbf16>

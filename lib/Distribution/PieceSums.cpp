@@ -1,0 +1,137 @@
+//===- PieceSums.cpp - Sums over ranks, a piece by each -------------------===//
+//
+// No more bytes than a ring, and the sum is made by one rank, in an order and
+// in a format that the program says.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PieceSums.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+PieceSums::PieceSums(Operation *op, SumParts sumParts)
+    : sumParts(sumParts), builder(op), loc(op->getLoc()),
+      groups(op->getAttrOfType<DenseIntElementsAttr>("replica_groups")),
+      channel(op->getAttrOfType<ChannelHandleAttr>("channel_handle")),
+      size(groups.getType().getDimSize(1)) {}
+
+Value PieceSums::reshape(Value value, ArrayRef<int64_t> shape) {
+  if (typeOf(value).getShape() == shape)
+    return value;
+  return ReshapeOp::create(builder, loc, typeOf(value).clone(shape), value);
+}
+
+Value PieceSums::exchange(Value value) {
+  return AllToAllOp::create(builder, loc, value.getType(), value, 0, 0, size,
+                            groups, channel)
+      ->getResult(0);
+}
+
+/// The parts along a dimension as a first dimension of their own.
+Value PieceSums::cutToFront(Value value, int64_t dim) {
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  shape[dim] /= size;
+  shape.insert(shape.begin() + dim, size);
+  value = reshape(value, shape);
+  if (dim == 0)
+    return value;
+  SmallVector<int64_t> order = {dim};
+  for (int64_t other = 0; other < static_cast<int64_t>(shape.size()); ++other)
+    if (other != dim)
+      order.push_back(other);
+  shape.erase(shape.begin() + dim);
+  shape.insert(shape.begin(), size);
+  return TransposeOp::create(builder, loc, typeOf(value).clone(shape), value,
+                             builder.getDenseI64ArrayAttr(order));
+}
+
+Value PieceSums::scatter(Value value, int64_t dim) {
+  // Along the first dimension parts lie so that what is in a row stays so, and
+  // may go in a bucket.
+  return sumParts(builder, dim == 0 ? cutToFront(exchange(value), 0)
+                                    : exchange(cutToFront(value, dim)));
+}
+
+Value PieceSums::gather(Value value) {
+  SmallVector<int64_t> shape(typeOf(value).getShape());
+  shape[0] *= size;
+  return AllGatherOp::create(builder, loc,
+                             TypeRange{typeOf(value).clone(shape)},
+                             ValueRange{value}, 0, groups, channel,
+                             /*use_global_device_ids=*/true)
+      ->getResult(0);
+}
+
+Value PieceSums::gathered(Value value) {
+  int64_t count = typeOf(value).getNumElements();
+  Value parts = reshape(gather(reshape(value, {count})), {size, count});
+  return reshape(sumParts(builder, parts), typeOf(value).getShape());
+}
+
+Value PieceSums::fillUp(Value flat, int64_t count) {
+  int64_t held = typeOf(flat).getNumElements();
+  if (held == count)
+    return flat;
+  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(flat));
+  Value zero = ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(builder.getZeroAttr(scalar)));
+  return PadOp::create(builder, loc, typeOf(flat).clone({count}), flat, zero,
+                       builder.getDenseI64ArrayAttr({0}),
+                       builder.getDenseI64ArrayAttr({count - held}),
+                       builder.getDenseI64ArrayAttr({0}));
+}
+
+Value PieceSums::all(Value value) {
+  ArrayRef<int64_t> shape = typeOf(value).getShape();
+  int64_t count = typeOf(value).getNumElements();
+  auto filled = static_cast<int64_t>(llvm::alignTo(count, size));
+  Value sum = gather(scatter(fillUp(reshape(value, {count}), filled), 0));
+  if (filled != count)
+    sum = SliceOp::create(builder, loc, typeOf(sum).clone({count}), sum,
+                          builder.getDenseI64ArrayAttr({0}),
+                          builder.getDenseI64ArrayAttr({count}),
+                          builder.getDenseI64ArrayAttr({1}));
+  return reshape(sum, shape);
+}
+
+Value scalify::buildOrderedSum(OpBuilder &builder, Location loc, Value parts,
+                               Type rounded, bool isProduct) {
+  auto scalar = RankedTensorType::get({}, getElementTypeOrSelf(parts));
+  // What joins without a trace: with 0, a sum of parts that are -0 would be 0.
+  Attribute start =
+      builder.getFloatAttr(scalar.getElementType(), isProduct ? 1.0 : -0.0);
+  Value init = ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(scalar, start)));
+  Value sum = isProduct ? buildReduce<MulOp>(builder, loc, parts, init, {0})
+                        : buildReduce<AddOp>(builder, loc, parts, init, {0});
+  auto mark = [&] {
+    sum.getDefiningOp()->setAttr(kInOrderAttr, builder.getUnitAttr());
+  };
+  mark();
+  if (rounded == scalar.getElementType())
+    return sum;
+  sum = ConvertOp::create(builder, loc, typeOf(sum).clone(rounded), sum);
+  mark();
+  return sum;
+}
+
+void scalify::copyPhase(Operation *op, Operation *before) {
+  Attribute phase = op->getAttr(kPhaseAttr);
+  if (!phase)
+    return;
+  for (Operation *made = op->getPrevNode(); made != before;
+       made = made->getPrevNode())
+    made->setAttr(kPhaseAttr, phase);
+}
