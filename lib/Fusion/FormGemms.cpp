@@ -500,13 +500,13 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
       readsFP8(op) && scales.areFactors() && phase && phase == "forward";
   auto matmul = plan::MatmulOp::create(
       builder, op.getLoc(), result.getType(), gemm.a.base, gemm.b.base,
-      scales.values, gemm.cm.size, gemm.cn.size, gemm.ak.size,
+      scales.values, Value(), gemm.cm.size, gemm.cn.size, gemm.ak.size,
       ArrayRef<int64_t>{gemm.am.stride, gemm.ak.stride},
       ArrayRef<int64_t>{gemm.bk.stride, gemm.bn.stride},
       ArrayRef<int64_t>{gemm.cm.stride, gemm.cn.stride},
       ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,
       gemm.batchStrides, llvm::APFloat(alpha), isFast, isTF32, scales.a,
-      scales.b);
+      scales.b, plan::Epilogue::None);
   if (phase)
     matmul->setAttr(kPhaseAttr, phase);
   result.replaceAllUsesWith(matmul.getC());

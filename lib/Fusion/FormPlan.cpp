@@ -257,11 +257,12 @@ void PlanWriter::writeGemm(plan::MatmulOp op) {
     scales.push_back(bufferOf(scale));
   auto gemm = plan::GemmOp::create(
       b, op.getLoc(), "dot", bufferOf(op.getA()), bufferOf(op.getB()),
-      bufferOf(op.getC()), scales, op.getM(), op.getN(), op.getK(),
-      op.getAStrides(), op.getBStrides(), op.getCStrides(), op.getOffsets(),
-      op.getBatch(), op.getBatchStrides(), op.getAlpha(),
+      bufferOf(op.getC()), scales,
+      op.getBias() ? bufferOf(op.getBias()) : Value(), op.getM(), op.getN(),
+      op.getK(), op.getAStrides(), op.getBStrides(), op.getCStrides(),
+      op.getOffsets(), op.getBatch(), op.getBatchStrides(), op.getAlpha(),
       op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
-      op.getBScaling());
+      op.getBScaling(), op.getEpilogue());
   copyPhase(*clusters.of(op), op, gemm);
 }
 

@@ -186,6 +186,46 @@ void readScales(const JsonNode &node, const Interface &interface,
     node["b_scaling"].fail("has no b_scale beside it");
 }
 
+/// A vector of n elements that is added to every row; of which type is
+/// cuBLASLt's own contract.
+void readBias(const JsonNode &node, const Interface &interface,
+              Command &command) {
+  GemmTypes &types = command.gemmTypes;
+  int32_t buffer = bufferIndex(node["bias"], interface);
+  const TensorType &type = interface.buffers[buffer].type;
+  int64_t offset = node.has("bias_off") ? node["bias_off"].atLeast(0) : 0;
+  if (!isNarrowFloat(type.dtype))
+    node["bias"].fail("is buffer " + std::to_string(buffer) + " of type " +
+                      toString(type) + ", which no product adds");
+  if (command.gemm.n > type.elements || offset > type.elements - command.gemm.n)
+    node["bias"].fail("reaches past the end of buffer " +
+                      std::to_string(buffer) + " of type " + toString(type));
+  if (command.gemmPlan.swapped)
+    node["bias"].fail("is added to rows that are not contiguous");
+  types.biasType = type.dtype;
+  types.biasOffset = offset * byteWidth(type.dtype);
+  command.buffers.push_back(buffer);
+  types.bias = static_cast<int32_t>(command.buffers.size()) - 1;
+}
+
+void readEpilogue(const JsonNode &node, const Interface &interface,
+                  Command &command) {
+  constexpr const char *names[] = {"none", "bias", "relu", "bias_relu"};
+  std::string text = node.textOr("epilogue", names[0]);
+  const auto *found = std::find(std::begin(names), std::end(names), text);
+  if (found == std::end(names))
+    node["epilogue"].fail("is '" + text +
+                          "', not none, bias, relu or "
+                          "bias_relu");
+  Epilogue epilogue = static_cast<Epilogue>(found - std::begin(names));
+  bool addsBias = epilogue == Epilogue::Bias || epilogue == Epilogue::BiasReLU;
+  if (node.has("bias") && !addsBias)
+    node["bias"].fail("has no epilogue that adds it");
+  command.gemmTypes.epilogue = epilogue;
+  if (addsBias)
+    readBias(node, interface, command);
+}
+
 void readGpuGemm(const JsonNode &node, const Interface &interface,
                  Command &command) {
   GemmTypes &types = command.gemmTypes;
@@ -200,6 +240,7 @@ void readGpuGemm(const JsonNode &node, const Interface &interface,
       node.has("fast_accumulation") && node["fast_accumulation"].boolean();
   if (types.isFastAccumulation && !isFP8(types.operands[0]))
     node["fast_accumulation"].fail("is for FP8 operands");
+  readEpilogue(node, interface, command);
 }
 
 /// The largest element of each operand must lie in its buffer.
@@ -243,6 +284,10 @@ void readGemm(const JsonNode &node, const Interface &interface,
   if (dtype != "f32" && !program.isGpu())
     unsupported("gemm '" + command.name + "' has dtype '" + dtype +
                 "'; a CPU multiplies f32 only, convert it first");
+  if (node.has("epilogue") && !program.isGpu())
+    unsupported("gemm '" + command.name +
+                "' has an epilogue, which a CPU has not; compile the program "
+                "for the CPU, where a kernel does that");
   readShape(node, command.gemm);
   const char *offsets[] = {"a_off", "b_off", "c_off"};
   for (int i = 0; i < 3; ++i) {

@@ -65,6 +65,9 @@ struct Counter {
 /// of 128 rows each.
 enum class Scaling : uint8_t { Tensor, Rows, Vectors, Blocks };
 
+/// What is done to the sums of a product before they are stored.
+enum class Epilogue : uint8_t { None, Bias, ReLU, BiasReLU };
+
 /// What a product on a GPU is made of; a CPU multiplies f32 only.
 struct GemmTypes {
   std::array<DType, 3> operands = {DType::F32, DType::F32, DType::F32};
@@ -73,6 +76,12 @@ struct GemmTypes {
   Scaling aScaling = Scaling::Tensor, bScaling = Scaling::Tensor;
   bool isTF32 = false;
   bool isFastAccumulation = false;
+  Epilogue epilogue = Epilogue::None;
+  /// The bias: its place in the command's buffers, or -1, the byte it begins
+  /// at there, and its type.
+  int32_t bias = -1;
+  int64_t biasOffset = 0;
+  DType biasType = DType::F32;
 };
 
 /// One entry of a function's list. The fields in use depend on `op`.
@@ -107,7 +116,7 @@ struct Command {
   std::vector<int32_t> counters;
 
   // Gemm: buffers {a, b, c} and byte offsets into them; on a GPU, behind them
-  // the scales of a and b where they have some.
+  // the scales of a and b where they have some, and the bias.
   GemmShape gemm;
   GemmPlan gemmPlan;
   GemmTypes gemmTypes;

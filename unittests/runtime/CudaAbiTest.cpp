@@ -81,6 +81,13 @@ SCALIFY_CHECK(DescBScalePointer, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER)
 SCALIFY_CHECK(DescDScalePointer, CUBLASLT_MATMUL_DESC_D_SCALE_POINTER)
 SCALIFY_CHECK(DescAmaxDPointer, CUBLASLT_MATMUL_DESC_AMAX_D_POINTER)
 SCALIFY_CHECK(DescFastAccum, CUBLASLT_MATMUL_DESC_FAST_ACCUM)
+SCALIFY_CHECK(DescEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE)
+SCALIFY_CHECK(DescBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+SCALIFY_CHECK(DescBiasDataType, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
+SCALIFY_CHECK(EpilogueDefault, CUBLASLT_EPILOGUE_DEFAULT)
+SCALIFY_CHECK(EpilogueReLU, CUBLASLT_EPILOGUE_RELU)
+SCALIFY_CHECK(EpilogueBias, CUBLASLT_EPILOGUE_BIAS)
+SCALIFY_CHECK(EpilogueReLUBias, CUBLASLT_EPILOGUE_RELU_BIAS)
 #if CUDA_VERSION >= 12090
 SCALIFY_CHECK(DescAScaleMode, CUBLASLT_MATMUL_DESC_A_SCALE_MODE)
 SCALIFY_CHECK(DescBScaleMode, CUBLASLT_MATMUL_DESC_B_SCALE_MODE)
@@ -161,6 +168,11 @@ TEST(CudaAbi, CublasLtTakesOurAttributes) {
   EXPECT_EQ(setDesc(DescBScalePointer, address), BlasSuccess);
   EXPECT_EQ(setDesc(DescFastAccum, int8_t(1)), BlasSuccess);
   EXPECT_EQ(setDesc(DescFastAccum, int64_t(1)), BlasInvalidValue);
+  EXPECT_EQ(setDesc(DescEpilogue, EpilogueReLUBias), BlasSuccess);
+  EXPECT_EQ(setDesc(DescEpilogue, uint64_t(6)), BlasInvalidValue);
+  EXPECT_EQ(setDesc(DescBiasPointer, address), BlasSuccess);
+  EXPECT_EQ(setDesc(DescBiasDataType, R16BF), BlasSuccess);
+  EXPECT_EQ(setDesc(DescBiasDataType, int64_t(14)), BlasInvalidValue);
   if (cublasLtGetVersion() >= ltVersionOfModes) {
     EXPECT_EQ(setDesc(DescAScaleMode, ScaleVec128), BlasSuccess);
     EXPECT_EQ(setDesc(DescBScaleMode, ScaleBlk128x128), BlasSuccess);

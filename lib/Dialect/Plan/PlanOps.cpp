@@ -39,6 +39,20 @@ int64_t scalify::plan::countScales(Scaling scaling, int64_t rows, int64_t k) {
   llvm_unreachable("unknown scaling");
 }
 
+bool scalify::plan::hasBias(Epilogue epilogue) {
+  return epilogue == Epilogue::Bias || epilogue == Epilogue::BiasReLU;
+}
+
+bool scalify::plan::hasReLU(Epilogue epilogue) {
+  return epilogue == Epilogue::ReLU || epilogue == Epilogue::BiasReLU;
+}
+
+Type scalify::plan::getBiasType(Type operand, Type result) {
+  if (!isa<Float8E4M3FNType, Float8E5M2Type>(operand) || result.isF16())
+    return result;
+  return BFloat16Type::get(operand.getContext());
+}
+
 Value scalify::plan::getWhole(Value buffer) {
   auto temp = buffer.getDefiningOp<TempOp>();
   return temp && temp.getWhole() ? temp.getWhole() : buffer;
@@ -358,9 +372,51 @@ static LogicalResult verifyScales(GemmOp op) {
   return success();
 }
 
+static LogicalResult verifyBias(GemmOp op) {
+  auto type = cast<MemRefType>(op.getBias().getType());
+  auto elementOf = [](Value buffer) {
+    return cast<MemRefType>(buffer.getType()).getElementType();
+  };
+  Type wanted = getBiasType(elementOf(op.getA()), elementOf(op.getC()));
+  if (type.getElementType() != wanted)
+    return op.emitOpError("has a bias of ")
+           << type.getElementType() << ", and the library adds one of "
+           << wanted;
+  int64_t first = op.getOffsets()[3];
+  int64_t end = first + static_cast<int64_t>(op.getN());
+  if (end > type.getNumElements())
+    return op.emitOpError("reads element ")
+           << end - 1 << " of a bias of " << type.getNumElements();
+  if (first * elementBytes(wanted) % kBiasAlignment)
+    return op.emitOpError("has a bias that lies at no multiple of ")
+           << kBiasAlignment << " bytes";
+  return success();
+}
+
+// The library writes columns, and adds element i to row i: C's columns are
+// contiguous as its rows.
+static LogicalResult verifyEpilogue(GemmOp op) {
+  Epilogue epilogue = op.getEpilogue();
+  if (hasBias(epilogue) != static_cast<bool>(op.getBias()))
+    return op.emitOpError(op.getBias() ? "has a bias, and no epilogue that "
+                                         "adds it"
+                                       : "adds a bias, and has none");
+  if (epilogue == Epilogue::None)
+    return success();
+  if (op.getCStrides()[1] != 1)
+    return op.emitOpError("has an epilogue, and rows that are not contiguous");
+  if (op.getAScaling() != Scaling::Tensor ||
+      op.getBScaling() != Scaling::Tensor)
+    return op.emitOpError(
+        "has an epilogue, and more than one scale an operand");
+  if (isFP8(op.getA()) && !op.getBatch().empty())
+    return op.emitOpError("has an epilogue, and a batch of FP8 products");
+  return op.getBias() ? verifyBias(op) : success();
+}
+
 LogicalResult GemmOp::verify() {
-  if (getOffsets().size() != 3)
-    return emitOpError("needs three offsets");
+  if (getOffsets().size() != (getBias() ? 4 : 3))
+    return emitOpError("needs three offsets, and one more for a bias");
   if (getBatchStrides().size() != 3 * getBatch().size())
     return emitOpError("needs three strides for each batch dimension");
   if (failed(verifyMatrix(*this, 0, getA(), getM(), getK(), getAStrides())) ||
@@ -379,7 +435,8 @@ LogicalResult GemmOp::verify() {
            verifyFP8(*this, 0, getAStrides()[1], getAStrides()[0], getM())) ||
        failed(verifyFP8(*this, 1, getBStrides()[0], getBStrides()[1], getN()))))
     return failure();
-  if (failed(verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides())))
+  if (failed(verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides())) ||
+      failed(verifyEpilogue(*this)))
     return failure();
   return isFP8(getA()) ? verifyFP8Result(*this) : success();
 }

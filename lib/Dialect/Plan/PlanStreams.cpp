@@ -33,7 +33,7 @@ static bool isReadOnly(OpOperand &operand) {
       .Case([&](KernelOp kernel) { return index < kernel.getReads().size(); })
       .Case([&](GemmOp gemm) {
         return operand.get() != gemm.getC() &&
-               (index < 2 ||
+               (index < 2 || operand.get() == gemm.getBias() ||
                 llvm::is_contained(gemm.getScales(), operand.get()));
       })
       .Case([&](AttentionOp attention) {

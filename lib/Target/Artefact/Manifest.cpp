@@ -224,6 +224,12 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
     command["a_scaling"] = plan::stringifyScaling(op.getAScaling()).str();
     command["b_scaling"] = plan::stringifyScaling(op.getBScaling()).str();
   }
+  if (op.getEpilogue() != plan::Epilogue::None)
+    command["epilogue"] = plan::stringifyEpilogue(op.getEpilogue()).str();
+  if (op.getBias()) {
+    command["bias"] = index(op.getBias());
+    command["bias_off"] = op.getOffsets()[3];
+  }
   if (op.getFastAccumulation())
     command["fast_accumulation"] = true;
   if (op.getTf32())

@@ -56,11 +56,15 @@ BatchDim takeLargest(std::vector<BatchDim> &batch) {
   return taken;
 }
 
+/// Bytes that a buffer begins at a multiple of, at least.
+constexpr int64_t bufferAlignment = 64;
+
 /// The alignment that an operand's addresses have in every product: that of
 /// buffers, unless an offset or a step spoils it.
 uint32_t alignmentOf(const Command &command, const LtPlan &plan, int operand,
                      int64_t batchStride) {
-  auto steps = uint64_t(64) | uint64_t(command.gemmOffsets[size_t(operand)]) |
+  auto steps = uint64_t(bufferAlignment) |
+               uint64_t(command.gemmOffsets[size_t(operand)]) |
                uint64_t(batchStride);
   for (const BatchDim &dim : plan.outer)
     steps |= uint64_t(operand == 0 ? dim.a : operand == 1 ? dim.b : dim.c);
@@ -79,6 +83,20 @@ ScaleMode modeOf(Scaling scaling) {
     return ScaleBlk128x128;
   }
   return ScaleScalar;
+}
+
+LtEpilogue epilogueOf(Epilogue epilogue) {
+  switch (epilogue) {
+  case Epilogue::None:
+    return EpilogueDefault;
+  case Epilogue::Bias:
+    return EpilogueBias;
+  case Epilogue::ReLU:
+    return EpilogueReLU;
+  case Epilogue::BiasReLU:
+    return EpilogueReLUBias;
+  }
+  return EpilogueDefault;
 }
 
 LtSide side(DType type, bool transposed, int64_t rows, int64_t cols,
@@ -123,6 +141,8 @@ LtPlan cuda::planLt(const Command &command) {
   p.fastAccumulation = types.isFastAccumulation;
   p.aMode = modeOf(plan.isSwapped ? types.aScaling : types.bScaling);
   p.bMode = modeOf(plan.isSwapped ? types.bScaling : types.aScaling);
+  p.epilogue = epilogueOf(types.epilogue);
+  p.biasType = dataType(types.biasType);
   plan.outer = coalesce(command.gemm.batch);
   setBatch(p, takeLargest(plan.outer), plan.isSwapped);
   for (BatchDim &dim : plan.outer) {
@@ -167,6 +187,18 @@ void CudaGemm::setScales(const void *a, const void *b) const {
   set(DescBScalePointer, static_cast<const void *>(&scales[1]), sizeof(void *));
 }
 
+void CudaGemm::setBias(const void *bias) const {
+  set(DescBiasPointer, static_cast<const void *>(&bias), sizeof(void *));
+}
+
+const void *CudaGemm::placeLikeBias(const LtContext &context,
+                                    const Command &command) const {
+  auto steps =
+      uint64_t(bufferAlignment) | uint64_t(command.gemmTypes.biasOffset);
+  return static_cast<const char *>(context.workspace()) +
+         (steps & (~steps + 1));
+}
+
 CudaGemm::CudaGemm(LtContext &context, const Command &command)
     : session(&context.session()), plan(planLt(command)) {
   if (plan.products() == 0)
@@ -176,6 +208,8 @@ CudaGemm::CudaGemm(LtContext &context, const Command &command)
   desc = makeDesc(p);
   if (isFP8(p.a.type) || isFP8(p.b.type))
     setScales(context.one(), context.one());
+  if (command.gemmTypes.bias >= 0)
+    setBias(placeLikeBias(context, command));
   const LtSide *sides[] = {&p.a, &p.b, &p.d};
   for (size_t i = 0; i < 3; ++i)
     layouts[i] = makeLayout(*sides[i]);
@@ -219,6 +253,10 @@ Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
   set(DescTransB, p.opB);
   if (p.fastAccumulation)
     set(DescFastAccum, int8_t(1));
+  if (p.epilogue != EpilogueDefault)
+    set(DescEpilogue, p.epilogue);
+  if (addsBias(p.epilogue))
+    set(DescBiasDataType, p.biasType);
   // Libraries before 12.8 do not know the attribute.
   if (p.aMode != ScaleScalar)
     set(DescAScaleMode, p.aMode);
@@ -329,6 +367,9 @@ std::vector<size_t> CudaGemm::bytesToMeasure(const Command &command) const {
   };
   scales(types.aScale, types.aScaling, command.gemm.m);
   scales(types.bScale, types.bScaling, command.gemm.n);
+  if (types.bias >= 0)
+    bytes[size_t(types.bias)] =
+        size_t(types.biasOffset + command.gemm.n * byteWidth(types.biasType));
   return bytes;
 }
 
@@ -373,6 +414,8 @@ void CudaGemm::issue(const LtContext &context, const Command &command,
     setScales(types.aScale < 0 ? one : buffers[types.aScale],
               types.bScale < 0 ? one : buffers[types.bScale]);
   }
+  if (products && types.bias >= 0)
+    setBias(static_cast<const char *>(buffers[types.bias]) + types.biasOffset);
   for (int64_t product = 0; product < products; ++product) {
     std::array<char *, 3> at;
     for (size_t i = 0; i < 3; ++i)

@@ -69,6 +69,11 @@ private:
                      const std::vector<HeuristicResult> &found);
   void set(DescAttribute what, const void *value, size_t size) const;
   void setScales(const void *a, const void *b) const;
+  void setBias(const void *bias) const;
+  /// Some address of the alignment that the bias of every step has, for the
+  /// heuristic chooses algorithms by it.
+  const void *placeLikeBias(const LtContext &context,
+                            const Command &command) const;
   void issueOne(const LtContext &context, const Command &command,
                 const std::array<char *, 3> &at, StreamHandle stream) const;
 

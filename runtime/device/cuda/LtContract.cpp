@@ -100,6 +100,30 @@ std::string modeViolation(const LtProblem &p) {
   return "";
 }
 
+/// What is done to the sums before they are stored.
+std::string epilogueViolation(const LtProblem &p) {
+  if (p.epilogue == EpilogueDefault)
+    return p.bias ? "a bias has an address, and no epilogue adds it" : "";
+  if (p.epilogue != EpilogueReLU && p.epilogue != EpilogueBias &&
+      p.epilogue != EpilogueReLUBias)
+    return "epilogue " + number(p.epilogue) + " is none of bias and ReLU";
+  // The manual leaves open which epilogues these products have.
+  if (p.aMode != ScaleScalar || p.bMode != ScaleScalar)
+    return "an epilogue needs operands of one scale each";
+  if (isFP8(p.a.type) && p.d.batch != 1)
+    return "an epilogue of FP8 products needs one product and no batch";
+  if (!addsBias(p.epilogue))
+    return p.bias ? "a bias has an address, and no epilogue adds it" : "";
+  if (!p.bias)
+    return "the epilogue adds a bias, and that has no address";
+  DataType wanted = ltBiasType(p.a.type, p.d.type);
+  if (p.biasType != wanted)
+    return std::string("a product of ") + nameOf(p.a.type) + " into " +
+           nameOf(p.d.type) + " takes a bias of " + nameOf(wanted) + ", not " +
+           nameOf(p.biasType);
+  return "";
+}
+
 std::string fp8Violation(const LtProblem &p) {
   if (p.opA != OpT || p.opB != OpN)
     return std::string("FP8 operands must lie in the TN form, both with their "
@@ -140,6 +164,14 @@ size_t cuda::ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k) {
   else if (mode == ScaleBlk128x128)
     count = parts(rows, block) * parts(along, columns) * columns;
   return size_t(count) * sizeof(float);
+}
+
+bool cuda::addsBias(LtEpilogue epilogue) {
+  return (uint32_t(epilogue) & uint32_t(EpilogueBias)) != 0;
+}
+
+DataType cuda::ltBiasType(DataType operand, DataType result) {
+  return !isFP8(operand) || result == R16F ? result : R16BF;
 }
 
 bool cuda::isFP8(DataType type) { return type == R8F_E4M3 || type == R8F_E5M2; }
@@ -185,7 +217,8 @@ std::string cuda::ltViolation(const LtProblem &p, BlasStatus &status) {
     return "fast accumulation belongs to FP8 only";
   if (!isFP8(p.d.type) && (p.dScale || p.amax))
     return "a scale and a largest value of the result belong to FP8 only";
-  return "";
+  status = BlasNotSupported;
+  return epilogueViolation(p);
 }
 
 std::string cuda::ltMisplaced(const LtProblem &p,
@@ -205,6 +238,8 @@ std::string cuda::ltMisplaced(const LtProblem &p,
         reinterpret_cast<uintptr_t>(scale) % uint64_t(vectorBytes))
       return std::string("scales by ") + modeName(mode) +
              " are not at a multiple of " + number(vectorBytes) + " bytes";
+  if (reinterpret_cast<uintptr_t>(p.bias) % uint64_t(vectorBytes))
+    return "the bias is not at a multiple of " + number(vectorBytes) + " bytes";
   return "";
 }
 
@@ -225,5 +260,11 @@ std::string cuda::describe(const LtProblem &p) {
   if (p.aMode != ScaleScalar || p.bMode != ScaleScalar)
     text +=
         std::string(" scales=") + modeName(p.aMode) + "," + modeName(p.bMode);
-  return text + (p.fastAccumulation ? " fast" : "");
+  if (p.fastAccumulation)
+    text += " fast";
+  if (p.epilogue & EpilogueReLU)
+    text += " relu";
+  if (addsBias(p.epilogue))
+    text += std::string(" bias=") + nameOf(p.biasType);
+  return text;
 }

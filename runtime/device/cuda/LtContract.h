@@ -19,7 +19,8 @@ struct LtSide {
   int64_t batchStride = 0; // elements
 };
 
-/// D = alpha * op(A) * op(B) + beta * C, with C in D's memory.
+/// D = epilogue(alpha * op(A) * op(B) + beta * C), with C in D's memory. A bias
+/// has an element for each row of D.
 struct LtProblem {
   Operation opA = OpN, opB = OpN;
   LtSide a, b, d;
@@ -29,6 +30,9 @@ struct LtProblem {
   ScaleMode aMode = ScaleScalar, bMode = ScaleScalar;
   const void *aScale = nullptr, *bScale = nullptr, *dScale = nullptr;
   const void *amax = nullptr;
+  LtEpilogue epilogue = EpilogueDefault;
+  const void *bias = nullptr;
+  DataType biasType = R32F; // where there is a bias
 
   uint64_t m() const { return d.rows; }
   uint64_t n() const { return d.cols; }
@@ -41,6 +45,13 @@ constexpr size_t ltVersionOfModes = 120900;
 /// The bytes of the scales of A (rows: m) or B (rows: n).
 size_t ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k);
 
+/// Whether the epilogue adds a bias.
+bool addsBias(LtEpilogue epilogue);
+
+/// The type of a bias that a product takes, by the tables of types in the
+/// manual's section on cublasLtMatmul.
+DataType ltBiasType(DataType operand, DataType result);
+
 bool isFP8(DataType type);
 int64_t bytesOf(DataType type);
 /// "f8E4M3FN".
@@ -49,8 +60,8 @@ const char *nameOf(DataType type);
 /// Why cuBLASLt would refuse the product, or "". `status` says how.
 std::string ltViolation(const LtProblem &problem, BlasStatus &status);
 
-/// The same for where operands and scales lie: FP8 needs multiples of 16
-/// bytes.
+/// The same for where operands, scales and bias lie: FP8 needs multiples of 16
+/// bytes, and a bias is at one always.
 std::string ltMisplaced(const LtProblem &problem,
                         std::array<const void *, 3> addresses);
 

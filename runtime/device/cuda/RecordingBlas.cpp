@@ -85,6 +85,15 @@ void RecordingDriver::bindDesc() {
       right = read(fast, from, size);
       p.fastAccumulation = fast != 0;
       break;
+    case DescEpilogue:
+      right = read(p.epilogue, from, size);
+      break;
+    case DescBiasPointer:
+      right = read(p.bias, from, size);
+      break;
+    case DescBiasDataType:
+      right = read(p.biasType, from, size);
+      break;
     case DescAScaleMode:
       right = blasVersion >= ltVersionOfModes && read(p.aMode, from, size);
       break;
@@ -172,6 +181,7 @@ void RecordingDriver::bindHeuristic() {
         std::string reason = ltViolation(problem, status);
         if (!reason.empty())
           return refuse(call, status, reason);
+        get(desc, Kind::Desc)->chosenFor = problem.bias;
         size_t most = get(preference, Kind::Preference)->workspace;
         line(call + (" " + describe(problem)) +
              " workspace=" + std::to_string(most));
@@ -183,6 +193,19 @@ void RecordingDriver::bindHeuristic() {
         }
         return BlasSuccess;
       };
+}
+
+std::string RecordingDriver::biasViolation(const Object &desc,
+                                           const LtProblem &p) const {
+  if (!p.bias)
+    return "";
+  if (!covers(onDevice(p.bias), size_t(p.m()) * size_t(bytesOf(p.biasType))))
+    return "the bias is not on the device";
+  // The heuristic takes an algorithm by the alignment of the address it sees.
+  uintptr_t seen = reinterpret_cast<uintptr_t>(desc.chosenFor);
+  if (reinterpret_cast<uintptr_t>(p.bias) % (seen & (~seen + 1)))
+    return "the bias lies worse than where the algorithm was chosen for it";
+  return "";
 }
 
 void RecordingDriver::bindMatmul() {
@@ -219,6 +242,8 @@ void RecordingDriver::bindMatmul() {
     for (auto [scale, size] : scales)
       if (reason.empty() && scale && !covers(onDevice(scale), size))
         reason = "a scale is not on the device";
+    if (reason.empty())
+      reason = biasViolation(*get(desc, Kind::Desc), p);
     if (!reason.empty())
       return refuse(call, status, reason);
     // The third candidate is the fastest.
@@ -226,6 +251,7 @@ void RecordingDriver::bindMatmul() {
     auto places = isFP8(p.a.type)
                       ? " a_scale=" + at(p.aScale) + " b_scale=" + at(p.bScale)
                       : std::string();
+    auto bias = p.bias ? " bias=" + at(p.bias) : std::string();
     auto number = [](const void *value) {
       char text[32];
       // All digits: alphas hold products of scales.
@@ -236,7 +262,7 @@ void RecordingDriver::bindMatmul() {
     Status issued =
         work(std::string(call) + " a=" + at(a) + " b=" + at(b) + " d=" + at(d) +
                  places + " alpha=" + number(alpha) + " beta=" + number(beta) +
-                 " | " + describe(p),
+                 bias + " | " + describe(p),
              stream);
     return issued == Success ? BlasSuccess : BlasExecutionFailed;
   };

@@ -103,6 +103,7 @@ private:
     uint64_t issued = 0;            // to a stream
     std::map<Object *, uint64_t> seen; // of streams, before what comes next
     LtProblem product;                 // of a desc; sides hold their types only
+    const void *chosenFor = nullptr;   // of a desc: the bias, when asked
     LtSide side;                       // of a layout
     size_t workspace = 0;              // of a preference
     std::array<uint32_t, 4> alignment = {256, 256, 256, 256};
@@ -152,6 +153,9 @@ private:
                     const std::string &reason);
   LtProblem problemOf(MatmulDesc desc, MatrixLayout a, MatrixLayout b,
                       MatrixLayout c, MatrixLayout d) const;
+
+  /// Why the bias cannot be read, or "".
+  std::string biasViolation(const Object &desc, const LtProblem &p) const;
 
   std::string lines;
   std::string lastRefusal;

@@ -114,13 +114,24 @@ enum Operation : int { OpN = 0, OpT = 1 };
 enum DescAttribute : int {
   DescTransA = 3,
   DescTransB = 4,
+  DescEpilogue = 7,
+  DescBiasPointer = 8,
   DescAScalePointer = 17,
   DescBScalePointer = 18,
   DescDScalePointer = 20,
   DescAmaxDPointer = 21,
   DescFastAccum = 25,
+  DescBiasDataType = 26,
   DescAScaleMode = 31,
   DescBScaleMode = 32,
+};
+
+/// cublasLtEpilogue_t: ReLU and bias are a bit each.
+enum LtEpilogue : uint32_t {
+  EpilogueDefault = 1,
+  EpilogueReLU = 2,
+  EpilogueBias = 4,
+  EpilogueReLUBias = 6,
 };
 
 /// cublasLtMatmulMatrixScale_t.

@@ -306,3 +306,107 @@ plan.program @tf32_of_bf16 {
   // expected-error @+1 {{has 'tf32' and an operand that is not F32}}
   plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 tf32 : memref<4x8xbf16>, memref<8x4xbf16>, memref<4x4xf32>
 }
+
+// -----
+
+plan.program @epilogue_without_its_bias {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x4xf32>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{adds a bias, and has none}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue bias : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @bias_without_its_epilogue {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x4xf32>
+  %v = plan.argument 2 : memref<4xf32>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{has a bias, and no epilogue that adds it}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0, 0] batch [] [] alpha 1.0 epilogue relu bias(%v : memref<4xf32>) : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @bias_without_its_offset {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x4xf32>
+  %v = plan.argument 2 : memref<4xf32>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{needs three offsets, and one more for a bias}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue bias bias(%v : memref<4xf32>) : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @bias_of_another_type {
+  %a = plan.argument 0 : memref<4x8xbf16>
+  %b = plan.argument 1 : memref<8x4xbf16>
+  %v = plan.argument 2 : memref<4xf32>
+  %c = plan.result 0 : memref<4x4xbf16>
+  // expected-error @+1 {{has a bias of 'f32', and the library adds one of 'bf16'}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0, 0] batch [] [] alpha 1.0 epilogue bias_relu bias(%v : memref<4xf32>) : memref<4x8xbf16>, memref<8x4xbf16>, memref<4x4xbf16>
+}
+
+// -----
+
+plan.program @bias_of_fp8 {
+  %a = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %v = plan.argument 1 : memref<16xf32>
+  %c = plan.result 0 : memref<16x16xf32>
+  // expected-error @+1 {{has a bias of 'f32', and the library adds one of 'bf16'}}
+  plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0, 0] batch [] [] alpha 1.0 epilogue bias bias(%v : memref<16xf32>) : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+plan.program @bias_too_short {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x4xf32>
+  %v = plan.argument 2 : memref<7xf32>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{reads element 7 of a bias of 7}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0, 4] batch [] [] alpha 1.0 epilogue bias bias(%v : memref<7xf32>) : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @bias_misplaced {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x4xf32>
+  %v = plan.argument 2 : memref<8xf32>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{has a bias that lies at no multiple of 16 bytes}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [4, 1] offsets [0, 0, 0, 2] batch [] [] alpha 1.0 epilogue bias bias(%v : memref<8xf32>) : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @epilogue_of_columns {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x4xf32>
+  %c = plan.result 0 : memref<4x4xf32>
+  // expected-error @+1 {{has an epilogue, and rows that are not contiguous}}
+  plan.gemm "dot" %a, %b, %c m 4 n 4 k 8 strides [8, 1] x [4, 1] to [1, 4] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu : memref<4x8xf32>, memref<8x4xf32>, memref<4x4xf32>
+}
+
+// -----
+
+plan.program @epilogue_of_many_scales {
+  %a = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %s = plan.argument 1 : memref<16xf32>
+  %c = plan.result 0 : memref<16x16xf32>
+  // expected-error @+1 {{has an epilogue, and more than one scale an operand}}
+  plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 scales(%s, %s : memref<16xf32>, memref<16xf32>) by rows x rows epilogue relu : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+plan.program @epilogue_of_a_batch_of_fp8 {
+  %a = plan.argument 0 : memref<2x16x32xf8E4M3FN>
+  %c = plan.result 0 : memref<2x16x16xf32>
+  // expected-error @+1 {{has an epilogue, and a batch of FP8 products}}
+  plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [2] [512, 512, 256] alpha 1.0 epilogue relu : memref<2x16x32xf8E4M3FN>, memref<2x16x32xf8E4M3FN>, memref<2x16x16xf32>
+}

@@ -43,6 +43,15 @@ def Plan_Scaling : I32EnumAttr<"Scaling",
   let cppNamespace = "::scalify::plan";
 }
 
+def Plan_Epilogue : I32EnumAttr<"Epilogue",
+    "what a GEMM does to its sums before it stores them", [
+      I32EnumAttrCase<"None", 0, "none">,
+      I32EnumAttrCase<"Bias", 1, "bias">,
+      I32EnumAttrCase<"ReLU", 2, "relu">,
+      I32EnumAttrCase<"BiasReLU", 3, "bias_relu">]> {
+  let cppNamespace = "::scalify::plan";
+}
+
 def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind",
     "what the ranks of a group do with each other's memory", [
       I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
@@ -204,7 +213,7 @@ def YieldOp : Plan_Op<"yield", [
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
-def GemmOp : Plan_Op<"gemm"> {
+def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
   let summary = "c = alpha * a b, on strided matrices, for each batch index";
   let description = [{
     Offsets and strides count elements. `batch` has the extents of the batch
@@ -224,32 +233,41 @@ def GemmOp : Plan_Op<"gemm"> {
     Hopper's library multiplies `rows x rows`, and `vectors` and `blocks` in
     every pair but `blocks x blocks`, without a batch.
 
+    `epilogue` is done to the F32 sums, of a GPU only, before they are rounded
+    to what is stored: `bias` adds a vector of n elements to each row, from the
+    fourth of the `offsets` on; `relu` replaces what is below 0 by 0; `bias_relu` adds
+    first. Rows of c are contiguous then. A bias is what c is, of FP8 operands F16
+    where c is and else BF16.
+
     ```mlir
     plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
         strides [16, 1] x [8, 1] -> [8, 1] : memref<64xf32>, ...
     ```
   }];
   let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b,
-    Plan_Buffer:$c, Variadic<Plan_Buffer>:$scales, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Plan_Buffer:$c, Variadic<Plan_Buffer>:$scales, Optional<Plan_Buffer>:$bias,
+    I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
     F64Attr:$alpha, UnitAttr:$fast_accumulation, UnitAttr:$tf32,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
-    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling);
+    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling,
+    DefaultValuedAttr<Plan_Epilogue, "::scalify::plan::Epilogue::None">:$epilogue);
   let assemblyFormat = [{
     $name $a `,` $b `,` $c `m` $m `n` $n `k` $k
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets
     `batch` $batch $batch_strides `alpha` $alpha
     (`scales` `(` $scales^ `:` type($scales) `)`)?
     (`by` $a_scaling^ `x` $b_scaling)?
-    (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)? attr-dict `:`
+    (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
+    (`epilogue` $epilogue^)? (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;
 }
 
-def MatmulOp : Plan_Op<"matmul", [Pure]> {
+def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
   let summary = "a GEMM on tensors, before buffers exist";
   let description = [{
     What `scalify-form-gemms` makes of a `stablehlo.dot_general`: the operands
@@ -257,13 +275,15 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
     reshapes on the way are in the strides.
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
-    Variadic<AnyRankedTensor>:$scales, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Variadic<AnyRankedTensor>:$scales, Optional<AnyRankedTensor>:$bias,
+    I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
     F64Attr:$alpha, UnitAttr:$fast_accumulation, UnitAttr:$tf32,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
-    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling);
+    DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling,
+    DefaultValuedAttr<Plan_Epilogue, "::scalify::plan::Epilogue::None">:$epilogue);
   let results = (outs AnyRankedTensor:$c);
   let assemblyFormat = [{
     $a `,` $b `m` $m `n` $n `k` $k
@@ -271,6 +291,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure]> {
     `batch` $batch $batch_strides `alpha` $alpha
     (`scales` `(` $scales^ `)`)? (`by` $a_scaling^ `x` $b_scaling)?
     (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
+    (`epilogue` $epilogue^)? (`bias` `(` $bias^ `)`)?
     attr-dict `:` functional-type(operands, results)
   }];
 }

@@ -1,0 +1,261 @@
+// Epilogues of products: what cuBLASLt is asked for, and what is refused.
+#include "GpuArtefact.h"
+#include "device/cuda/LtContract.h"
+#include "support/Error.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::cuda;
+using namespace scalify::rt::test;
+
+namespace {
+/// C of 32 x 48 = A B, and a vector in front of which there is something.
+struct Product {
+  const char *operand = "bf16", *result = "bf16", *bias = "bf16";
+  int64_t k = 64, elements = 128;
+  Json more = {{"epilogue", "bias_relu"}, {"bias", 3}, {"bias_off", 16}};
+  Json batch = Json::array();
+};
+
+Json manifestOf(const Product &p) {
+  const int64_t room = 1 << 20;
+  Json m = gpuManifest();
+  m["arena_bytes"] = 13 * room;
+  m["buffers"] = {buffer("temp", 0, {room}, p.operand),
+                  buffer("temp", 4 * room, {room}, p.operand),
+                  buffer("temp", 8 * room, {room}, p.result),
+                  buffer("temp", 12 * room, {p.elements}, p.bias)};
+  Json gemm = {{"op", "gemm"},
+               {"name", "dot"},
+               {"loc", "step/dot"},
+               {"m", 32},
+               {"n", 48},
+               {"k", p.k},
+               {"a", 0},
+               {"b", 1},
+               {"c", 2},
+               {"batch", p.batch},
+               {"a_strides", {p.k, 1}},
+               {"b_strides", {1, p.k}},
+               {"c_strides", {48, 1}}};
+  gemm.update(p.more);
+  m["functions"]["step"] = {gemm};
+  return m;
+}
+
+/// The lines of cublasLtMatmul of one step, or the error.
+std::string matmuls(const Product &p) {
+  try {
+    Recorded gpu(pack(manifestOf(p), gpuKernels(), gpuConstants()));
+    gpu.run();
+    return linesOf(gpu.newLines(), "cublasLtMatmul ");
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string errorOf(const Json &manifest) {
+  Handle exe = load(pack(manifest, gpuKernels(), gpuConstants()), 0,
+                    SCALIFY_RT_DEVICE_NULL);
+  return exe ? "" : scalify_rt_last_error();
+}
+} // namespace
+
+// The vector has an element for each of our columns, which are the library's
+// rows.
+TEST(CudaEpilogue, IsAskedOfTheLibrary) {
+  Product p;
+  EXPECT_EQ(matmuls(p),
+            "cublasLtMatmul a=arena+4194304 b=arena+0 d=arena+8388608 alpha=1 "
+            "beta=0 bias=arena+12582944 | TN m=48 n=32 k=64 a=bf16 ld=64 "
+            "b=bf16 ld=64 d=bf16 ld=48 batch=1 compute=f32 relu bias=bf16\n");
+  p.more["epilogue"] = "bias";
+  EXPECT_TRUE(contains(matmuls(p), " compute=f32 bias=bf16\n"));
+  p.more = {{"epilogue", "relu"}};
+  EXPECT_TRUE(contains(matmuls(p), " beta=0 | ")) << matmuls(p);
+  EXPECT_TRUE(contains(matmuls(p), " compute=f32 relu\n")) << matmuls(p);
+  p.more = {{"epilogue", "none"}};
+  EXPECT_TRUE(contains(matmuls(p), " compute=f32\n")) << matmuls(p);
+}
+
+// All products of a batch add the same vector.
+TEST(CudaEpilogue, BatchesShareTheBias) {
+  Product p;
+  p.batch = {{{"n", 3}, {"a", 2048}, {"b", 0}, {"c", 1536}},
+             {{"n", 2}, {"a", 0}, {"b", 3072}, {"c", 50000}}};
+  std::string lines = matmuls(p);
+  size_t count = 0;
+  for (size_t at = 0;
+       (at = lines.find(" bias=arena+12582944 ", at)) != std::string::npos;
+       ++at)
+    ++count;
+  EXPECT_EQ(count, 2u) << lines;
+}
+
+// As the manual's tables have it, row by row.
+TEST(CudaEpilogue, TypesAreTheManuals) {
+  const DataType table[][3] = {
+      {R16BF, R16BF, R16BF},    {R16F, R16F, R16F},
+      {R16BF, R32F, R32F},      {R16F, R32F, R32F},
+      {R32F, R32F, R32F},       {R8F_E4M3, R16BF, R16BF},
+      {R8F_E4M3, R16F, R16F},   {R8F_E4M3, R32F, R16BF},
+      {R8F_E5M2, R16BF, R16BF}, {R8F_E5M2, R16F, R16F},
+      {R8F_E5M2, R32F, R16BF},  {R8F_E4M3, R8F_E4M3, R16BF},
+  };
+  for (const auto &[operand, result, bias] : table)
+    EXPECT_EQ(ltBiasType(operand, result), bias)
+        << nameOf(operand) << " into " << nameOf(result);
+  for (const auto &[operand, result, bias, wanted] :
+       {std::array{"f8E4M3FN", "f32", "bf16", ""},
+        std::array{"f8E4M3FN", "f32", "f32",
+                   "f8E4M3FN into f32 takes a bias of bf16, not f32"},
+        std::array{"f8E4M3FN", "f16", "f16", ""},
+        std::array{"bf16", "f32", "f32", ""},
+        std::array{"bf16", "bf16", "f32",
+                   "bf16 into bf16 takes a bias of bf16, not f32"},
+        std::array{"f32", "f32", "bf16",
+                   "f32 into f32 takes a bias of f32, not bf16"}}) {
+    Product p;
+    p.operand = operand;
+    p.result = result;
+    p.bias = bias;
+    std::string got = matmuls(p);
+    if (*wanted)
+      EXPECT_TRUE(contains(got, wanted)) << got;
+    else
+      EXPECT_TRUE(contains(got, std::string(" relu bias=") + bias)) << got;
+  }
+}
+
+// The contract, one mutation at a time of a product that it takes.
+TEST(CudaEpilogue, ContractCatchesEveryMutation) {
+  alignas(16) const float place[8] = {};
+  LtProblem good;
+  good.opA = OpT;
+  good.a = {R8F_E4M3, 64, 48, 64, 1, 0};
+  good.b = {R8F_E5M2, 64, 32, 64, 1, 0};
+  good.d = {R32F, 48, 32, 48, 1, 0};
+  good.aScale = good.bScale = good.bias = place;
+  good.epilogue = EpilogueReLUBias;
+  good.biasType = R16BF;
+  BlasStatus status = BlasSuccess;
+  ASSERT_EQ(ltViolation(good, status), "");
+  ASSERT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}), "");
+  using Mutation = void (*)(LtProblem &);
+  const Mutation mutations[] = {
+      [](LtProblem &p) { p.bias = nullptr; },
+      [](LtProblem &p) { p.biasType = R32F; },
+      [](LtProblem &p) { p.biasType = R16F; },
+      [](LtProblem &p) { p.epilogue = EpilogueDefault; },
+      [](LtProblem &p) { p.epilogue = EpilogueReLU; },
+      [](LtProblem &p) { p.epilogue = LtEpilogue(36); },
+      [](LtProblem &p) { p.aMode = p.bMode = ScaleOuterVec; },
+      [](LtProblem &p) {
+        p.a.batch = p.b.batch = p.d.batch = 2;
+        p.a.batchStride = p.b.batchStride = p.d.batchStride = 4096;
+      },
+      [](LtProblem &p) { p.a.type = p.b.type = R16BF; },
+  };
+  for (size_t i = 0; i < sizeof(mutations) / sizeof(mutations[0]); ++i) {
+    LtProblem bad = good;
+    mutations[i](bad);
+    EXPECT_NE(ltViolation(bad, status), "") << "mutation " << i;
+    EXPECT_NE(status, BlasSuccess);
+  }
+  good.bias = place + 2;
+  EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
+            "the bias is not at a multiple of 16 bytes");
+}
+
+// At load the heuristic is shown an address as good as that of every step: one
+// 16 bytes into its buffer is no multiple of 32.
+TEST(CudaEpilogue, HeuristicSeesTheAlignment) {
+  for (int64_t offset : {0, 8, 16, 32, 64, 80}) {
+    Product p;
+    p.more["bias_off"] = offset;
+    EXPECT_TRUE(contains(matmuls(p), " bias=bf16\n")) << offset << matmuls(p);
+  }
+  Product p;
+  p.more["bias_off"] = 4;
+  EXPECT_TRUE(
+      contains(matmuls(p), "the bias is not at a multiple of 16 bytes"));
+}
+
+TEST(CudaEpilogue, SearchHasTheBias) {
+  char folder[] = "/tmp/scalify-test-XXXXXX";
+  ASSERT_TRUE(mkdtemp(folder));
+  setenv("XDG_CACHE_HOME", folder, 1);
+  setenv("SCALIFY_GEMM_SEARCH", "2", 1);
+  Product p;
+  p.elements = 1 << 16;
+  p.more["bias_off"] = (1 << 16) - 48;
+  std::string lines = matmuls(p);
+  unsetenv("SCALIFY_GEMM_SEARCH");
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_TRUE(contains(lines, " relu bias=bf16\n")) << lines;
+  std::remove((std::string(folder) + "/scalify/gemm.json").c_str());
+  std::remove((std::string(folder) + "/scalify").c_str());
+  std::remove(folder);
+}
+
+TEST(CudaEpilogue, ManifestIsChecked) {
+  auto error = [](auto edit) {
+    Product p;
+    Json more = Json::object();
+    edit(p, more);
+    Json m = manifestOf(p);
+    m["functions"]["step"][0].update(more);
+    return errorOf(m);
+  };
+  struct Case {
+    std::string got, want;
+  } cases[] = {
+      {error([](Product &, Json &j) { j["epilogue"] = "gelu"; }),
+       "epilogue is 'gelu', not none, bias, relu or bias_relu"},
+      {error([](Product &, Json &j) { j["epilogue"] = "relu"; }),
+       "bias has no epilogue that adds it"},
+      {error([](Product &p, Json &) { p.more.erase("bias"); }),
+       "bias is missing"},
+      {error([](Product &, Json &j) { j["bias"] = 4; }),
+       "bias is 4, but there are 4 buffers"},
+      {error([](Product &, Json &j) { j["bias_off"] = 81; }),
+       "bias reaches past the end of buffer 3 of type bf16[128]"},
+      {error([](Product &, Json &j) { j["bias_off"] = -1; }),
+       "bias_off must be at least 0"},
+      {error([](Product &p, Json &) { p.elements = 47; }),
+       "bias reaches past the end of buffer 3 of type bf16[47]"},
+      {error([](Product &p, Json &) { p.bias = "i32"; }),
+       "bias is buffer 3 of type i32[128], which no product adds"},
+      {error([](Product &, Json &j) { j["c_strides"] = {1, 32}; }),
+       "bias is added to rows that are not contiguous"},
+  };
+  for (const Case &test : cases)
+    EXPECT_TRUE(contains(test.got, test.want)) << test.got;
+}
+
+TEST(CudaEpilogue, ACpuHasNone) {
+  Json m = tinyManifest(64);
+  m["functions"]["step"] = {{{"op", "gemm"},
+                             {"name", "dot"},
+                             {"m", 4},
+                             {"n", 4},
+                             {"k", 4},
+                             {"a", 0},
+                             {"b", 1},
+                             {"c", 3},
+                             {"a_strides", {4, 1}},
+                             {"b_strides", {4, 1}},
+                             {"c_strides", {4, 1}}}};
+  EXPECT_TRUE(load(pack(m, kernels(), ""))) << scalify_rt_last_error();
+  m["functions"]["step"][0]["epilogue"] = "relu";
+  EXPECT_FALSE(load(pack(m, kernels(), "")));
+  EXPECT_TRUE(contains(scalify_rt_last_error(),
+                       "gemm 'dot' has an epilogue, which a CPU has not"))
+      << scalify_rt_last_error();
+}
