@@ -8,7 +8,8 @@
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
                                   bool libraryAttention, bool overlap,
-                                  const PipelineOptions &pipeline) {
+                                  const PipelineOptions &pipeline,
+                                  bool epilogues) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
   functions.addPass(createUnrollLoops());
@@ -30,6 +31,8 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   stages.stages = pipeline.stages;
   stages.virtualChunks = pipeline.virtualChunks;
   pm.addPass(createPlaceStages(stages));
+  if (machine == "gpu" && epilogues)
+    pm.nest<mlir::func::FuncOp>().addPass(createFormEpilogues());
   FormPlanOptions plan;
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));

@@ -103,6 +103,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.ptxas;
   if (key == "snapshots")
     return &options.snapshots;
+  if (key == "epilogues")
+    return &options.epilogues;
   if (key == "sums")
     return &options.sums;
   if (key == "inputName")

@@ -95,7 +95,8 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   buildFusionPipeline(
       manager, options.machine, options.streams, options.libraryAttention,
       options.overlap,
-      {options.pipelineStages, options.pipelineVirtual, options.pipelineStage});
+      {options.pipelineStages, options.pipelineVirtual, options.pipelineStage},
+      options.epilogues);
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {

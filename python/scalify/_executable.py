@@ -508,6 +508,7 @@ def compile(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
+    epilogues: Literal["exact", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,
     sums: Literal["ordered", "nccl"] = "ordered",
@@ -533,6 +534,7 @@ def compile(
         device: as for `Executable`.
         streams: as for `scalify.jit`.
         library_attention: as for `scalify.jit`.
+        epilogues: as for `scalify.jit`.
         overlap: as for `scalify.jit`.
         bucket_bytes: as for `scalify.jit`.
         sums: as for `scalify.jit`.
@@ -554,6 +556,7 @@ def compile(
         "report": report,
         "streams": streams,
         "libraryAttention": library_attention,
+        "epilogues": epilogues,
         "overlap": overlap,
         "sums": sums,
         "snapshots": None if snapshots is None else os.fspath(snapshots),

@@ -443,6 +443,7 @@ def jit(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
+    epilogues: Literal["exact", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,
     sums: Literal["ordered", "nccl"] = "ordered",
@@ -503,6 +504,8 @@ def jit(
         streams: of a GPU, how many streams commands that do not fill it may run on side by side.
         library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
             without cuDNN: they are kernels and products then.
+        epilogues: of a GPU, whether biases and ReLUs behind products are the library's where that
+            saves a kernel; "exact" does where no rounding changes.
         overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
         bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
             several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
@@ -540,6 +543,7 @@ def jit(
         "report": report,
         "streams": streams,
         "libraryAttention": library_attention,
+        "epilogues": epilogues,
         "overlap": overlap,
         "sums": sums,
         "bucketBytes": bucket_bytes,

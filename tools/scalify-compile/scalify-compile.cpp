@@ -128,6 +128,11 @@ static cl::opt<bool> libraryAttention(
     cl::desc("attentions of a GPU are cuDNN's where they can be; =false for "
              "a machine without it"),
     cl::init(true), cl::cat(category));
+static cl::opt<std::string> epilogues(
+    "epilogues",
+    cl::desc("what a GPU's library does behind a product: what rounds as the "
+             "program does (exact), or nothing (none)"),
+    cl::init("exact"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<bool>
     overlap("overlap",
             cl::desc("what ranks exchange goes on beside what they compute; "
@@ -227,6 +232,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.packState = packState;
   options.streams = streams;
   options.libraryAttention = libraryAttention;
+  options.epilogues = epilogues;
   options.overlap = overlap;
   options.sums = sums;
   if (bucketBytes.getNumOccurrences())

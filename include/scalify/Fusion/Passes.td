@@ -184,6 +184,39 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
     Statistic<"numAlphas", "alphas", "multiplies folded into a GEMM">];
 }
 
+def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
+  let summary = "adds biases and clamps at zero in the GEMMs of a GPU's library";
+  let description = [{
+    For GPUs, behind `scalify-form-gemms`. Before: `plan.matmul` without an
+    epilogue, and what is done to its result. After: where a vector is added to
+    each of its rows, or a ReLU follows, or both, and then perhaps a rounding to
+    16 bits, and what that makes is in memory anyway, as an operand of another
+    call or a result, it is the GEMM's epilogue, and no kernel does it. The
+    backward asks the stored result where it asked the product if it was above 0.
+
+    No rounding changes: sums stay F32 until they are stored. A product that the
+    program rounds before it adds a bias, a bias of a type that the library does
+    not add to such a result, one along the columns, and operands with many
+    scales keep their kernel, with a remark that says why. Where kernels alone
+    read what is made, each adds the bias itself, which costs nothing, and
+    nothing is said.
+
+    ```mlir
+    %d = plan.matmul %x, %w m 16 n 32 k 8 ... : ... -> tensor<16x32xf32>
+    %b = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xf32>) -> tensor<16x32xf32>
+    %s = stablehlo.add %d, %b : tensor<16x32xf32>
+    %h = stablehlo.maximum %s, %zero : tensor<16x32xf32>
+    %y = plan.matmul %h, %v ...
+    // becomes
+    %h = plan.matmul %x, %w m 16 n 32 k 8 ... epilogue bias_relu bias(%bias) : ... -> tensor<16x32xf32>
+    %y = plan.matmul %h, %v ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let statistics = [
+    Statistic<"numEpilogues", "epilogues", "GEMMs that have an epilogue">];
+}
+
 def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
   let summary = "says which stage of a pipeline does what";
   let description = [{

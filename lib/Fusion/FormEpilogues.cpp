@@ -1,0 +1,373 @@
+//===- FormEpilogues.cpp - What a GEMM does behind its sums ---------------===//
+//
+// A bias and a ReLU behind a product are the library's where what they make is
+// stored anyway, for another GEMM or as a result: then a kernel goes. Where
+// kernels alone read it, the bias stays in them and is free.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Clusters.h"
+#include "OpCosts.h"
+#include "StridedView.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_FORMEPILOGUES
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static Type elementOf(Value value) { return typeOf(value).getElementType(); }
+
+static bool isHalf(Type type) { return type.isBF16() || type.isF16(); }
+
+namespace {
+/// Elements of a tensor from one on.
+struct Vector {
+  Value base;
+  int64_t offset = 0;
+
+  bool operator==(const Vector &other) const {
+    return base == other.base && offset == other.offset;
+  }
+};
+
+/// What is added to a product: a vector along some dimensions.
+struct Bias {
+  Vector vector;
+  std::optional<Vector> narrow; // what the vector is a widened copy of
+  int64_t size = 0;
+  bool isInnermost = false; // else it runs along rows
+
+  bool operator==(const Bias &other) const {
+    return size == other.size && isInnermost == other.isInnermost &&
+           (vector == other.vector || (narrow && narrow == other.narrow));
+  }
+};
+
+/// A product and what may be done to it before it is stored. A step is done in
+/// the forward and made again in the backward: its values are equal.
+struct Chain {
+  plan::MatmulOp product;
+  SmallVector<Value> values;
+  std::optional<Bias> bias;
+  bool hasReLU = false, isRounded = false;
+  SmallVector<stablehlo::CompareOp> signs; // of what the ReLU reads
+
+  Type element() const { return elementOf(values.front()); }
+  plan::Epilogue epilogue() const {
+    if (hasReLU)
+      return bias ? plan::Epilogue::BiasReLU : plan::Epilogue::ReLU;
+    return bias ? plan::Epilogue::Bias : plan::Epilogue::None;
+  }
+};
+
+class FormEpiloguesPass
+    : public scalify::impl::FormEpiloguesBase<FormEpiloguesPass> {
+public:
+  using FormEpiloguesBase::FormEpiloguesBase;
+  void runOnOperation() override;
+
+private:
+  void form(plan::MatmulOp op);
+  void apply(const Chain &chain);
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Biases
+//===----------------------------------------------------------------------===//
+
+/// The value through broadcasts too, along which its strides are 0.
+static StridedView viewBroadcast(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto reshape = dyn_cast_or_null<stablehlo::ReshapeOp>(op)) {
+    StridedView view = viewBroadcast(reshape.getOperand());
+    auto dims = reshapeDims(view.dims, typeOf(value).getShape());
+    if (!dims)
+      return StridedView::identity(value);
+    view.dims = *dims;
+    return view;
+  }
+  auto broadcast = dyn_cast_or_null<stablehlo::BroadcastInDimOp>(op);
+  if (!broadcast)
+    return StridedView::of(value);
+  StridedView source = viewBroadcast(broadcast.getOperand()), view = source;
+  view.dims.clear();
+  for (int64_t extent : typeOf(value).getShape())
+    view.dims.push_back({extent, 0});
+  for (auto [i, d] : llvm::enumerate(broadcast.getBroadcastDimensions()))
+    if (source.dims[i].size == view.dims[d].size)
+      view.dims[d].stride = source.dims[i].stride;
+  return view;
+}
+
+/// The values that are added, if they are a vector.
+static std::optional<Bias> matchBias(Value value) {
+  StridedView view = viewBroadcast(value);
+  SmallVector<Dim> run;
+  int64_t behind = 1;
+  for (Dim dim : view.dims) {
+    if (dim.size == 1)
+      continue;
+    if (dim.stride == 0) {
+      behind *= dim.size;
+      continue;
+    }
+    if (behind != 1 && !run.empty())
+      return std::nullopt;
+    behind = 1;
+    run.push_back(dim);
+  }
+  std::optional<Dim> vector = collapse(run);
+  if (run.empty() || !vector || vector->stride != 1)
+    return std::nullopt;
+  Bias bias;
+  bias.vector = {view.base, view.offset};
+  bias.size = vector->size;
+  bias.isInnermost = behind == 1;
+  auto wide = view.base.getDefiningOp<stablehlo::ConvertOp>();
+  if (!wide || !isHalf(elementOf(wide.getOperand())))
+    return bias;
+  StridedView source = StridedView::of(wide.getOperand());
+  if (std::optional<Dim> whole = collapse(source.dims);
+      whole && whole->stride == 1)
+    bias.narrow = {source.base, source.offset + view.offset};
+  return bias;
+}
+
+/// What the library adds to the product: the vector as the program keeps it,
+/// or widened, by what is stored.
+static std::optional<Vector> getAdded(const Chain &chain) {
+  plan::MatmulOp op = chain.product;
+  Type wanted = plan::getBiasType(elementOf(op.getA()), chain.element());
+  const Bias &bias = *chain.bias;
+  if (bias.narrow && elementOf(bias.narrow->base) == wanted)
+    return bias.narrow;
+  if (elementOf(bias.vector.base) == wanted)
+    return bias.vector;
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+static SmallVector<Operation *> usersOf(const Chain &chain) {
+  SmallVector<Operation *> users;
+  for (Value value : chain.values)
+    llvm::append_range(users, value.getUsers());
+  return users;
+}
+
+static std::optional<Chain> addBias(Chain chain) {
+  Value product = chain.product.getC();
+  SmallVector<Operation *> users = usersOf(chain);
+  chain.values.clear();
+  bool isNear = false;
+  for (Operation *user : users) {
+    auto add = dyn_cast<stablehlo::AddOp>(user);
+    if (!add)
+      return std::nullopt;
+    bool isLhs = add.getLhs() == product;
+    auto bias = matchBias(isLhs ? add.getRhs() : add.getLhs());
+    if (!bias || (chain.bias && !(*chain.bias == *bias)))
+      return std::nullopt;
+    chain.bias = bias;
+    chain.values.push_back(add);
+    // Of a pipeline: the stage that multiplies must have the vector.
+    isNear |= add->getAttr(plan::kTaskAttr) ==
+              chain.product->getAttr(plan::kTaskAttr);
+  }
+  if (!isNear || chain.bias->size != static_cast<int64_t>(chain.product.getN()))
+    return std::nullopt;
+  return chain;
+}
+
+static bool isZero(Value value) {
+  while (isa_and_nonnull<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(
+      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return matchPattern(value, m_AnyZeroFloat());
+}
+
+/// Whether it asks of `value` if it is above 0, which it is where its ReLU is.
+static bool isSign(stablehlo::CompareOp op, ValueRange values) {
+  using stablehlo::ComparisonDirection;
+  auto direction = op.getComparisonDirection();
+  return (direction == ComparisonDirection::GT &&
+          llvm::is_contained(values, op.getLhs()) && isZero(op.getRhs())) ||
+         (direction == ComparisonDirection::LT && isZero(op.getLhs()) &&
+          llvm::is_contained(values, op.getRhs()));
+}
+
+static std::optional<Chain> clampAtZero(Chain chain) {
+  SmallVector<Value> before(chain.values);
+  SmallVector<Operation *> users = usersOf(chain);
+  chain.values.clear();
+  for (Operation *user : users) {
+    auto sign = dyn_cast<stablehlo::CompareOp>(user);
+    if (sign && isSign(sign, before)) {
+      chain.signs.push_back(sign);
+      continue;
+    }
+    auto max = dyn_cast<stablehlo::MaxOp>(user);
+    if (!max || !(isZero(max.getLhs()) || isZero(max.getRhs())))
+      return std::nullopt;
+    chain.values.push_back(max);
+  }
+  chain.hasReLU = true;
+  return chain.values.empty() ? std::nullopt : std::optional(chain);
+}
+
+static std::optional<Chain> roundOnce(Chain chain) {
+  if (!chain.element().isF32() || chain.epilogue() == plan::Epilogue::None)
+    return std::nullopt;
+  // What is above 0 may be rounded to it.
+  if (!chain.signs.empty())
+    return std::nullopt;
+  SmallVector<Operation *> users = usersOf(chain);
+  chain.values.clear();
+  for (Operation *user : users) {
+    auto convert = dyn_cast<stablehlo::ConvertOp>(user);
+    if (!convert || !isHalf(elementOf(convert)) ||
+        (!chain.values.empty() && elementOf(convert) != chain.element()))
+      return std::nullopt;
+    chain.values.push_back(convert);
+  }
+  chain.isRounded = true;
+  return chain;
+}
+
+//===----------------------------------------------------------------------===//
+// Whether it may be, and whether it saves anything
+//===----------------------------------------------------------------------===//
+
+/// Whether something reads it that computes nothing on the way.
+static bool isStored(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    if (isa<stablehlo::ReshapeOp>(user))
+      return isStored(user->getResult(0));
+    return isLibraryCall(user) || isStack(user) || isa<func::ReturnOp>(user);
+  });
+}
+
+static bool isWrittenAlong(plan::MatmulOp op, int64_t size) {
+  if (op.getM() != 1 && op.getCStrides()[0] % size)
+    return false;
+  for (size_t i = 2; i < op.getBatchStrides().size(); i += 3)
+    if (op.getBatchStrides()[i] % size)
+      return false;
+  return true;
+}
+
+/// Why the library has no such bias, or "".
+static std::string whyNotBias(const Chain &chain) {
+  plan::MatmulOp op = chain.product;
+  if (isHalf(elementOf(op.getC())))
+    return "the program rounds the product before it adds the bias, and the "
+           "library behind it";
+  if (!chain.bias->isInnermost || !isWrittenAlong(op, chain.bias->size))
+    return "the bias does not run along the rows of the result";
+  std::optional<Vector> added = getAdded(chain);
+  Type wanted = plan::getBiasType(elementOf(op.getA()), chain.element());
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (!added)
+    out << "to a result of " << chain.element() << " it adds a bias of "
+        << wanted << ", and this one is " << elementOf(chain.bias->vector.base);
+  else if (added->offset * plan::elementBytes(wanted) % plan::kBiasAlignment)
+    out << "the bias lies at no multiple of " << plan::kBiasAlignment
+        << " bytes";
+  return text;
+}
+
+/// Why the product and what is done to it are not one call, or "".
+static std::string whyNot(const Chain &chain) {
+  plan::MatmulOp op = chain.product;
+  bool isFP8 = isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(op.getA()));
+  if (op.getAScaling() != plan::Scaling::Tensor ||
+      op.getBScaling() != plan::Scaling::Tensor)
+    return "the operands have more than one scale each";
+  if (isFP8 && !op.getBatch().empty())
+    return "it is a batch of FP8 products";
+  if (op.getCStrides()[1] != 1)
+    return "the rows of the result are not contiguous";
+  constexpr int64_t rowBytes = 16;
+  int64_t row =
+      static_cast<int64_t>(op.getN()) * plan::elementBytes(chain.element());
+  if (isFP8 && chain.isRounded && row % rowBytes)
+    return "rows of an FP8 product that are rounded would be no multiple of "
+           "16 bytes";
+  return chain.bias ? whyNotBias(chain) : "";
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+void FormEpiloguesPass::apply(const Chain &chain) {
+  plan::MatmulOp op = chain.product;
+  OpBuilder b(op);
+  Value bias;
+  SmallVector<int64_t> offsets(op.getOffsets());
+  if (chain.bias) {
+    Vector added = *getAdded(chain);
+    bias = added.base;
+    offsets.push_back(added.offset);
+    if (Operation *maker = bias.getDefiningOp();
+        maker && op->isBeforeInBlock(maker))
+      b.setInsertionPointAfter(maker);
+  }
+  auto product = plan::MatmulOp::create(
+      b, op.getLoc(), typeOf(chain.values.front()), op.getA(), op.getB(),
+      op.getScales(), bias, op.getM(), op.getN(), op.getK(), op.getAStrides(),
+      op.getBStrides(), op.getCStrides(), offsets, op.getBatch(),
+      op.getBatchStrides(), op.getAlpha(), op.getFastAccumulation(),
+      op.getTf32(), op.getAScaling(), op.getBScaling(), chain.epilogue());
+  product->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  for (Value value : chain.values)
+    value.replaceAllUsesWith(product.getC());
+  for (stablehlo::CompareOp sign : chain.signs)
+    sign->setOperand(isZero(sign.getRhs()) ? 0 : 1, product.getC());
+  ++numEpilogues;
+}
+
+void FormEpiloguesPass::form(plan::MatmulOp op) {
+  Chain chain;
+  chain.product = op;
+  chain.values = {op.getC()};
+  std::optional<Chain> best;
+  std::string why;
+  for (auto step : {addBias, clampAtZero, roundOnce}) {
+    std::optional<Chain> longer = step(chain);
+    if (!longer)
+      continue;
+    chain = *longer;
+    if (llvm::none_of(chain.values, isStored))
+      continue;
+    why = whyNot(chain);
+    if (why.empty())
+      best = chain;
+  }
+  if (!why.empty())
+    op.emitRemark("what is behind the product is done by a kernel, not by the "
+                  "library: ")
+        << why;
+  if (best)
+    apply(*best);
+}
+
+void FormEpiloguesPass::runOnOperation() {
+  Block &block = getOperation().getBody().front();
+  SmallVector<plan::MatmulOp> products(block.getOps<plan::MatmulOp>());
+  for (plan::MatmulOp product : products)
+    form(product);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}

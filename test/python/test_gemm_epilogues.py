@@ -1,0 +1,298 @@
+"""Biases and ReLUs that GEMMs of a GPU have: fewer kernels, less memory moved, the same values."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gpu_steps
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from cpu_run import compile_text
+from jax import lax
+from numpy.typing import NDArray
+
+import scalify
+from scalify import _compiler
+from scalify._executable import Executable
+
+BF16 = ml_dtypes.bfloat16
+FUSION = (
+    "scalify-unroll-loops,scalify-prepare-plan{machine=gpu},scalify-narrow-dots,"
+    "scalify-form-gemms{machine=gpu}"
+)
+MATMUL = re.compile(
+    r"(?P<out>%\w+) = plan\.matmul (?P<a>%\w+), (?P<b>%\w+) m (?P<m>\d+) n (?P<n>\d+) k (?P<k>\d+)"
+    r" strides \[(?P<a0>\d+), (?P<a1>\d+)\] x \[(?P<b0>\d+), (?P<b1>\d+)\]"
+    r" to \[(?P<c0>\d+), (?P<c1>\d+)\]"
+    r" offsets \[(?P<a_start>\d+), (?P<b_start>\d+), 0(?:, (?P<start>\d+))?\]"
+    r" batch \[\] \[\] alpha 1.000000e\+00"
+    r"(?: epilogue (?P<epilogue>\w+))?(?: bias\((?P<bias>%\w+)\))?(?: \{.*?\})?"
+    r" : \((?P<types>.*?)\) -> (?P<result>tensor<[^>]*>)"
+)
+
+
+@jax.custom_jvp
+def relu(x: Any) -> Any:
+    """jax.nn.relu without a call, which only the Import stage inlines."""
+    return lax.max(x, jnp.zeros_like(x))
+
+
+@relu.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    return relu(x), lax.select(x > 0, dx, jnp.zeros_like(dx))
+
+
+def mlp(params: Any, x: Any) -> Any:
+    for w, b in params[:-1]:
+        x = relu(x @ w + b)
+    w, b = params[-1]
+    return x @ w + b
+
+
+def gradients(params: Any, x: Any, y: Any) -> Any:
+    return jax.value_and_grad(lambda p: jnp.mean((mlp(p, x) - y) ** 2))(params)
+
+
+def stacked(params: Any, x: Any) -> Any:
+    for i in range(3):
+        w, b = (lax.index_in_dim(stack, i, keepdims=False) for stack in params)
+        x = relu(x @ w + b)
+    return x
+
+
+def heads(w: Any, b: Any, x: Any) -> Any:
+    """Three products of one input, each of which a product reads again."""
+    q, k, v = (jnp.einsum("btc,chd->bthd", x, w[i]) + b[i] for i in range(3))
+    return jnp.einsum("bthd,bshd->bths", q, k).sum(-1), v
+
+
+def rounded(w: Any, b: Any, x: Any) -> Any:
+    sums = jnp.matmul(x, w, preferred_element_type=jnp.float32)
+    return relu(sums + b.astype(jnp.float32)).astype(jnp.bfloat16)
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> NDArray[Any]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32).astype(dtype)
+
+
+def layers(*widths: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    sides = itertools.pairwise(widths)
+    return [(normal(m, n, seed=n) / m**0.5, normal(n, seed=m)) for m, n in sides]
+
+
+def lowered(fn: Callable[..., Any], *args: Any) -> str:
+    return jax.jit(fn, keep_unused=True).lower(*args).as_text()
+
+
+def size_of(tensor: str) -> int:
+    """Returns the elements of a type as text."""
+    return int(np.prod([int(extent) for extent in re.findall(r"(\d+)x", tensor)]))
+
+
+def written_out(match: re.Match[str]) -> str:
+    """Returns a `plan.matmul` as StableHLO ops, by what PlanOps.td says that it does."""
+    m, n, k = (int(match[name]) for name in "mnk")
+    out, result = match["out"], match["result"]
+    own = f"%m{out[1:]}"
+    types = match["types"].split(", ")
+    element = types[0].rpartition("x")[2].rstrip(">")
+    wide = f"tensor<{m}x{n}xf32>"
+    lines: list[str] = []
+    shapes: list[str] = []
+    sides = (("a", m, k, types[0]), ("b", k, n, types[1]))
+    for name, rows, columns, given in sides:
+        outer, inner = int(match[f"{name}0"]), int(match[f"{name}1"])
+        lies = (rows, columns) if (outer, inner) == (columns, 1) else (columns, rows)
+        assert lies == (rows, columns) or (outer, inner) == (1, rows)
+        size, start = rows * columns, int(match[f"{name}_start"])
+        whole = f"tensor<{size_of(given)}x{element}>"
+        part, matrix = f"tensor<{size}x{element}>", f"tensor<{lies[0]}x{lies[1]}x{element}>"
+        lines += [
+            f"{own}_{name}f = stablehlo.reshape {match[name]} : ({given}) -> {whole}",
+            f"{own}_{name}p = stablehlo.slice {own}_{name}f [{start}:{start + size}]"
+            f" : ({whole}) -> {part}",
+            f"{own}_{name} = stablehlo.reshape {own}_{name}p : ({part}) -> {matrix}",
+        ]
+        shapes.append(matrix)
+    left = 1 if int(match["a1"]) == 1 else 0
+    right = 0 if int(match["b1"]) == 1 else 1
+    lines.append(
+        f"{own}_0 = stablehlo.dot_general {own}_a, {own}_b, contracting_dims = [{left}] x [{right}]"
+        f" : ({shapes[0]}, {shapes[1]}) -> {wide}"
+    )
+    last, epilogue = f"{own}_0", match["epilogue"] or ""
+    if match["bias"]:
+        start, given = int(match["start"]), types[-1]
+        size, kind = size_of(given), given.rpartition("x")[2].rstrip(">")
+        lines += [
+            f"{own}_f = stablehlo.reshape {match['bias']} : ({given}) -> tensor<{size}x{kind}>",
+            f"{own}_p = stablehlo.slice {own}_f [{start}:{start + n}] : (tensor<{size}x{kind}>)"
+            f" -> tensor<{n}x{kind}>",
+            f"{own}_v = stablehlo.convert {own}_p : (tensor<{n}x{kind}>) -> tensor<{n}xf32>",
+            f"{own}_w = stablehlo.broadcast_in_dim {own}_v, dims = [1] : (tensor<{n}xf32>)"
+            f" -> {wide}",
+            f"{own}_1 = stablehlo.add {last}, {own}_w : {wide}",
+        ]
+        last = f"{own}_1"
+    if epilogue.endswith("relu"):
+        zero = f"{own}_z = stablehlo.constant dense<0.0> : {wide}"
+        lines += [zero, f"{own}_2 = stablehlo.maximum {last}, {own}_z : {wide}"]
+        last = f"{own}_2"
+    kind = result.rpartition("x")[2].rstrip(">")
+    stored = f"tensor<{m}x{n}x{kind}>"
+    lines.append(f"{own}_s = stablehlo.convert {last} : ({wide}) -> {stored}")
+    last = f"{own}_s"
+    if (int(match["c0"]), int(match["c1"])) != (n, 1):
+        assert (int(match["c0"]), int(match["c1"])) == (1, m)
+        turned = f"tensor<{n}x{m}x{kind}>"
+        lines.append(
+            f"{own}_t = stablehlo.transpose {last}, dims = [1, 0] : ({stored}) -> {turned}"
+        )
+        last, stored = f"{own}_t", turned
+    lines.append(f"{out} = stablehlo.reshape {last} : ({stored}) -> {result}")
+    return "\n".join(lines)
+
+
+# Programs, their arguments, and the epilogues of their products in order of the plan.
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
+    "an MLP's step": (
+        gradients,
+        (layers(24, 40, 56, 8), normal(16, 24), normal(16, 8, seed=1)),
+        ["bias_relu", "bias_relu", "", "", "", "", "", ""],
+    ),
+    "results": (mlp, (layers(24, 40), normal(16, 24)), ["bias"]),
+    "a stack": (
+        stacked,
+        ((normal(3, 24, 24) / 5, normal(3, 24, seed=1)), normal(16, 24, seed=2)),
+        ["bias_relu", "bias_relu", "bias_relu"],
+    ),
+    "one rounding": (
+        rounded,
+        (normal(24, 40, dtype=BF16), normal(40, seed=1, dtype=BF16), normal(16, 24, dtype=BF16)),
+        ["bias_relu"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_with_epilogues_are_the_program(name: str) -> None:
+    fn, args, epilogues = CASES[name]
+    text = lowered(fn, *args)
+    formed = scalify.opt(text, f"builtin.module(func.func({FUSION},scalify-form-epilogues))")
+    found = [match["epilogue"] or "" for match in MATMUL.finditer(formed)]
+    assert found == epilogues and formed.count("plan.matmul") == len(found)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
+    run = compile_text(MATMUL.sub(written_out, formed), compileFrom="precision", recipe="none").run
+    want = jax.tree.leaves(jax.jit(fn)(*args))
+    for got, wanted in zip(run(leaves), want, strict=True):
+        narrow = wanted.dtype != np.float32
+        # F32 sums of 56 terms in another order; behind a rounding, half a unit of BF16 each.
+        tolerance = {"rtol": 2.0**-7 if narrow else 1e-5, "atol": 1e-5}
+        np.testing.assert_allclose(
+            np.asarray(got).astype(np.float32), np.asarray(wanted).astype(np.float32), **tolerance
+        )
+
+
+def manifest_of(text: str, epilogues: str, recipe: str = "none") -> dict[str, Any]:
+    options = {"recipe": recipe, "target": "sm_90a", "epilogues": epilogues, "ptxas": ""}
+    artefact, _ = _compiler.compile(text, json.dumps(options))
+    length = int.from_bytes(artefact[8:16], "little")
+    found: dict[str, Any] = json.loads(artefact[32 : 32 + length])
+    return found
+
+
+def commands(manifest: dict[str, Any], op: str) -> list[dict[str, Any]]:
+    return [command for command in manifest["functions"]["step"] if command["op"] == op]
+
+
+@functools.cache
+def step_text() -> str:
+    args = (layers(64, 128, 128, 64), normal(256, 64), normal(256, 64, seed=1))
+    return lowered(gradients, *args)
+
+
+def test_a_step_has_fewer_kernels_and_the_same_products() -> None:
+    plain, fused = (manifest_of(step_text(), which) for which in ("none", "exact"))
+    extra = ("epilogue", "bias", "bias_off")
+    shapes = [
+        [(gemm["m"], gemm["n"], gemm["k"], gemm["alpha"]) for gemm in commands(manifest, "gemm")]
+        for manifest in (plain, fused)
+    ]
+    assert shapes[0] == shapes[1]
+    assert not any(key in gemm for gemm in commands(plain, "gemm") for key in extra)
+    with_bias = [gemm for gemm in commands(fused, "gemm") if "epilogue" in gemm]
+    assert [gemm["epilogue"] for gemm in with_bias] == ["bias_relu", "bias_relu"]
+    for gemm in with_bias:
+        bias = fused["buffers"][gemm["bias"]]
+        assert (bias["kind"], bias["shape"], gemm["bias_off"]) == ("arg", [gemm["n"]], 0)
+    # The two that add, clamp and store are gone, and what they read and wrote.
+    before, after = commands(plain, "kernel"), commands(fused, "kernel")
+    assert len(after) == len(before) - 2
+    assert not any("maximum" in kernel["name"] for kernel in after)
+    hidden = 4 * 256 * 128
+    assert sum(k["bytes"] for k in before) - sum(k["bytes"] for k in after) >= 2 * 2 * hidden
+    assert fused["arena_bytes"] < plain["arena_bytes"]
+
+
+def test_the_recording_gets_the_epilogues() -> None:
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": ""}
+    artefact, _ = _compiler.compile(step_text(), json.dumps(options))
+    exe = Executable(artefact, device="null")
+    exe(*(np.zeros(a["shape"], np.float32) for a in exe.args))
+    calls = [line for line in exe.trace.splitlines() if line.startswith("cublasLtMatmul ")]
+    found = [re.search(r" bias=(arg\d)\+0 \| .* relu bias=f32$", call) for call in calls]
+    assert [match[1] for match in found if match] == ["arg1", "arg3"]
+
+
+@pytest.mark.parametrize(("recipe", "said"), [("bf16", 0), ("fp8", 1)])
+def test_casts_keep_their_biases(recipe: str, said: int) -> None:
+    """The kernel of the next cast reads the product anyway, and nothing is said of that."""
+    manifest = manifest_of(step_text(), "exact", recipe)
+    assert not any("epilogue" in gemm for gemm in commands(manifest, "gemm"))
+    # Under fp8 the last layer is sensitive, and reads F32 that an FP8 product made.
+    remarks = [r["message"] for r in manifest["remarks"] if "behind the product" in r["message"]]
+    assert len(remarks) == said
+    assert all("adds a bias of bf16, and this one is f32" in remark for remark in remarks)
+
+
+def test_a_rounding_before_the_bias_is_a_remark() -> None:
+    def fn(w: Any, b: Any, x: Any) -> Any:
+        return x @ w + b
+
+    args = (normal(24, 40, dtype=BF16), normal(40, dtype=BF16), normal(16, 24, dtype=BF16))
+    manifest = manifest_of(lowered(fn, *args), "exact")
+    assert "epilogue" not in commands(manifest, "gemm")[0]
+    said = [r["message"] for r in manifest["remarks"] if "behind the product" in r["message"]]
+    assert len(said) == 1 and "rounds the product before it adds the bias" in said[0]
+
+
+def test_heads_have_their_biases() -> None:
+    args = (normal(3, 64, 4, 16), normal(3, 4, 16, seed=1), normal(2, 32, 64))
+    manifest = manifest_of(lowered(heads, *args), "exact")
+    biases = [gemm for gemm in commands(manifest, "gemm") if "bias" in gemm]
+    # v is a result, q and k are read by products.
+    assert [gemm["epilogue"] for gemm in biases] == ["bias"] * 3
+    assert sorted(gemm["bias_off"] for gemm in biases) == [0, 64, 128]
+
+
+@pytest.mark.parametrize("recipe", ["none", "fp8"])
+def test_steps_without_biases_stay_what_they_are(recipe: str) -> None:
+    plain, exact = (manifest_of(gpu_steps.example(1), w, recipe) for w in ("none", "exact"))
+    assert plain["functions"] == exact["functions"] and plain["buffers"] == exact["buffers"]
+
+
+def test_options_are_checked() -> None:
+    text = lowered(lambda x: x + 1, normal(4))
+    with pytest.raises(scalify.CompileError, match="unknown epilogues 'all': expected one of"):
+        scalify.compile(text, target="sm_90a", epilogues="all")  # type: ignore[arg-type]
+    exe = scalify.compile(step_text(), target="sm_90a", device="null", epilogues="none")
+    assert not any("epilogue" in command for command in exe.manifest["functions"]["step"])
