@@ -25,6 +25,7 @@ __all__ = [
     "Program",
     "attentions",
     "conversions",
+    "epilogues",
     "kernels",
     "lowered",
     "many_scales",
@@ -386,6 +387,61 @@ def products(small: bool) -> Iterator[Program]:
         a, b = _normal(6, m, 64, dtype=dtype), _normal(6, 64, 64, seed=1, dtype=dtype)
         kind = "f8" if dtype is E4M3 else name
         yield _product(f"{name}, a batch of 6", a, b, each, BF16, kind)
+
+
+def _with_epilogue(
+    name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any] | None, result: Any, relu: bool
+) -> Program:
+    """Returns a product of [m, k] and [n, k] with what the library does behind its F32 sums."""
+
+    def fn(a: Any, b: Any, *bias: Any) -> Any:
+        sums = jax.lax.dot_general(
+            a, b, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
+        )
+        for vector in bias:
+            sums = sums + vector.astype(jnp.float32)
+        return (jax.lax.max(sums, jnp.zeros_like(sums)) if relu else sums).astype(result)
+
+    inputs = (a, b) if bias is None else (a, b, bias)
+    wide, other, added = (np.zeros(1) if x is None else x.astype(np.float64) for x in (a, b, bias))
+    sums = wide @ other.T + added
+    behind = [text for text, is_there in (("bias", bias is not None), ("ReLU", relu)) if is_there]
+    return Program(
+        f"gemm {name}, {' and '.join(behind)}",
+        _lowered(fn, *inputs),
+        inputs,
+        "product",
+        # A clamp at 0 moves no two numbers apart, so that the bars of the sums hold behind it.
+        expected=(np.maximum(sums, 0) if relu else sums,),
+        magnitude=np.abs(wide) @ np.abs(other).T + np.abs(added),
+        tolerance={"accumulation": "f8" if a.itemsize == 1 else MLIR.get(a.dtype, "f32")},
+    )
+
+
+def epilogues(small: bool) -> Iterator[Program]:
+    """Yields products whose bias and ReLU are the library's, by the types of its table."""
+    m, n, k = (32, 48, 64) if small else (128, 256, 512)
+    f32 = np.float32
+    table: list[tuple[str, Any, Any, Any, bool]] = [
+        ("bf16 into bf16", BF16, BF16, BF16, True),
+        ("f8E4M3FN into f32", E4M3, BF16, f32, True),
+    ]
+    if not small:
+        table += [
+            ("f32 into f32", f32, f32, f32, True),
+            ("f32 into f32", f32, f32, f32, False),
+            ("bf16 into f32", BF16, f32, f32, True),
+            ("f16 into f16", np.float16, np.float16, np.float16, False),
+            ("f16 into f32", np.float16, f32, f32, True),
+            ("f8E4M3FN into bf16", E4M3, BF16, BF16, False),
+            ("f8E4M3FN into f16", E4M3, np.float16, np.float16, True),
+            ("f32 into f32", f32, None, f32, True),
+            ("bf16 into bf16", BF16, None, BF16, True),
+        ]
+    for name, operand, bias, result, relu in table:
+        a, b = _normal(m, k, dtype=operand), _normal(n, k, seed=1, dtype=operand)
+        vector = None if bias is None else (8 * _normal(n, seed=2)).astype(bias)
+        yield _with_epilogue(name, a, b, vector, result, relu)
 
 
 def _exact_attention(

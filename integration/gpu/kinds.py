@@ -80,6 +80,10 @@ def recorded(exe: Executable) -> Figures:
     products = sum(line.startswith("cublasLtMatmul ") for line in exe.trace)
     symbols = {command["symbol"] for command in commands if command["op"] == "kernel"}
     gemms = sum(command["op"] == "gemm" for command in commands)
+    behind = sum(
+        bool(re.match(r"cublasLtMatmul .* \| .*( relu| bias=)", line)) for line in exe.trace
+    )
+    epilogues = sum("epilogue" in command for command in commands)
     attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)
     planned = sum(command["op"] == "attention" for command in commands)
     calls = r"^nccl(AllGather|AllReduce|ReduceScatter|Send) "
@@ -88,6 +92,7 @@ def recorded(exe: Executable) -> Figures:
     figures = {
         "recorded_launches": len(launched),
         "recorded_products": products,
+        "recorded_epilogues": behind,
         "recorded_attentions": attentions,
         "recorded_collectives": exchanged,
     }
@@ -95,6 +100,8 @@ def recorded(exe: Executable) -> Figures:
         raise Wrong(f"kernels that were not launched: {', '.join(missing[:5])}", figures)
     if products < gemms:
         raise Wrong(f"{products} products were asked for, and the plan has {gemms}", figures)
+    if behind < epilogues:
+        raise Wrong(f"{behind} products have epilogues, and {epilogues} of the plan", figures)
     if attentions < planned:
         raise Wrong(f"{attentions} attentions were asked for, and the plan has {planned}", figures)
     if exchanged < collectives:

@@ -107,7 +107,7 @@ def prepare(path: pathlib.Path, small: bool) -> int:
         shutil.rmtree(path)
     folder = Folder(path)
     for group in (
-        *(cases.conversions, cases.kernels, cases.products, cases.attentions),
+        *(cases.conversions, cases.kernels, cases.products, cases.epilogues, cases.attentions),
         exchanges.exchanges,
     ):
         for program in group(small):
