@@ -7,7 +7,7 @@ from typing import Any
 
 from scalify._jit import Jit
 
-__all__ = ["largest_batch"]
+__all__ = ["largest", "largest_batch"]
 
 
 def largest_batch(
@@ -27,28 +27,38 @@ def largest_batch(
     Raises:
         CompileError: the step cannot be compiled for a batch.
     """
+    return largest(lambda batch: int(step.executable(*arguments(batch)).memory["peak"]), cap, most)
+
+
+def largest(peak: Callable[[int], int], cap: int, most: int = 1 << 16) -> int:
+    """Returns the largest batch, up to `most`, whose peak of bytes is at most `cap`; 0 for none.
+
+    Args:
+        peak: bytes by the batch, which grow with it; asked once for each of a few batches.
+        cap: bytes.
+        most: the largest batch that is asked for.
+    """
     peaks: dict[int, int] = {}
 
-    def peak(batch: int) -> int:
+    def at(batch: int) -> int:
         if batch not in peaks:
-            peaks[batch] = int(step.executable(*arguments(batch)).memory["peak"])
+            peaks[batch] = peak(batch)
         return peaks[batch]
 
-    if peak(1) > cap:
+    if at(1) > cap:
         return 0
-    fits, fails = 1, 2
-    while fails <= most and peak(fails) <= cap:
-        fits, fails = fails, 2 * fails
-    if fails > most:
-        return most
+    fits, fails = 1, most + 1
     while fails - fits > 1:
-        # Nearly a straight line: what it meets the cap at is tried first, then its neighbour.
-        share = (cap - peaks[fits]) / max(peaks[fails] - peaks[fits], 1)
-        batch = min(max(fits + int(share * (fails - fits)), fits + 1), fails - 1)
-        if peak(batch) <= cap:
+        # Nearly a straight line, but for steps: where it meets the cap is tried first, then its
+        # neighbour. The line goes through the two largest batches that are known.
+        below, above = sorted(peaks)[-2:] if len(peaks) > 1 else (0, 0)
+        slope = (peaks[above] - peaks[below]) / (above - below) if above else 0.0
+        batch = fits + int((cap - peaks[fits]) / slope) if slope > 0 else 2 * fits
+        batch = min(max(batch, fits + 1), fails - 1)
+        if fails in peaks and len(peaks) > 6:  # no line at all
+            batch = (fits + fails) // 2
+        if at(batch) <= cap:
             fits = batch
-            if fits + 1 < fails and peak(fits + 1) > cap:
-                fails = fits + 1
         else:
             fails = batch
     return fits

@@ -15,6 +15,7 @@ import optax
 import pytest
 
 import scalify
+from scalify.memory import largest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "llama"))
 
@@ -171,3 +172,34 @@ def test_the_backward_computes_again_what_it_can() -> None:
     narrow = 8 * rows * cfg.dim * wide
     head = 2 * rows * cfg.vocab * wide
     assert found["kept"] <= cfg.layers * (ffn + scores + narrow) + head
+
+
+@pytest.mark.parametrize(("first", "each", "step"), [(10, 3, 1), (100, 7, 4), (5, 50, 1)])
+def test_the_largest_batch_of_known_peaks(first: int, each: int, step: int) -> None:
+    """Peaks that grow by `each` for every `step` of the batch, by few questions."""
+    asked: list[int] = []
+
+    def peak(batch: int) -> int:
+        asked.append(batch)
+        return first + each * step * (batch // step)
+
+    for cap in range(0, 400, 13):
+        asked.clear()
+        fits = [b for b in range(1, 301) if first + each * step * (b // step) <= cap]
+        assert largest(peak, cap, 300) == max(fits, default=0)
+        assert len(asked) == len(set(asked)) <= 12
+
+
+def test_a_straight_line_takes_four_questions() -> None:
+    asked: list[int] = []
+
+    def peak(batch: int) -> int:
+        asked.append(batch)
+        return 10 + 3 * batch
+
+    assert largest(peak, 1000) == 330
+    assert asked == [1, 2, 330, 331]
+    # The most is asked for before it is believed.
+    asked.clear()
+    assert largest(peak, 1000, most=10) == 10 and asked == [1, 2, 10]
+    assert largest(peak, 39, most=10) == 9
