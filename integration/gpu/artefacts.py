@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import pathlib
+import struct
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +15,11 @@ from numpy.typing import NDArray
 
 from scalify import _compiler, _ptxas
 
-__all__ = ["ROOT", "Folder", "commit"]
+__all__ = ["ROOT", "Folder", "commit", "manifest_of"]
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUDGET = 60  # seconds
+# Seconds that a small check is thought to take, and that any may take.
+EXPECT, BUDGET = 2.0, 60.0
 
 
 def commit() -> str:
@@ -25,6 +27,13 @@ def commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
+
+
+def manifest_of(artefact: bytes) -> dict[str, Any]:
+    """Returns an artefact's table of contents (docs/runtime.md has the format)."""
+    (length,) = struct.unpack_from("<Q", artefact, 8)
+    manifest: dict[str, Any] = json.loads(artefact[32 : 32 + length])
+    return manifest
 
 
 class Folder:
@@ -43,16 +52,49 @@ class Folder:
         (self.path / file).write_bytes(artefact)
         return file
 
+    def peak(self, file: str) -> int:
+        """Returns the bytes that an artefact's plan takes."""
+        return int(manifest_of((self.path / file).read_bytes())["memory"]["peak"])
+
     def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         """Writes arrays by their bits, as NumPy's files know no BF16; returns the file's name."""
         file = f"{name.replace(' ', '-').replace(',', '')}.npz"
-        bits = {key: _bits(np.ascontiguousarray(array)) for key, array in arrays.items()}
+        bits: dict[str, NDArray[Any]] = {}
+        # What comes out as it went in is there once.
+        first: dict[tuple[Any, ...], str] = {}
+        same: dict[str, str] = {}
+        for key, array in arrays.items():
+            found = _bits(np.ascontiguousarray(array))
+            equal = first.setdefault((found.dtype, found.shape, found.tobytes()), key)
+            if equal == key:
+                bits[key] = found
+            else:
+                same[key] = equal
+        bits["same"] = np.array(json.dumps(same))
         np.savez_compressed(self.path / file, **bits)  # type: ignore[arg-type]
         return file
 
-    def add(self, name: str, kind: str, budget: float = BUDGET, **members: Any) -> None:
-        """Adds a check to the plan (kinds.py has what each kind does)."""
-        self._checks.append({"name": name, "kind": kind, "budget": budget, **members})
+    def add(
+        self, name: str, kind: str, rank: int = 99, expect: float = EXPECT, **members: Any
+    ) -> None:
+        """Adds a check to the plan (kinds.py has what each kind does).
+
+        Args:
+            name: another one for each check.
+            kind: what it does.
+            rank: its place: lower ones come first, so that what matters most is measured should
+                the time on a GPU end.
+            expect: seconds that it is thought to take; it is not begun where fewer are left.
+            members: what the kind needs to know.
+        """
+        budget = max(BUDGET, 3 * expect)
+        check = {"name": name, "kind": kind, "rank": rank, "expect": expect, "budget": budget}
+        self._checks.append({**check, **members})
+
+    @property
+    def seconds(self) -> float:
+        """What all checks are thought to take."""
+        return sum(check["expect"] for check in self._checks)
 
     def finish(self, small: bool) -> int:
         """Writes the plan; returns the bytes of the folder."""
@@ -60,7 +102,7 @@ class Folder:
             "commit": commit(),
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "small": small,
-            "checks": self._checks,
+            "checks": sorted(self._checks, key=lambda check: check["rank"]),
         }
         (self.path / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
         return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())

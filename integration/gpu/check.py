@@ -2,6 +2,7 @@
 
 Checks run in a process apart: a fault of a GPU ends all that a process may ask of it,
 and a check that hangs must end. The process goes on to the next check while all goes well.
+What an earlier call has done is not done again: a call that was cut off goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import time
 import traceback
 from typing import Any
 
+import common
+
 import derive
 import kinds
 import machine
@@ -28,22 +31,24 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 Entry = dict[str, Any]
 # What a check says where it did what it is for; a dry run computes nothing, and so passes nothing.
 PASSED, RECORDED = "passed", "recorded"
+# Seconds that a process takes to end and a report to be written.
+MARGIN = 5.0
 
 
-def serve(pipe: multiprocessing.connection.Connection, settings: kinds.Settings) -> None:
+def serve(pipe: multiprocessing.connection.Connection, settings: common.Settings) -> None:
     """Runs the checks that come through a pipe, and answers with what became of them."""
     while (check := pipe.recv()) is not None:
         pipe.send(attempt(check, settings))
 
 
-def attempt(check: Entry, settings: kinds.Settings) -> Entry:
+def attempt(check: Entry, settings: common.Settings) -> Entry:
     """Runs one check."""
     done = RECORDED if settings.simulated else PASSED
     try:
         return {"status": done, "figures": kinds.KINDS[check["kind"]](check, settings)}
-    except kinds.Skip as skipped:
+    except common.Skip as skipped:
         return {"status": "skipped", "reason": str(skipped), "figures": {}}
-    except kinds.Wrong as wrong:
+    except common.Wrong as wrong:
         return {"status": "failed", "reason": wrong.text, "figures": wrong.figures}
     except Exception as error:
         where = traceback.format_exc(limit=-3)
@@ -54,23 +59,28 @@ def attempt(check: Entry, settings: kinds.Settings) -> Entry:
 class Worker:
     """The process that runs checks, and another one after a failure."""
 
-    def __init__(self, settings: kinds.Settings) -> None:
+    def __init__(self, settings: common.Settings) -> None:
         self._settings = settings
         # A forked child would share what the parent has of CUDA and of jax.
         self._context = multiprocessing.get_context("spawn")
         self._process: Any = None
         self._pipe: Any = None
 
-    def run(self, check: Entry) -> Entry:
-        """Runs a check within its budget of seconds."""
+    def run(self, check: Entry, seconds: float) -> Entry | None:
+        """Runs a check within its budget; None where only so many seconds were left and it was cut
+        off by them.
+        """
         if check.get("fresh"):
             self.stop()
         if self._process is None:
             self._start()
         self._pipe.send(check)
         try:
-            if self._pipe.poll(check["budget"]):
+            if self._pipe.poll(min(check["budget"], seconds)):
                 answer: Entry = self._pipe.recv()
+            elif seconds < check["budget"]:
+                self.stop()
+                return None
             else:
                 answer = {"status": "failed", "reason": f"took over {check['budget']} s"}
         except (EOFError, ConnectionError):
@@ -106,18 +116,20 @@ def derived(check: Entry, found: dict[str, Entry], simulated: bool) -> Entry:
     return {"status": "failed" if wrong else PASSED, "figures": figures}
 
 
-def summary(plan: Entry, found: dict[str, Entry], settings: kinds.Settings) -> Entry:
-    """Returns the report so far."""
-    keys = ["name", "status", "reason", "seconds", "figures", "where"]
+def summary(plan: Entry, found: dict[str, Entry], settings: common.Settings) -> Entry:
+    """Returns the report so far, in the order of the plan."""
+    keys = ["name", "status", "reason", "seconds", "driver", "figures", "where"]
     if settings.simulated:
         keys.remove("seconds")
-    checks = [{key: entry[key] for key in keys if key in entry} for entry in found.values()]
+    entries = [found[check["name"]] for check in plan["checks"] if check["name"] in found]
+    missing = [check["name"] for check in plan["checks"] if check["name"] not in found]
     return {
         "simulated": settings.simulated,
         "device": settings.device,
         "machine": machine.about(settings.simulated),
         "prepared": {key: plan[key] for key in ("commit", "date", "small")},
-        "checks": checks,
+        "not_run": missing,
+        "checks": [{key: entry[key] for key in keys if key in entry} for entry in entries],
     }
 
 
@@ -129,7 +141,7 @@ def write(path: pathlib.Path, report: Entry) -> None:
     part.replace(path)
 
 
-def default_path(settings: kinds.Settings) -> pathlib.Path:
+def default_path(settings: common.Settings) -> pathlib.Path:
     """Returns where a report goes: figures to benchmarks/results, a dry run's beside the plan."""
     if settings.simulated:
         return settings.folder.parent / "gpu-dry-run.json"
@@ -138,43 +150,91 @@ def default_path(settings: kinds.Settings) -> pathlib.Path:
     return ROOT / "benchmarks" / "results" / f"gpu-{about['date'][:10]}-{name}.json"
 
 
-def earlier(plan: Entry, settings: kinds.Settings, out: pathlib.Path) -> dict[str, Entry]:
-    """Returns what a report holds of the same plan on the same GPU, for runs in several parts."""
+def _fits(report: Entry, now: Entry) -> bool:
+    """Returns whether figures belong together: of one plan, and of GPUs that are equal."""
+    if any(report[key] != now[key] for key in ("simulated", "device", "prepared")):
+        return False
+    # Each entry has its driver: another machine of the same kind may have the next one.
+    gpus = [dict(side["machine"]["gpu"] or {}) for side in (report, now)]
+    for gpu in gpus:
+        gpu.pop("driver_version", None)
+    return gpus[0] == gpus[1]
+
+
+def earlier(plan: Entry, settings: common.Settings, out: pathlib.Path) -> dict[str, Entry]:
+    """Returns what a report holds of the same plan on such a GPU; any other one is put aside."""
     if not out.exists():
         return {}
     report = json.loads(out.read_text(encoding="utf-8"))
-    now = summary(plan, {}, settings)
-    # A driver or a clock that is another makes figures that do not belong together.
-    if any(report[key] != now[key] for key in ("simulated", "device", "prepared")):
-        return {}
-    if report["machine"]["gpu"] != now["machine"]["gpu"]:
+    if not _fits(report, summary(plan, {}, settings)):
+        number = 1
+        while (aside := out.with_name(f"{out.stem}-before-{number}{out.suffix}")).exists():
+            number += 1
+        out.rename(aside)
+        print(f"{out} is of another plan or another GPU: it is {aside} now", flush=True)
         return {}
     checks = {check["name"]: check for check in plan["checks"]}
     kept = [entry for entry in report["checks"] if entry["name"] in checks]
     return {entry["name"]: {**entry, "check": checks[entry["name"]]} for entry in kept}
 
 
-def run(plan: Entry, settings: kinds.Settings, out: pathlib.Path, only: str) -> dict[str, Entry]:
-    """Runs all checks whose names match a pattern; returns them and earlier ones by name."""
+def run(
+    plan: Entry, settings: common.Settings, out: pathlib.Path, only: str, again: bool, until: float
+) -> dict[str, Entry]:
+    """Runs the checks whose names match a pattern; returns them and earlier ones by name.
+
+    Args:
+        plan: of prepare.py.
+        settings: where things are.
+        out: the report's file.
+        only: the pattern.
+        again: whether those are run again that an earlier report has.
+        until: the time, as time.monotonic has it, at which all must be written.
+    """
     found = earlier(plan, settings, out)
+    driver = (machine.about(settings.simulated)["gpu"] or {}).get("driver_version")
     worker = Worker(settings)
     try:
         for check in plan["checks"]:
-            if not fnmatch.fnmatch(check["name"], only) and check["kind"] not in derive.DERIVED:
+            name, left = check["name"], until - MARGIN - time.monotonic()
+            is_derived = check["kind"] in derive.DERIVED
+            if not is_derived and not (
+                fnmatch.fnmatch(name, only) and (again or name not in found)
+            ):
+                continue
+            # A later one may be shorter.
+            if not is_derived and left < check["expect"]:
                 continue
             started = time.perf_counter()
-            if check["kind"] in derive.DERIVED:
-                answer = derived(check, found, settings.simulated)
+            if is_derived:
+                answer: Entry | None = derived(check, found, settings.simulated)
             else:
-                answer = worker.run(check)
+                answer = worker.run(check, left)
+            if answer is None:
+                print(f"cut off  {name}", flush=True)
+                continue
             seconds = round(time.perf_counter() - started, 3)
-            entry = {"name": check["name"], "check": check, "seconds": seconds}
-            found[check["name"]] = entry | answer
-            print(f"{answer['status']:9}{check['name']}  {answer.get('reason', '')}", flush=True)
+            entry = {"name": name, "check": check, "seconds": seconds}
+            if driver is not None and not is_derived:
+                entry["driver"] = driver
+            found[name] = entry | answer
+            if not is_derived:
+                said = f"{answer['status']:9}{name}  {answer.get('reason', '')}"
+                print(f"{said.rstrip()}  {seconds:.1f} s", flush=True)
             write(out, summary(plan, found, settings))
     finally:
         worker.stop()
     return found
+
+
+def show(plan: Entry, found: dict[str, Entry]) -> None:
+    """Prints what follows from the figures, the bars last."""
+    for check in plan["checks"]:
+        entry = found.get(check["name"])
+        if check["kind"] in derive.DERIVED and entry and entry["figures"]:
+            print(f"{check['name']}:")
+            for name, row in entry["figures"].items():
+                print(f"  {name}: {json.dumps(row)}")
 
 
 def main() -> int:
@@ -185,19 +245,25 @@ def main() -> int:
     parser.add_argument("--bench", type=pathlib.Path, help="the program of gemm_bench.cpp")
     parser.add_argument("--device", choices=["cuda", "null"], default="cuda")
     parser.add_argument("--only", default="*", help="checks whose names match, as '8B*'")
+    parser.add_argument("--again", action="store_true", help="also those that were run before")
+    parser.add_argument("--seconds", type=float, default=1e9, help="end within so many")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     plan = json.loads((options.folder / "plan.json").read_text(encoding="utf-8"))
-    settings = kinds.Settings(options.folder, options.library, options.bench, options.device)
+    settings = common.Settings(options.folder, options.library, options.bench, options.device)
     out = options.out or default_path(settings)
-    found = run(plan, settings, out, options.only)
+    until = time.monotonic() + options.seconds
+    found = run(plan, settings, out, options.only, options.again, until)
+    show(plan, found)
     counts = {
         status: sum(entry["status"] == status for entry in found.values())
         for status in (PASSED, RECORDED, "failed", "skipped")
     }
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-    print(f"{said or 'no check has such a name'}: {out}")
-    return int(bool(counts["failed"]) or not found)
+    missing = sum(check["name"] not in found for check in plan["checks"])
+    print(f"{said or 'no check was run'}{f', {missing} not run yet' if missing else ''}: {out}")
+    ran = any(entry["check"]["kind"] not in derive.DERIVED for entry in found.values())
+    return int(bool(counts["failed"]) or not ran)
 
 
 if __name__ == "__main__":

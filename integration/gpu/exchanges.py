@@ -63,7 +63,7 @@ def exchanges(small: bool) -> Iterator[Program]:
 
     Sums are made by NCCL, and by kernels in the order of ranks.
     """
-    rows, columns = (8, 16) if small else (512, 4096)
+    rows, columns = (8, 16) if small else (128, 2048)
     x = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
     table = [("f32", np.float32, ("add", "maximum")), ("bf16", ml_dtypes.bfloat16, ("add",))]
     table.append(("f8E4M3FN", ml_dtypes.float8_e4m3fn, ()))

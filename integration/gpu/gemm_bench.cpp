@@ -3,10 +3,13 @@
 // heuristic's first algorithm and of the best of its first eight.
 //
 // As in our runtime, A is [m, k] and B [n, k], both with k innermost, the
-// result is BF16 and row major, and FP8 operands have scales in memory. Every
-// call has events of its own, as in the runtime's profile, and the median
-// counts.
+// result is BF16 and row major, and FP8 operands have scales in memory. A step
+// is one A by four Bs, an event before each and behind the last, as in the
+// runtime's profile; the first product waits for the host and does not count,
+// of the others the median does.
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +24,8 @@
 
 namespace {
 
-constexpr int Algorithms = 8, WarmUps = 5, Calls = 30;
+constexpr int Algorithms = 8, WarmUps = 5, Steps = 30;
+constexpr size_t Products = 4;
 constexpr size_t Workspace = size_t(32) << 20;
 
 void check(int status, const char *call) {
@@ -50,17 +54,21 @@ std::vector<char> normal(const std::string &type, size_t count) {
   return bytes;
 }
 
-// A matrix of the GPU. The block it repeats has an odd length, so that rows
-// differ.
-void *matrix(const std::string &type, size_t count) {
-  std::vector<char> block = normal(type, std::min(count, size_t(4194301)));
-  size_t bytes = count * sizeOf(type);
+// A matrix of the GPU that repeats a block of odd length, so that rows differ;
+// matrices differ by where in it they begin.
+void *matrix(const std::string &type, const std::vector<char> &block,
+             size_t count, size_t number) {
+  size_t bytes = count * sizeOf(type), length = block.size();
   char *memory = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void **>(&memory), bytes));
-  for (size_t at = 0; at < bytes; at += block.size())
-    CHECK(cudaMemcpy(memory + at, block.data(),
-                     std::min(block.size(), bytes - at),
+  size_t from = number * 1000003 * sizeOf(type) % length;
+  for (size_t at = 0; at < bytes;) {
+    size_t part = std::min(length - from, bytes - at);
+    CHECK(cudaMemcpy(memory + at, block.data() + from, part,
                      cudaMemcpyHostToDevice));
+    at += part;
+    from = 0;
+  }
   return memory;
 }
 
@@ -117,26 +125,30 @@ Product plan(cublasLtHandle_t handle, const std::string &type, uint64_t m,
 
 struct Timer {
   cudaStream_t stream = nullptr;
-  cudaEvent_t begin = nullptr, end = nullptr;
+  std::array<cudaEvent_t, Products + 1> events = {};
   Timer() {
     CHECK(cudaStreamCreate(&stream));
-    CHECK(cudaEventCreate(&begin));
-    CHECK(cudaEventCreate(&end));
+    for (cudaEvent_t &event : events)
+      CHECK(cudaEventCreate(&event));
   }
   template <typename Function> float median(Function call) {
     std::vector<float> times;
-    for (int i = 0; i < WarmUps + Calls; ++i) {
-      CHECK(cudaEventRecord(begin, stream));
-      call();
-      CHECK(cudaEventRecord(end, stream));
-      CHECK(cudaEventSynchronize(end));
-      float milliseconds = 0;
-      CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-      if (i >= WarmUps)
+    for (int step = 0; step < WarmUps + Steps; ++step) {
+      for (size_t i = 0; i < Products; ++i) {
+        CHECK(cudaEventRecord(events[i], stream));
+        call(i);
+      }
+      CHECK(cudaEventRecord(events[Products], stream));
+      CHECK(cudaEventSynchronize(events[Products]));
+      for (size_t i = 1; step >= WarmUps && i < Products; ++i) {
+        float milliseconds = 0;
+        CHECK(cudaEventElapsedTime(&milliseconds, events[i], events[i + 1]));
         times.push_back(milliseconds);
+      }
     }
-    std::nth_element(times.begin(), times.begin() + Calls / 2, times.end());
-    return times[Calls / 2];
+    auto middle = times.begin() + std::ptrdiff_t(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return *middle;
   }
 };
 
@@ -154,16 +166,21 @@ int main() {
       std::fprintf(stderr, "no type is called '%s'\n", type.c_str());
       return 1;
     }
-    void *a = matrix(type, m * k), *b = matrix(type, n * k), *d = nullptr;
-    CHECK(cudaMalloc(&d, m * n * 2));
+    const std::vector<char> block = normal(type, 4194301);
+    void *a = matrix(type, block, m * k, 0);
+    std::array<void *, Products> b = {}, d = {};
+    for (size_t i = 0; i < Products; ++i) {
+      b[i] = matrix(type, block, n * k, i + 1);
+      CHECK(cudaMalloc(&d[i], m * n * 2));
+    }
     Product p = plan(handle, type, m, n, k);
     float alpha = 1, beta = 0;
     std::vector<float> times;
     for (const cublasLtMatmulHeuristicResult_t &algorithm : p.found)
-      times.push_back(timer.median([&] {
-        CHECK(cublasLtMatmul(handle, p.desc, &alpha, b, p.a, a, p.b, &beta, d,
-                             p.d, d, p.d, &algorithm.algo, workspace, Workspace,
-                             timer.stream));
+      times.push_back(timer.median([&](size_t i) {
+        CHECK(cublasLtMatmul(handle, p.desc, &alpha, b[i], p.a, a, p.b, &beta,
+                             d[i], p.d, d[i], p.d, &algorithm.algo, workspace,
+                             Workspace, timer.stream));
       }));
     if (times.empty()) {
       std::fprintf(stderr, "no algorithm for %s\n", type.c_str());
@@ -174,8 +191,11 @@ int main() {
                 (unsigned long long)k, double(times.front()),
                 double(*std::min_element(times.begin(), times.end())));
     std::fflush(stdout);
-    for (void *memory : {a, b, d})
-      CHECK(cudaFree(memory));
+    CHECK(cudaFree(a));
+    for (size_t i = 0; i < Products; ++i) {
+      CHECK(cudaFree(b[i]));
+      CHECK(cudaFree(d[i]));
+    }
   }
   return 0;
 }

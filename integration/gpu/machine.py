@@ -13,7 +13,10 @@ from typing import Any
 
 __all__ = ["about", "cublaslt_version"]
 
-PACKAGES = ("jax", "jaxlib", "torch", "triton", "numpy", "ml_dtypes", "transformer_engine")
+PACKAGES = (
+    *("jax", "jaxlib", "optax", "torch", "triton", "numpy", "ml_dtypes", "transformer_engine"),
+    *("nvidia-cublas", "nvidia-cudnn-cu13", "nvidia-nccl-cu13"),
+)
 
 
 def _output(*command: str) -> str | None:

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # Runs all checks that need a GPU and writes what they found as JSON.
 #
-#   integration/gpu/run.sh [--dry-run] [--only PATTERN] [--folder DIR] [OUT]
+#   integration/gpu/run.sh [--dry-run] [--seconds N] [--only PATTERN] [--again] [--folder DIR] [OUT]
 #
 # prepare.py has filled out/gpu before, where the compiler is; here are CUDA, Python with NumPy and
-# ml_dtypes, and for some checks jax. The dry run needs no GPU: calls are recorded.
+# ml_dtypes, and for some checks jax. Called again it goes on where it stopped, as after --seconds.
+# The dry run needs no GPU: calls are recorded.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-folder=out/gpu device=cuda out='' only='*'
+folder=out/gpu device=cuda out='' only='*' seconds='' again=''
 while [ $# -gt 0 ]; do
   case $1 in
     --dry-run) device=null ;;
+    --again) again=--again ;;
+    --seconds) seconds=${2:?--seconds takes a number} && shift ;;
     --only) only=${2:?--only takes a pattern} && shift ;;
     --folder) folder=${2:?--folder takes a folder} && shift ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 0 ;;
     -*) echo "run.sh: no option is called '$1'" >&2 && exit 2 ;;
     *) out=$1 ;;
   esac
@@ -28,12 +31,44 @@ python=${PYTHON:-python3}
 build=${SCALIFY_GPU_BUILD:-out/gpu-build}
 mkdir -p "$build"
 
-# cuDNN's attention is built in where its headers are: PyPI's nvidia-cudnn-cu13 (or a copy of torch)
-# and nvidia-cudnn-frontend. Without, checks with attentions fail by an error that says so.
-wheels=$("$python" -c 'import nvidia; print(nvidia.__path__[0])' 2>/dev/null || true)
-if [ -n "$wheels" ]; then
-  export CPLUS_INCLUDE_PATH="$wheels/cudnn/include:${wheels%/nvidia}/include:$wheels/cu13/include:${CUDA_HOME:-/usr/local/cuda}/include${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}"
+# Where CUDA is: PyPI's wheels or a toolkit. jax takes its libraries from the wheels where there are
+# some, so ours come from there too: both sides of a comparison have one cuBLASLt and one cuDNN.
+wheels=$("$python" - 2>/dev/null <<'EOF' || true
+import os, nvidia
+paths = list(nvidia.__path__)
+print(next((path for path in paths if os.path.isdir(f"{path}/cudnn")), paths[0]))
+EOF
+)
+toolkit=${CUDA_HOME:-/usr/local/cuda}
+find_cuda() {
+  for libraries in ${wheels:+"$wheels/cu13/lib"} "$toolkit/lib64" "$toolkit/lib"; do
+    [ ! -e "$libraries/libcublasLt.so.13" ] || return 0
+  done
+  return 1
+}
+if [ "$device" = cuda ]; then
+  if find_cuda; then
+    found=$libraries${wheels:+:$wheels}
+    export SCALIFY_CUDA_LIBRARIES=${SCALIFY_CUDA_LIBRARIES:-$found}
+  fi
+  # What those libraries open themselves, as cuDNN does NVRTC.
+  for part in ${wheels:+"$wheels/cu13/lib" "$wheels/cudnn/lib" "$wheels/nccl/lib"} "$toolkit/lib64"; do
+    [ ! -d "$part" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$part
+  done
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 fi
+
+# cuDNN's attention is built in where its headers are: PyPI's nvidia-cudnn-cu13 (or a copy of torch)
+# has cuDNN's, and prepare.py brings those of the frontend. Without, what has attentions fails by an
+# error that says so.
+headers=$(cd "$folder" && pwd)/include
+export CUDNN_FRONTEND_PATH=${CUDNN_FRONTEND_PATH:-${headers%/include}}
+for part in "$headers" ${wheels:+"$wheels/cudnn/include" "${wheels%/nvidia}/include" "$wheels/cu13/include"} \
+  "$toolkit/include"; do
+  [ ! -d "$part" ] || CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:+$CPLUS_INCLUDE_PATH:}$part
+done
+export CPLUS_INCLUDE_PATH=${CPLUS_INCLUDE_PATH:-}
+[ -z "$wheels" ] || export CUDNN_PATH=${CUDNN_PATH:-$wheels/cudnn}
 
 # By cmake, which knows whether a library is up to date; it asks for packages of the system.
 by_cmake() {
@@ -52,6 +87,9 @@ compile_one() {
 }
 
 by_compiler() {
+  local sum
+  sum=$(find runtime "$folder/include" -type f -print0 | sort -z | xargs -0 cat | sha256sum)
+  [ "$sum" != "$(cat "$build/runtime/sum" 2>/dev/null)" ] || return 0
   mkdir -p "$build/runtime/objects"
   version=$(sed -nE 's/^project\(scalify_runtime .*VERSION ([0-9.]+)\)/\1/p' runtime/CMakeLists.txt)
   export version folder build
@@ -60,21 +98,11 @@ by_compiler() {
     xargs -0 -P "$(nproc)" -n 1 bash -c 'compile_one "$@"' _
   "${CXX:-g++}" -shared -o "$build/runtime/libscalify_runtime.so" \
     "$build/runtime/objects/"*.o -pthread -ldl
-}
-
-# Where CUDA is: a toolkit, or PyPI's wheels. The runtime takes its cuBLASLt from there too, so
-# that both sides of a comparison have one.
-find_cuda() {
-  for cuda in "${CUDA_HOME:-/usr/local/cuda}" "$wheels/cu13"; do
-    for libraries in "$cuda/lib64" "$cuda/lib"; do
-      [ ! -e "$libraries/libcublasLt.so.13" ] || return 0
-    done
-  done
-  return 1
+  echo "$sum" >"$build/runtime/sum"
 }
 
 build_bench() {
-  "${CXX:-g++}" -std=c++17 -O2 -I"$cuda/include" integration/gpu/gemm_bench.cpp \
+  "${CXX:-g++}" -std=c++17 -O2 integration/gpu/gemm_bench.cpp \
     -o "$build/gemm_bench" -L"$libraries" -Wl,-rpath,"$libraries" -l:libcublasLt.so.13 \
     -l:libcudart.so.13 >"$build/bench.log" 2>&1
 }
@@ -83,13 +111,15 @@ if ! by_cmake; then
   echo "run.sh: no runtime by cmake ($build/cmake.log), so by the compiler alone"
   by_compiler
 fi
-arguments=(--folder "$folder" --library "$build/runtime/libscalify_runtime.so" --device "$device" --only "$only")
+arguments=(--folder "$folder" --library "$build/runtime/libscalify_runtime.so" --device "$device" --only "$only" ${again:+"$again"})
 if [ "$device" = cuda ]; then
-  if find_cuda && export SCALIFY_CUDA_LIBRARIES="${SCALIFY_CUDA_LIBRARIES:-$libraries${wheels:+:$wheels}}" && build_bench; then
+  if [ -n "${found:-}" ] && build_bench; then
     arguments+=(--bench "$build/gemm_bench")
   else
-    echo "run.sh: no gemm_bench ($build/bench.log); what needs it is skipped"
+    echo "run.sh: no gemm_bench ($build/bench.log); products have nothing beside them"
   fi
 fi
+# What was spent on building is gone.
+[ -z "$seconds" ] || arguments+=(--seconds "$((seconds - SECONDS))")
 [ -z "$out" ] || arguments+=(--out "$out")
 exec "$python" integration/gpu/check.py "${arguments[@]}"

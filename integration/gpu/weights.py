@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import subprocess
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from runtime import DTYPES, Tensor
 
-__all__ = ["fill", "memory_used", "normal"]
+__all__ = ["fill", "normal"]
 
 DEVIATION = 0.02
 # Odd, so that rows of a matrix, whose lengths are even, are not equal where the block repeats.
@@ -36,27 +36,25 @@ def _word(dtype: str) -> Any:
     return {1: np.uint8, 2: np.uint16, 4: np.uint32}[np.dtype(DTYPES[dtype]).itemsize]
 
 
-def fill(tensor: Tensor, vocab: int = 256) -> NDArray[Any]:
-    """Returns what an argument of a training step starts from, by its name.
+def fill(tensor: Tensor, stored: Mapping[str, Any] | None = None) -> NDArray[Any]:
+    """Returns what an argument of a training step or of a layer starts from, by its name.
 
-    Norm gains are one, matrices are normal, the optimizer's state is zero. Tokens are bytes: any
-    vocabulary has them.
+    Norm gains are one, matrices and a layer's inputs are normal, the optimizer's state is zero.
+    Tokens are bytes: any vocabulary has them.
+
+    Args:
+        tensor: the argument.
+        stored: how a recipe stores it narrow (docs/stages/precision.md); data times two to its
+            exponent are the values.
     """
     if "batch" in tensor.name:
         rng = np.random.default_rng(1)
-        return rng.integers(0, vocab, tensor.shape).astype(np.int32)
-    if not tensor.name.startswith("params"):
+        return rng.integers(0, 256, tensor.shape).astype(np.int32)
+    if tensor.name in ("x", "grad"):
+        return normal(tensor)
+    if not tensor.name.startswith(("params", "layer")):
         return np.zeros(tensor.shape, DTYPES[tensor.dtype])
+    unit = 2.0 ** -(stored["exponent"] if stored else 0)
     if "norm" in tensor.name:
-        return np.ones(tensor.shape, DTYPES[tensor.dtype])
-    return normal(tensor, DEVIATION)
-
-
-def memory_used() -> int | None:
-    """Returns MiB of the first GPU's memory that are in use, or None where nvidia-smi is not."""
-    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return int(done.stdout.split()[0])
-    except (OSError, subprocess.CalledProcessError, ValueError, IndexError):
-        return None
+        return np.full(tensor.shape, unit, DTYPES[tensor.dtype])
+    return normal(tensor, DEVIATION * unit)

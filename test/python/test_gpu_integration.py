@@ -15,7 +15,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU = ROOT / "integration" / "gpu"
-KINDS = {"values", "losses", "streams", "training", "gemm", "step"}  # those that run a step of ours
+# Those that run a step of ours.
+KINDS = {"values", "losses", "streams", "training", "gemm", "step", "block"}
 
 
 def run(folder: pathlib.Path, out: pathlib.Path, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -56,13 +57,13 @@ def test_every_check_of_the_plan_is_reported(
     plan = plan_of(prepared)
     assert [entry["name"] for entry in report["checks"]] == [check["name"] for check in plan]
     assert {check["kind"] for check in plan} == KINDS | {
-        *("bench", "xla", "transformer_engine", "skip"),
-        *("layers", "casts", "gemms", "gap"),
+        *("xla", "xla_block", "transformer_engine"),
+        *("sides", "layers", "casts", "gemms", "blocks", "micro_batches", "gap", "bars"),
     }
     for kind in (
         *("conversion", "kernel", "gemm", "attention", "20 steps", "training"),
         "one-rank NCCL",
-        *("8B-shaped", "time of"),
+        *("8B-shaped", "time of", "1.3B", "layer", "largest micro-batch"),
     ):
         assert any(check["name"].startswith(kind) for check in plan), kind
 
@@ -70,9 +71,9 @@ def test_every_check_of_the_plan_is_reported(
 def test_steps_run_on_the_recording_and_nothing_passes(
     prepared: pathlib.Path, report: dict[str, Any]
 ) -> None:
-    kinds = {check["name"]: check["kind"] for check in plan_of(prepared)}
+    checks = {check["name"]: check for check in plan_of(prepared)}
     for entry in report["checks"]:
-        ran = kinds[entry["name"]] in KINDS
+        ran = checks[entry["name"]]["kind"] in KINDS
         assert entry["status"] == ("recorded" if ran else "skipped"), entry
         if ran:
             figures = entry["figures"]
@@ -90,6 +91,15 @@ def test_steps_run_on_the_recording_and_nothing_passes(
                 assert figures["recorded_launches"] == 0
             if entry["name"].startswith("attention"):
                 assert figures["recorded_attentions"] == 2
+            # Forward and gradient of each layer by cuDNN, as jax.jit's.
+            if entry["name"].startswith("8B-shaped"):
+                assert figures["recorded_attentions"] == 2 * checks[entry["name"]]["layers"]
+            if entry["name"].startswith("layer"):
+                assert figures["recorded_attentions"] == 2
+            if entry["name"].startswith("time of gemm") and checks[entry["name"]]["bare"]:
+                assert figures["recorded_products"] == 4
+            if "cap" in checks[entry["name"]]:
+                assert figures["memory_planned"] <= checks[entry["name"]]["cap"]
         else:
             assert entry["reason"]
 
@@ -131,3 +141,39 @@ def test_parts_of_a_run_make_one_report(prepared: pathlib.Path) -> None:
         assert status == 0
     names = [entry["name"] for entry in found["checks"] if entry["status"] == "recorded"]
     assert {name.split()[0] for name in names} == {"gemm", "kernel"}
+
+
+def test_what_was_run_is_not_run_again(prepared: pathlib.Path) -> None:
+    out = prepared.parent / "again.json"
+    _, found = run(prepared, out, "--only", "gemm*")
+    assert len(found["not_run"]) > len(found["checks"])
+    mark = {"marked": 1}
+    first = next(entry for entry in found["checks"] if entry["name"].startswith("gemm"))
+    first["figures"] = mark
+    out.write_text(json.dumps(found))
+    figures = []
+    for more in ((), ("--again",)):
+        _, after = run(prepared, out, "--only", "gemm*", *more)
+        by_name = {entry["name"]: entry for entry in after["checks"]}
+        figures.append(by_name[first["name"]]["figures"])
+    assert figures[0] == mark and figures[1] != mark
+
+
+def test_no_check_begins_that_would_not_end_in_time(prepared: pathlib.Path) -> None:
+    out = prepared.parent / "short.json"
+    status, found = run(prepared, out, "--seconds", "0")
+    assert status == 1 and not [e for e in found["checks"] if e["status"] == "recorded"]
+    assert set(found["not_run"]) == {c["name"] for c in plan_of(prepared)} - {
+        entry["name"] for entry in found["checks"]
+    }
+
+
+def test_a_report_of_another_plan_is_put_aside(prepared: pathlib.Path) -> None:
+    out = prepared.parent / "other.json"
+    _, found = run(prepared, out, "--only", "gemm*")
+    found["prepared"]["commit"] = "another"
+    out.write_text(json.dumps(found))
+    _, after = run(prepared, out, "--only", "kernel*")
+    assert json.loads((out.parent / "other-before-1.json").read_text()) == found
+    ran = [entry["name"] for entry in after["checks"] if entry["status"] == "recorded"]
+    assert ran and all(name.startswith("kernel") for name in ran)

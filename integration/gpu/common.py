@@ -1,0 +1,108 @@
+"""What all kinds of checks share: where things are, how a check ends, what a recording shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runtime import Executable, Library
+
+__all__ = ["Check", "Figures", "Settings", "Skip", "Wrong", "recorded", "times"]
+
+Check = dict[str, Any]
+Figures = dict[str, Any]
+
+
+class Skip(Exception):  # noqa: N818
+    """A check that cannot be here; the text says why."""
+
+
+class Wrong(Exception):  # noqa: N818
+    """A result that is not what it must be, with the figures that show it."""
+
+    def __init__(self, text: str, figures: Figures) -> None:
+        super().__init__(text, figures)
+        self.text, self.figures = text, figures
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Where things are, and what the device is: "cuda" or "null"."""
+
+    folder: pathlib.Path
+    library: pathlib.Path
+    bench: pathlib.Path | None
+    device: str
+
+    @property
+    def simulated(self) -> bool:
+        """Whether calls are recorded and nothing is computed."""
+        return self.device == "null"
+
+    def load(self, artefact: str) -> Executable:
+        """Loads an artefact of the folder."""
+        return Executable(Library(self.library), self.folder / artefact, self.device)
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Reads arrays of the folder."""
+        with np.load(self.folder / name) as file:
+            found = dict(file)
+        same: dict[str, str] = json.loads(str(found.pop("same")))
+        return found | {key: found[equal] for key, equal in same.items()}
+
+
+def recorded(exe: Executable) -> Figures:
+    """Holds the record of a step against the plan: every kernel and product of it was asked for.
+
+    Raises:
+        Wrong: one was not.
+    """
+    commands = exe.manifest["functions"]["step"]
+    launched = re.findall(r"^cuLaunchKernel (\w+)", "\n".join(exe.trace), re.MULTILINE)
+    products = sum(line.startswith("cublasLtMatmul ") for line in exe.trace)
+    symbols = {command["symbol"] for command in commands if command["op"] == "kernel"}
+    gemms = sum(command["op"] == "gemm" for command in commands)
+    behind = sum(
+        bool(re.match(r"cublasLtMatmul .* \| .*( relu| bias=)", line)) for line in exe.trace
+    )
+    epilogues = sum("epilogue" in command for command in commands)
+    attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)
+    planned = sum(command["op"] == "attention" for command in commands)
+    calls = r"^nccl(AllGather|AllReduce|ReduceScatter|Send) "
+    exchanged = len(re.findall(calls, "\n".join(exe.trace), re.MULTILINE))
+    collectives = sum(command["op"] == "collective" for command in commands)
+    figures = {
+        "recorded_launches": len(launched),
+        "recorded_products": products,
+        "recorded_epilogues": behind,
+        "recorded_attentions": attentions,
+        "recorded_collectives": exchanged,
+    }
+    if missing := sorted(symbols - set(launched)):
+        raise Wrong(f"kernels that were not launched: {', '.join(missing[:5])}", figures)
+    if products < gemms:
+        raise Wrong(f"{products} products were asked for, and the plan has {gemms}", figures)
+    if behind < epilogues:
+        raise Wrong(f"{behind} products have epilogues, and {epilogues} of the plan", figures)
+    if attentions < planned:
+        raise Wrong(f"{attentions} attentions were asked for, and the plan has {planned}", figures)
+    if exchanged < collectives:
+        raise Wrong(f"{exchanged} exchanges, and the plan has {collectives}", figures)
+    return figures
+
+
+def times(exe: Executable, steps: int) -> list[float]:
+    """Returns milliseconds of steps: the first three warm up, and the second records a graph."""
+    found = []
+    for _ in range(steps + 3):
+        started = time.perf_counter()
+        exe.run()
+        found.append(1e3 * (time.perf_counter() - started))
+    return found[3:]

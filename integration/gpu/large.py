@@ -1,0 +1,198 @@
+"""Steps of 8B and 1.3B shapes, one layer of them, and the largest micro-batches, by all sides.
+
+Only shapes are needed here: weights are made where the steps run (weights.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import blocks
+import jax
+
+import model
+import steps
+from artefacts import Folder, manifest_of
+from config import ModelConfig, TrainConfig
+from scalify import _compiler
+from scalify.memory import largest
+from shapes import LLAMA_8B
+
+__all__ = ["CAP", "add_blocks", "add_large", "add_micro_batches", "add_middle"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A model and how many sequences a step of it takes."""
+
+    name: str
+    model: ModelConfig
+    batch: int
+
+    def members(self, layers: int) -> dict[str, Any]:
+        """Returns what a check of so many layers says of them."""
+        sizes = dataclasses.asdict(dataclasses.replace(self.model, layers=layers))
+        return {"shape": self.name, "layers": layers, "model": sizes, "batch": self.batch}
+
+
+# 16,384 tokens a step, as much as a GPU of 141 GB takes with six layers and their F32 state on all
+# sides: casts of weights and the optimizer cost the same for any number of tokens.
+LARGE = Shape("8B-shaped", dataclasses.replace(LLAMA_8B, seq=2048), 8)
+# Bytes of a plan for which that GPU has room.
+ROOM = 130 * 10**9
+MIDDLE = Shape(
+    "1.3B",
+    dataclasses.replace(
+        LLAMA_8B, seq=2048, vocab=32000, dim=2048, layers=24, heads=16, kv_heads=16, ffn=5504
+    ),
+    4,
+)
+TINY = ModelConfig(dim=64, ffn=128, seq=32, dtype="bfloat16")
+# What a GPU of 80 GB leaves for a step beside its context and the libraries' work space.
+CAP = 72 << 30
+CAP_LAYERS = 4
+
+
+def text_of(shape: Shape, layers: int, batch: int | None = None) -> str:
+    """Returns a training step with attention by a library."""
+    cfg = dataclasses.replace(shape.model, layers=layers)
+    with blocks.parts(model, blocks.our_attention):
+        return steps.lower(cfg, TrainConfig(), batch or shape.batch)
+
+
+def _add_ours(
+    folder: Folder, shape: Shape, layers: int, recipe: str, rank: int, expect: float
+) -> None:
+    title = f"{shape.name} step of {layers} layers by {recipe}"
+    artefact = folder.artefact(
+        f"{shape.name}-{layers}-{recipe}", text_of(shape, layers), recipe=recipe
+    )
+    if (peak := folder.peak(artefact)) > ROOM:
+        reason = f"its plan takes {peak / 1e9:.0f} GB, and a GPU of 141 GB has {ROOM / 1e9:.0f}"
+        folder.add(title, "skip", rank=rank, reason=reason)
+        return
+    folder.add(
+        title,
+        "step",
+        rank=rank,
+        expect=expect,
+        fresh=True,
+        artefact=artefact,
+        recipe=recipe,
+        **shape.members(layers),
+    )
+
+
+def _add_jax(
+    folder: Folder, shape: Shape, layers: int, variant: str, rank: int, expect: float
+) -> None:
+    folder.add(
+        f"{shape.name} step of {layers} layers by jax.jit, {variant}",
+        "xla",
+        rank=rank,
+        expect=expect,
+        fresh=True,
+        variant=variant,
+        **shape.members(layers),
+    )
+
+
+def add_large(folder: Folder, small: bool) -> None:
+    """Adds steps of 8B shapes, ours and by jax.jit, and what follows from them."""
+    shape = Shape("8B-shaped", TINY, 2) if small else LARGE
+    low, high = depths = (1, 2) if small else (2, 6)
+    # `none` runs the BF16 program as it is, which is what jax.jit runs; `bf16` casts by itself.
+    for layers, expect in ((high, 70), (low, 50)):
+        for recipe in ("fp8",) if small else ("fp8", "none"):
+            _add_ours(folder, shape, layers, recipe, 20, 35)
+        _add_jax(folder, shape, layers, "bf16", 20, expect)
+    for layers in () if small else (high, low):
+        _add_ours(folder, shape, layers, "bf16", 50, 35)
+    _add_jax(folder, shape, high, "fp8", 50, 70)
+    for layers, expect in ((high, 70), (low, 50)):
+        _add_jax(folder, shape, layers, "bf16, latency hiding", 60, expect)
+    for variant in ("bf16, no triton gemm", "fp8, no triton gemm", "bf16, no command buffers"):
+        _add_jax(folder, shape, high, variant, 65, 70)
+    _add_jax(folder, shape, low, "fp8", 80, 50)
+    _add_jax(folder, shape, high, "fp8 current", 90, 70)
+    # Scores of six layers would not fit.
+    _add_jax(folder, shape, low, "bf16, attention as written", 90, 50)
+    members: dict[str, Any] = {"shape": shape.name, "depths": list(depths)}
+    for title, kind in (
+        ("steps side by side", "sides"),
+        ("time of a layer", "layers"),
+        ("share of casts", "casts"),
+    ):
+        folder.add(title, kind, **members)
+
+
+def add_middle(folder: Folder, small: bool) -> None:
+    """Adds a whole step of a model of 1.3B parameters."""
+    shape = Shape("1.3B", TINY, 2) if small else MIDDLE
+    layers = 1 if small else shape.model.layers
+    for recipe in () if small else ("fp8", "none"):
+        _add_ours(folder, shape, layers, recipe, 70, 30)
+    for variant in ("bf16", "fp8"):
+        _add_jax(folder, shape, layers, variant, 70, 120)
+    folder.add("1.3B side by side", "sides", shape=shape.name, depths=[layers])
+
+
+def add_blocks(folder: Folder, small: bool) -> None:
+    """Adds one layer's forward and backward: ours, by jax.jit, and by TransformerEngine."""
+    shape = Shape("layer", TINY, 2) if small else dataclasses.replace(LARGE, name="layer")
+    cfg = dataclasses.replace(shape.model, layers=1)
+    layer, x = blocks.shapes(model, cfg, shape.batch)
+    with blocks.parts(model, blocks.our_attention):
+        lowered = jax.jit(blocks.block(model, cfg)).lower(layer, x, x)
+    text = lowered.as_text(debug_info=True)
+    members = shape.members(1)
+    for recipe in ("fp8",) if small else ("fp8", "none"):
+        artefact = folder.artefact(f"layer-{recipe}", text, recipe=recipe)
+        title = f"layer, forward and backward, by {recipe}"
+        folder.add(title, "block", rank=55, expect=15, artefact=artefact, recipe=recipe, **members)
+    for variant in ("bf16", "fp8", "fp8 current"):
+        title = f"layer, forward and backward, by jax.jit, {variant}"
+        more = {"variant": variant, **members}
+        folder.add(title, "xla_block", rank=55, expect=40, fresh=True, **more)
+    for recipe in ("bf16", "fp8 delayed", "fp8 current"):
+        title = f"layer, forward and backward, by TransformerEngine, {recipe}"
+        more = {"recipe": recipe, **members}
+        folder.add(title, "transformer_engine", rank=55, expect=30, fresh=True, **more)
+    folder.add("layer side by side", "blocks")
+
+
+def add_micro_batches(folder: Folder, small: bool) -> None:
+    """Adds steps of the largest micro-batch that each recipe's plan fits under a cap of bytes."""
+    shape = Shape("capped", TINY, 1) if small else Shape("capped", LARGE.model, 1)
+    layers, cap = (1, 3 << 20) if small else (CAP_LAYERS, CAP)
+    for recipe in ("fp8",) if small else ("bf16", "fp8", "fp8-lm-o2", "none"):
+        # As scalify.jit does: state that the recipe stores narrow is narrow between steps.
+        options = {"recipe": recipe, "packState": True}
+
+        def peak(batch: int, options: dict[str, Any] = options) -> int:
+            text = text_of(shape, layers, batch)
+            given = {"target": "sm_90a", "ptxas": "", **options}
+            artefact, _ = _compiler.compile(text, json.dumps(given))
+            return int(manifest_of(artefact)["memory"]["peak"])
+
+        batch = largest(peak, cap, 1 << 10)
+        title = f"largest micro-batch at {cap / 2**30:g} GiB by {recipe}"
+        if not batch:
+            folder.add(title, "skip", reason=f"not one sequence of {layers} layers fits")
+            continue
+        largest_shape = dataclasses.replace(shape, batch=batch)
+        artefact = folder.artefact(f"capped-{recipe}", text_of(shape, layers, batch), **options)
+        folder.add(
+            title,
+            "step",
+            rank=40,
+            expect=45,
+            fresh=True,
+            artefact=artefact,
+            recipe=recipe,
+            cap=cap,
+            **largest_shape.members(layers),
+        )
+    folder.add("largest micro-batches", "micro_batches", cap=cap)
