@@ -37,8 +37,9 @@ __all__ = ["Gap", "main"]
 
 BASE = "none"
 NUDGED = "none, nudged"  # F32 from weights that differ by 2^-20
-RESCALED = "fp8, rescale"  # fp8 whose scales follow what is counted: health="rescale"
-RUN_AS = {NUDGED: BASE, RESCALED: "fp8"}
+# What is done about casts that clip, other than what a step does unasked.
+HEALTH = {"fp8, off": "off", "fp8, rescale": "rescale"}
+RUN_AS = {NUDGED: BASE, **dict.fromkeys(HEALTH, "fp8")}
 
 # Two-sided 95 % quantiles of Student's t by degrees of freedom (any table of the distribution),
 # and one-sided ones: the upper bound alone.
@@ -124,15 +125,15 @@ def run(recipe: str, cfg: ModelConfig, plan: TrainConfig) -> dict[str, Any]:
             return jax.tree.map(lambda w: w * (1 + 2.0**-20), plain(key, cfg))
 
         model.init = nudged
-    if recipe == RESCALED:
+    if (health := HEALTH.get(recipe)) is not None:
         usual = train.compiled
 
-        def rescaled(fn: Any, backend: str, recipe: str, donate: tuple[int, ...] = ()) -> Any:
+        def kept(fn: Any, backend: str, recipe: str, donate: tuple[int, ...] = ()) -> Any:
             if not donate:  # the loss alone, of weights whose scales are measured anew
                 return usual(fn, backend, recipe)
-            return scalify.jit(fn, recipe=recipe, donate_argnums=donate, health="rescale")
+            return scalify.jit(fn, recipe=recipe, donate_argnums=donate, health=health)
 
-        train.compiled = rescaled
+        train.compiled = kept
     text = data.load()
     result = train.train(cfg, plan, text, "scalify", RUN_AS.get(recipe, recipe))
     wide = train.compiled(lambda p, batch: model.loss(p, batch, cfg), "scalify", BASE)

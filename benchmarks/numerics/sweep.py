@@ -1,10 +1,11 @@
 """Trains the example by each recipe at three learning rates and three seeds; counts divergences.
 
-The rates are the example's own, a third of it and three times it. The preset with constant scales
-also runs with scales that follow what is counted, at the rate that moves them most. Runs are those
-of seeds.py, of the same store, so that what either has run the other does not run again. A run
-diverged where its validation loss is not finite, or a quarter above what F32 reaches from the same
-seed at the example's own rate: it did not recover from what threw it off.
+The rates are the example's own, a third of it and three times it. `fp8` also runs with constant
+scales and with such as follow what is counted from the start, at the rate that moves them most:
+unasked a step takes these once a cast clips. Runs are those of seeds.py, of the same store, so that
+what either has run the other does not run again. A run diverged where its validation loss is not
+finite, or a quarter above what F32 reaches from the same seed at the example's own rate: it did not
+recover from what threw it off.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def main() -> int:
     rates = [first.learning_rate * factor for factor in FACTORS]
     cases = [(recipe, rate) for recipe in (seeds.BASE, *options.recipes) for rate in rates]
     if "fp8" in options.recipes:
-        cases.append((seeds.RESCALED, rates[-1]))
+        cases += [(recipe, rates[-1]) for recipe in seeds.HEALTH]
     work = [
         (recipe, cfg, dataclasses.replace(first, seed=first.seed + i, learning_rate=rate))
         for recipe, rate in cases

@@ -20,7 +20,7 @@ from scalify._ranks import abstract_mesh, compile_on, cut, wrap
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
 from scalify._stages import Pipeline, own
-from scalify._watch import Health, Watch, policy_of, way_out
+from scalify._watch import Health, Watch, may_adapt, policy_of, way_out
 from scalify.calibration import (
     Calibration,
     HealthPolicy,
@@ -147,7 +147,6 @@ class Jit:
         reduce: Literal["last", "each"] = "last",
     ) -> None:
         self._signature = signature
-        self._options = options
         self._given = scales
         self._ranges = ranges
         self._measured: dict[Hashable, Scales] = {}
@@ -165,12 +164,19 @@ class Jit:
         self._last_key: Hashable = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
-        self._watch = Watch(
-            policy,
-            signature.name,
-            lambda: way_out(self.recipe, pipeline is not None, bool(options.get("adaptScales"))),
-        )
+        self._policy, self._compiled_by = policy, options
+        self._options, self._watch = self._start()
         functools.update_wrapper(self, signature.fn, updated=())
+
+    def _start(self) -> tuple[dict[str, Any], Watch]:
+        """Returns how a run starts: the compiler's options, and what looks at its steps."""
+        options = self._compiled_by
+        is_in_stages, is_adaptive = self._pipeline is not None, bool(options.get("adaptScales"))
+
+        def advice() -> str:
+            return way_out(self.recipe, is_in_stages, is_adaptive)
+
+        return options, Watch(self._policy, self._signature.name, advice)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step: pytrees in, pytrees out.
@@ -253,6 +259,7 @@ class Jit:
             self._patients.get(self._last_key),
             self._watch.steps,
             self._mesh,
+            bool(self._options.get("adaptScales")),
         )
 
     def restore(self, state: JitState | None) -> None:
@@ -261,7 +268,8 @@ class Jit:
         It compiles as then: with the scales that were measured, unless `scales=` says others, and
         with the same casts left wide. What it kept is forgotten; with None it starts anew.
         """
-        self._restored, self._last, self._watch.steps = state, None, 0
+        self._restored, self._last = state, None
+        self._options, self._watch = self._start()
         self._entries.clear()
         for kept in (self._measured, self._patients, self._kept_scales, self._kept_state):
             kept.clear()
@@ -282,6 +290,9 @@ class Jit:
             self._measured[arguments.tree, arguments.statics] = state.scales
         self._patients[key] = Patient(state.widened, state.sick)
         self._watch.steps = state.steps
+        policy = self._watch.policy
+        if state.adapts and policy is not None and policy.action == "adapt":
+            self._adapt()
         lowered = self._signature.lower(arguments)
         executable = self._compile(lowered, self._scales_for(arguments), state.wide)
         state.apply(executable, self._signature.name)
@@ -305,11 +316,19 @@ class Jit:
         if action == "widen":
             patient = self._patients.setdefault(self._last_key, patient)
         # What ranks do to casts they do alike, by what all of them counted.
-        is_shared = self._mesh is not None and action == "widen"
+        is_shared = self._pipeline is None and action in ("adapt", "widen")
         health = executable.health_of_all() if is_shared else executable.health()
-        watch.look(health, state, patient)
-        if action == "rescale":
+        can_adapt = self._pipeline is None and may_adapt(self._options, executable.args)
+        if watch.look(health, state, patient, can_adapt):
+            self._adapt()
+            self.recompile()
+        elif action == "rescale":
             executable.rescale()
+
+    def _adapt(self) -> None:
+        """Lets what is compiled from here on have scales that move, and moves them."""
+        self._options = self._options | {"adaptScales": True, "packState": False}
+        self._watch.adapted()
 
     def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
         """Traces the step for arguments of these types; `.compile()` gives the executable."""
@@ -368,6 +387,8 @@ class Jit:
             if (resumed := self._resume(arguments, key)) is not None:
                 self._entries[key] = resumed
                 return resumed
+            if key == self._last_key:
+                self._last = None  # its memory, before that of what replaces it
             lowered = self._signature.lower(arguments)
             wide = tuple(self._patients.get(key, Patient()).widened)
             executable = self._compile(lowered, self._scales_for(arguments), wide)
@@ -490,9 +511,9 @@ def jit(
         adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
             `Jit.rescale` moves them without a new compilation; the policy "rescale" implies it.
         health: what to do, between two steps, about casts that clip: an action of
-            `scalify.HealthPolicy`, or a policy with its limits. None warns, by a look at every 20th
-            step, of casts that saturate more than a thousandth of their values and of NaNs; "off"
-            does not look.
+            `scalify.HealthPolicy`, or a policy with its limits. None looks at every 20th step: it
+            warns of NaNs, and where a cast saturates more than a thousandth of its values, constant
+            scales are left for such that move ("adapt"). "off" does not look.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
             between steps, of one or two bytes an element. False, and with adaptive scales: F32
@@ -511,7 +532,7 @@ def jit(
             several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
         sums: of floats over ranks, in their order as one process makes them, or by NCCL in its own.
     """
-    policy = policy_of(health)
+    policy = policy_of(health, adaptive_scales)
     if mesh is None and (in_shardings is not None or out_shardings is not None):
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
     if mesh is None and zero:
@@ -548,10 +569,6 @@ def jit(
         "sums": sums,
         "bucketBytes": bucket_bytes,
     } | extra
-    if rescales and adaptive_scales is False:
-        raise ValueError(
-            "health policy 'rescale' needs adaptive_scales=True: else scales are constants"
-        )
     if (rescales or adaptive_scales) and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "

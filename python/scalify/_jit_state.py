@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify._executable import Executable
-from scalify._kept import STATE_AMAX, STATE_SCALES
+from scalify._kept import CAST_SCALES, STATE_AMAX, STATE_SCALES
 from scalify._lowering import Arguments, abstract
 from scalify.calibration import Patient, WideCast, names_of
 from scalify.mesh import Mesh, Owned, Shard
@@ -55,6 +55,7 @@ class JitState:
         labels: of each array that it keeps, what its rows stand for.
         arrays: what it keeps, by name, and the counters of its last step. Of a pipeline without
             these, and what one stage keeps is a Shard.
+        adapts: whether the next compilation has scales that move.
     """
 
     arguments: list[Any]
@@ -66,6 +67,7 @@ class JitState:
     steps: int
     labels: dict[str, list[str]]
     arrays: dict[str, Any]
+    adapts: bool = False
 
     @staticmethod
     def of_executable(
@@ -77,6 +79,7 @@ class JitState:
         patient: Patient | None,
         steps: int,
         mesh: Mesh | None = None,
+        adapts: bool = False,
     ) -> JitState:
         """Returns the state of a step that has run; of a pipeline all ranks have to ask."""
         labels, arrays = _kept(executable, mesh)
@@ -90,6 +93,7 @@ class JitState:
             steps,
             labels,
             arrays,
+            adapts,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -134,6 +138,8 @@ class JitState:
         # What a stage of a pipeline does not keep is another one's.
         others = set() if "pipeline" in executable.manifest else saved.keys()
         for key in own.keys() | others:
+            if key == CAST_SCALES and self.adapts and key not in saved:
+                continue  # they start to move here
             if key not in own or key not in saved:
                 what = (
                     f"drops '{key}' of the checkpoint"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -10,20 +11,32 @@ from scalify.calibration import HealthPolicy, Patient
 from scalify.ranges import broken_assumptions, describe_broken
 from scalify.recipe import Recipe, RecipeLike
 
-__all__ = ["Health", "Watch", "policy_of", "way_out"]
+__all__ = ["Health", "Watch", "may_adapt", "policy_of", "way_out"]
 
-Health = HealthPolicy | Literal["report", "rescale", "widen", "off"] | None
+Health = HealthPolicy | Literal["report", "rescale", "adapt", "widen", "off"] | None
 
 # What a step without a policy is held to. Gradients have tails that become zero in healthy runs, so
 # that only what saturates counts; a look waits for a GPU, so that there is one in 20 steps.
-USUAL = HealthPolicy("report", every=20, flushed=1.0)
+USUAL = HealthPolicy("adapt", every=20, flushed=1.0)
+# Of these looks' number: a scale that is far off takes several moves.
+_LOOKS_ONCE_ADAPTED = 5
 
 
-def policy_of(health: Health) -> HealthPolicy | None:
-    """Returns the policy that `scalify.jit(..., health=)` means; None reads no counter."""
+def policy_of(health: Health, adaptive_scales: bool | None) -> HealthPolicy | None:
+    """Returns the policy that `scalify.jit(..., health=)` means; None reads no counter.
+
+    Raises:
+        ValueError: it moves scales, which `adaptive_scales=False` refuses.
+    """
+    if health is None:
+        return dataclasses.replace(USUAL, action="report") if adaptive_scales is False else USUAL
     if isinstance(health, str):
-        return None if health == "off" else HealthPolicy(health)
-    return USUAL if health is None else health
+        health = None if health == "off" else HealthPolicy(health)
+    if health is not None and health.action in ("rescale", "adapt") and adaptive_scales is False:
+        raise ValueError(
+            f"health policy '{health.action}' needs adaptive_scales=True: else scales are constants"
+        )
+    return health
 
 
 def way_out(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
@@ -35,6 +48,18 @@ def way_out(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
     if is_in_stages:
         return "wide= leaves a cast wide; stages of a pipeline keep constant scales."
     return "health='rescale' lets scales follow what is seen, health='widen' leaves a cast wide."
+
+
+def may_adapt(options: Mapping[str, Any], arguments: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a step that was compiled so can be compiled anew with scales that move.
+
+    Not where they move already or are no constants, where a calibration says them, or where the
+    caller holds state of one or two bytes an element, which adaptive scales have in F32.
+    """
+    is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
+    is_free = not options.get("adaptScales") and "castScales" not in options
+    is_packed = any(argument["storage"] is not None for argument in arguments)
+    return is_propagated and is_free and not is_packed
 
 
 class Watch:
@@ -63,13 +88,15 @@ class Watch:
         health: Sequence[Mapping[str, Any]],
         state: Callable[[], tuple[Sequence[Any], Sequence[Any]]],
         patient: Patient,
-    ) -> None:
-        """Warns of what a step has left.
+        may_adapt: bool,
+    ) -> bool:
+        """Warns of what a step has left; returns whether it shall be compiled with other scales.
 
         Args:
             health: its rows, as `Executable.health` has them.
             state: returns the artefact's assumptions and the state to look for them in.
             patient: what is known of the step's casts under the policy "widen".
+            may_adapt: whether the policy "adapt" has a way to.
         """
         assert self.policy is not None
         if self.policy.assumptions:
@@ -77,8 +104,17 @@ class Watch:
         self._nans(health)
         if self.policy.action == "widen":
             self._widened(patient, health)
+        elif self.policy.action == "adapt" and may_adapt:
+            return self._adapts(health)
         elif self.policy.action != "rescale":
             self._sick(health)
+        return False
+
+    def adapted(self) -> None:
+        """Goes on as the policy "rescale"."""
+        assert self.policy is not None
+        every = max(1, self.policy.every // _LOOKS_ONCE_ADAPTED)
+        self.policy = dataclasses.replace(self.policy, action="rescale", every=every)
 
     def _say(self, key: str, text: str) -> None:
         """Warns once of `key`, at the line that called the step."""
@@ -119,12 +155,28 @@ class Watch:
                 "once .recompile() was called",
             )
 
+    def _adapts(self, health: Sequence[Mapping[str, Any]]) -> bool:
+        assert self.policy is not None
+        sick = self.policy.sick(health)
+        if not sick:
+            return False
+        more = f", and {len(sick) - 1} more" if len(sick) > 1 else ""
+        self._say(
+            "adapts",
+            f"{_told(sick[0])}{more}. '{self._name}' is compiled once more, with scales that "
+            "follow what is seen from here on; health='rescale' has them from the start, and "
+            "health='report' leaves them as they are",
+        )
+        return True
+
     def _sick(self, health: Sequence[Mapping[str, Any]]) -> None:
         assert self.policy is not None
         for row in self.policy.sick(health):
-            self._say(
-                row["cast"],
-                f"cast '{row['cast']}' to {row['format']} at {row['loc']}: of "
-                f"{row['elements']} values {row['saturated']} saturated and "
-                f"{row['flushed']} became zero. {self._advice()}",
-            )
+            self._say(row["cast"], f"{_told(row)}. {self._advice()}")
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    return (
+        f"cast '{row['cast']}' to {row['format']} at {row['loc']}: of {row['elements']} values "
+        f"{row['saturated']} saturated and {row['flushed']} became zero"
+    )

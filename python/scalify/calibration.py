@@ -188,8 +188,10 @@ class HealthPolicy:
     """What `scalify.jit(..., health=)` does about casts that clip, between two steps.
 
     Attributes:
-        action: "report" warns; "rescale" moves the scales by `@rescale`; "widen" lists the casts
-            that stay sick, which the next compilation leaves wide (`Jit.recompile`).
+        action: "report" warns; "rescale" moves the scales by `@rescale`; "adapt" warns of the first
+            sick cast, compiles the step once more with scales that move, and goes on as "rescale",
+            and where scales are no constants or state is packed it is "report"; "widen" lists the
+            casts that stay sick, which the next compilation leaves wide (`Jit.recompile`).
         every: steps between two looks at the counters.
         saturated: the share of saturated values above which a cast is not healthy.
         flushed: the share of values that were not zero and became zero.
@@ -199,7 +201,7 @@ class HealthPolicy:
             lists. In the report's proofs these are gains of norms, a few kilobytes.
     """
 
-    action: Literal["report", "rescale", "widen"] = "report"
+    action: Literal["report", "rescale", "adapt", "widen"] = "report"
     every: int = 1
     saturated: float = 0.001
     flushed: float = 0.5
@@ -207,9 +209,9 @@ class HealthPolicy:
     assumptions: bool = False
 
     def __post_init__(self) -> None:
-        if self.action not in ("report", "rescale", "widen"):
+        if self.action not in ("report", "rescale", "adapt", "widen"):
             raise ValueError(
-                f"unknown action '{self.action}': expected one of report, rescale, widen"
+                f"unknown action '{self.action}': expected one of report, rescale, adapt, widen"
             )
         if self.every < 1:
             raise ValueError(f"every {self.every} steps: expected 1 or more")

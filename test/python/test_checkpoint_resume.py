@@ -86,6 +86,12 @@ OPTIONS: dict[str, Any] = {
     "fp8-lm-o2": {},
     "fp8-lm-o3": {},
     "fp8 with scales that move": {"health": scalify.HealthPolicy("rescale", every=2)},
+    "fp8 that has left its constants, whose scales move": {
+        "health": scalify.HealthPolicy("adapt", every=2, flushed=1e-3, saturated=1e-3)
+    },
+    "fp8 that leaves its constants at the next step": {
+        "health": scalify.HealthPolicy("adapt", every=3, flushed=1e-3, saturated=1e-3)
+    },
     "fp8 with casts that widen": {
         "health": scalify.HealthPolicy("widen", patience=2, flushed=1e-3, saturated=1e-3)
     },
@@ -131,6 +137,8 @@ def test_six_steps_are_three_and_three(name: str, tmp_path: pathlib.Path) -> Non
         assert bits(without, third) != bits(wanted, straight)
     if "widen" in name:
         assert second.widened()
+    if "constants" in name:
+        assert second.executable().cast_scales is not None
 
 
 def test_another_recipe_goes_on_and_says_what_it_drops(tmp_path: pathlib.Path) -> None:

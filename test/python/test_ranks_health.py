@@ -61,21 +61,23 @@ def trained(step: scalify.Jit) -> list[float]:
     return losses
 
 
-def test_scales_move_on_ranks_as_in_one_process() -> None:
-    alone = jitted(scalify.make_mesh(data=2, tensor=2), health="rescale")
+@pytest.mark.filterwarnings("ignore:cast")
+@pytest.mark.parametrize("health", ["rescale", scalify.HealthPolicy("adapt", every=2)])
+def test_scales_move_on_ranks_as_in_one_process(health: Any) -> None:
+    alone = jitted(scalify.make_mesh(data=2, tensor=2), health=health)
     losses = trained(alone)
     wanted = alone.executable().cast_scales.tolist()
     assert any(scale > 1 for scale in wanted)
 
     def run(mesh: Mesh) -> Any:
-        step = jitted(mesh, health="rescale")
+        step = jitted(mesh, health=health)
         found = trained(step)
         return found, step.executable().cast_scales.tolist()
 
     for found, scales in on_meshes({"data": 2, "tensor": 2}, run):
         assert scales == wanted
         assert found == losses
-    constant = trained(jitted(scalify.make_mesh(data=2, tensor=2)))
+    constant = trained(jitted(scalify.make_mesh(data=2, tensor=2), health="off"))
     assert constant != losses
 
 

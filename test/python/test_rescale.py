@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from programs import LLAMA, llama
 
@@ -284,29 +285,70 @@ def test_health_policy_reports_and_rescales() -> None:
 
 def test_a_step_without_a_policy_is_looked_at_every_20_steps() -> None:
     x, w = np.ones((32, 32), np.float32), np.ones((32, 32), np.float32)
-    x[0, :2] = 2.0**15  # 2 of 1,024 values, twice the limit
+    x[0, 0] = 2.0**15  # of 1,024 values: below the limit
     fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0])
-    quiet = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], health="off")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(40):
-            quiet(x, w)
-        for _ in range(19):
             fn(x, w)
+    x[0, 0] = np.nan
+    with pytest.warns(UserWarning, match="1 casts read NaN, first cast 'c0: x'"):
+        for _ in range(20):
+            fn(x, w)
+    x[0, :2] = 2.0**15
+    quiet = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], health="off")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            quiet(x, w)
+    constant = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], adaptive_scales=False)
     with pytest.warns(UserWarning, match=r"cast 'c0: x'.* 2 saturated.*health='rescale'") as said:
+        for _ in range(20):
+            constant(x, w)
+    assert said[0].filename == __file__
+    assert constant.executable().cast_scales is None
+
+
+def test_constant_scales_that_clip_are_left_for_scales_that_move() -> None:
+    x, w = np.ones((32, 32), np.float32), np.ones((32, 32), np.float32)
+    x[0, :2] = 2.0**15  # 2 of 1,024 values, twice the limit
+    fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(19):
+            before = fn(x, w)
+    with pytest.warns(UserWarning, match=r"cast 'c0: x'.* 2 saturated.*compiled once more") as said:
         fn(x, w)
     assert said[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fn(x, w)  # Said once; and one value of 1,024 is no illness.
-        x[0, 0] = 1
-        another = scalify.jit(matmul, recipe=HEAD, scales=[0, 0])
-        for _ in range(20):
-            another(x, w)
-    x[0, 0] = np.nan
-    with pytest.warns(UserWarning, match="1 casts read NaN, first cast 'c0: x'"):
-        for _ in range(20):
-            another(x, w)
+        for _ in range(40):
+            after = fn(x, w)
+    assert float(before[0, 0]) == 2 * 448 + 30
+    assert float(after[0, 0]) == 2.0**16 + 30
+    scales = fn.executable().cast_scales
+    assert scales is not None
+    assert scales[1] >= 2.0**15 / 448
+
+
+def test_packed_state_keeps_its_scales() -> None:
+    adam = optax.adam(1e-3)
+    recipe = scalify.Recipe.preset("fp8-lm-o2").replace(scales="propagated")
+
+    def step(p: Any, state: Any, x: Any) -> tuple[Any, Any, Any]:
+        loss, gradient = jax.value_and_grad(lambda w: jnp.mean((x @ w) ** 2))(p)
+        updates, state = adam.update(gradient, state, p)
+        return optax.apply_updates(p, updates), state, loss
+
+    policy = scalify.HealthPolicy("adapt")
+    fn = scalify.jit(step, recipe, donate_argnums=(0, 1), scales={}, health=policy)
+    p = np.ones((64, 64), np.float32)
+    state = adam.init(p)
+    with pytest.warns(UserWarning, match="saturated and .* became zero. health='rescale'"):
+        for _ in range(3):
+            p, state, _ = fn(p, state, np.full((64, 64), 2.0**20, np.float32))
+    assert isinstance(p, scalify.ScaledArray)
+    assert fn.executable().cast_scales is None
 
 
 @pytest.mark.parametrize(
