@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import pathlib
 import re
@@ -48,7 +49,8 @@ class Settings:
 
     def load(self, artefact: str) -> Executable:
         """Loads an artefact of the folder."""
-        return Executable(Library(self.library), self.folder / artefact, self.device)
+        content = gzip.decompress((self.folder / artefact).read_bytes())
+        return Executable(Library(self.library), content, self.device)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Reads arrays of the folder."""

@@ -57,6 +57,12 @@ def on_cpu(program: cases.Program) -> list[NDArray[Any]]:
     return [np.array(result) for result in exe(*(np.array(value) for value in program.inputs))]
 
 
+def short(magnitude: NDArray[Any]) -> NDArray[np.float32]:
+    """Returns numbers no smaller, and less than 2^-7 larger, whose other half of bits is zero."""
+    words = magnitude.astype(np.float32).view(np.uint32)
+    return ((words + np.uint32(0xFFFF)) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def add_values(folder: Folder, program: cases.Program, rank: int) -> None:
     """Adds a program with its inputs and the results that it must give.
 
@@ -74,7 +80,7 @@ def add_values(folder: Folder, program: cases.Program, rank: int) -> None:
         # A product in F64 has four times the digits that its bar needs.
         arrays[f"result{index}"] = want.astype(np.float32) if want.dtype == np.float64 else want
     if program.magnitude is not None:
-        arrays["magnitude"] = program.magnitude.astype(np.float32)
+        arrays["magnitude"] = short(program.magnitude)
     folder.add(
         program.name,
         "values",

@@ -136,13 +136,14 @@ class Executable:
     read there.
     """
 
-    def __init__(self, library: Library, path: str | pathlib.Path, device: str) -> None:
+    def __init__(self, library: Library, artefact: bytes, device: str) -> None:
         self._library = library
         self._handle = Pointer()
         options = _Options(0, DEVICES[device], 0)
         self._library.call(
-            "load_file",
-            str(path).encode(),
+            "load_memory",
+            artefact,
+            ctypes.c_uint64(len(artefact)),
             ctypes.byref(options),
             ctypes.byref(self._handle),
         )

@@ -103,7 +103,7 @@ def add_example(folder: Folder, small: bool) -> None:
         rank=78,
         expect=10,
         artefacts={
-            "one stream": "example-fp8.scalify",
+            "one stream": "example-fp8.scalify.gz",
             "two streams": folder.artefact("example-streams", text, recipe="fp8", streams=2),
         },
         state="example-state.npz",
@@ -151,7 +151,7 @@ def add_training(folder: Folder, small: bool) -> None:
         folder.add(
             f"training of the example by {recipe}",
             "training",
-            artefact=f"example-{recipe}.scalify",
+            artefact=f"example-{recipe}.scalify.gz",
             evaluate=folder.artefact(f"example-loss-{recipe}", text, recipe=recipe),
             state="example-state.npz",
             batches="training-batches.npz",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 import sys
@@ -277,6 +278,16 @@ def test_stored_weights_are_the_values_over_their_scale() -> None:
     assert 0.015 < float(np.std(wide)) < 0.025
     moment = gpu_scripts.Tensor("opt_state[1][0].mu['wq']", "f8E4M3FN", (8,), 8, -1)
     assert not weights.fill(moment, {"dtype": "f8E4M3FN", "exponent": -9}).any()
+
+
+def test_an_artefact_travels_small_and_tells_its_peak(tmp_path: pathlib.Path) -> None:
+    folder = gpu_scripts.Folder(tmp_path)
+    text = jax.jit(lambda x: jnp.tanh(x) + x).lower(jnp.zeros((256, 1024))).as_text()
+    file = folder.artefact("a name, in words", text)
+    content = gzip.decompress((tmp_path / file).read_bytes())
+    assert len(content) > 2 * (tmp_path / file).stat().st_size
+    # The argument and the result.
+    assert folder.peak(file) == 2 * 4 * 256 * 1024
 
 
 def test_arrays_travel_once_and_come_back_all(tmp_path: pathlib.Path) -> None:
