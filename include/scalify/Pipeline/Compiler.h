@@ -67,7 +67,7 @@ struct CompileOptions {
   /// pass scalify-adapt-scales.
   bool adaptScales = false;
   /// State that the recipe narrows is narrow data also between steps: see the
-  /// pass scalify-store-state. CPU target only.
+  /// pass scalify-store-state. Not for StableHLO out.
   bool packState = false;
   /// Streams of a GPU that commands of the step may run on side by side: see
   /// the pass scalify-assign-streams.
