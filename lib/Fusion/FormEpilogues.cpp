@@ -1,8 +1,8 @@
 //===- FormEpilogues.cpp - What a GEMM does behind its sums ---------------===//
 //
-// A bias and a ReLU behind a product are the library's where what they make is
-// stored anyway, for another GEMM or as a result: then a kernel goes. Where
-// kernels alone read it, the bias stays in them and is free.
+// A bias, a ReLU and a GELU behind a product are the library's where what they
+// make is stored anyway, for another GEMM or as a result: then a kernel goes.
+// Where kernels alone read it, the bias stays in them and is free.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,11 +55,14 @@ struct Chain {
   plan::MatmulOp product;
   SmallVector<Value> values;
   std::optional<Bias> bias;
-  bool hasReLU = false, isRounded = false;
+  bool hasReLU = false, hasGELU = false, isRounded = false;
   SmallVector<stablehlo::CompareOp> signs; // of what the ReLU reads
+  SmallVector<Value> kept; // what the GELU reads, if anything else does too
 
   Type element() const { return elementOf(values.front()); }
   plan::Epilogue epilogue() const {
+    if (hasGELU)
+      return bias ? plan::Epilogue::BiasGELU : plan::Epilogue::GELU;
     if (hasReLU)
       return bias ? plan::Epilogue::BiasReLU : plan::Epilogue::ReLU;
     return bias ? plan::Epilogue::Bias : plan::Epilogue::None;
@@ -75,6 +78,10 @@ public:
 private:
   void form(plan::MatmulOp op);
   void apply(const Chain &chain);
+  std::string whyNot(const Chain &chain) const;
+  std::string whyNotBias(const Chain &chain) const;
+  /// Whether the library may round and compute in its own way.
+  bool isLoose() const { return level == "all"; }
 };
 } // namespace
 
@@ -224,6 +231,123 @@ static std::optional<Chain> clampAtZero(Chain chain) {
   return chain.values.empty() ? std::nullopt : std::optional(chain);
 }
 
+namespace {
+/// Finds x * (0.5 * (1 + tanh(c * (x + d * x^3)))), GELU in its tanh form as
+/// jax.nn.gelu has it, from its last op.
+class GELUPattern {
+public:
+  explicit GELUPattern(ValueRange inputs)
+      : inputs(inputs.begin(), inputs.end()) {}
+
+  bool match(stablehlo::MulOp last) {
+    for (unsigned side : {0, 1})
+      if (isInput(last->getOperand(side)) &&
+          isDistribution(last->getOperand(1 - side))) {
+        insert(last);
+        return true;
+      }
+    return false;
+  }
+
+  /// Whether all that reads what the op makes is in a GELU that was found.
+  bool isInside(Operation *op) const {
+    return roots.contains(op) ||
+           (inner.contains(op) && llvm::all_of(op->getUsers(), [&](auto *user) {
+              return isInside(user);
+            }));
+  }
+
+private:
+  bool isInput(Value value) const { return inputs.contains(value); }
+
+  void insert(Operation *root) {
+    roots.insert(root);
+    SmallVector<Operation *> work{root};
+    while (!work.empty())
+      for (Value operand : work.pop_back_val()->getOperands())
+        if (Operation *def = operand.getDefiningOp();
+            def && !isInput(operand) && inner.insert(def).second)
+          work.push_back(def);
+  }
+
+  /// The operand beside a constant, which is rounded to its format.
+  template <typename Op> static Value besides(Value value, double constant) {
+    auto op = value.getDefiningOp<Op>();
+    if (!op)
+      return {};
+    for (unsigned side : {0, 1}) {
+      DenseFPElementsAttr found;
+      Value number = op->getOperand(side);
+      if (auto wide = number.getDefiningOp<stablehlo::BroadcastInDimOp>())
+        number = wide.getOperand();
+      if (!matchPattern(number, m_Constant(&found)) || !found.isSplat())
+        continue;
+      APFloat wanted(constant);
+      bool isLost;
+      wanted.convert(cast<FloatType>(elementOf(number)).getFloatSemantics(),
+                     APFloat::rmNearestTiesToEven, &isLost);
+      if (found.getSplatValue<APFloat>() == wanted)
+        return op->getOperand(1 - side);
+    }
+    return {};
+  }
+
+  bool isDistribution(Value value) const {
+    constexpr double slope = 0.7978845608028654; // sqrt(2 / pi)
+    Value sum = besides<stablehlo::MulOp>(value, 0.5);
+    Value tanh = sum ? besides<stablehlo::AddOp>(sum, 1.0) : Value();
+    auto op = tanh ? tanh.getDefiningOp<stablehlo::TanhOp>() : nullptr;
+    Value inner =
+        op ? besides<stablehlo::MulOp>(op.getOperand(), slope) : Value();
+    auto add = inner ? inner.getDefiningOp<stablehlo::AddOp>() : nullptr;
+    if (!add)
+      return false;
+    for (unsigned side : {0, 1})
+      if (isInput(add->getOperand(side)) && isCubic(add->getOperand(1 - side)))
+        return true;
+    return false;
+  }
+
+  bool isCubic(Value value) const {
+    Value cube = besides<stablehlo::MulOp>(value, 0.044715);
+    auto mul = cube ? cube.getDefiningOp<stablehlo::MulOp>() : nullptr;
+    if (!mul)
+      return false;
+    for (unsigned side : {0, 1}) {
+      auto square = mul->getOperand(1 - side).getDefiningOp<stablehlo::MulOp>();
+      if (square && isInput(mul->getOperand(side)) &&
+          isInput(square.getLhs()) && isInput(square.getRhs()))
+        return true;
+    }
+    return false;
+  }
+
+  llvm::SmallDenseSet<Value> inputs;
+  llvm::SmallPtrSet<Operation *, 16> roots, inner;
+};
+} // namespace
+
+static std::optional<Chain> applyGELU(Chain chain) {
+  if (chain.hasReLU)
+    return std::nullopt;
+  SmallVector<Value> before(chain.values);
+  SmallVector<Operation *> users = usersOf(chain);
+  GELUPattern pattern(before);
+  chain.values.clear();
+  for (Operation *user : users)
+    if (auto mul = dyn_cast<stablehlo::MulOp>(user);
+        mul && !llvm::is_contained(chain.values, mul.getResult()) &&
+        pattern.match(mul))
+      chain.values.push_back(mul);
+  if (chain.values.empty())
+    return std::nullopt;
+  if (!llvm::all_of(users,
+                    [&](Operation *user) { return pattern.isInside(user); }))
+    chain.kept = before;
+  chain.hasGELU = true;
+  return chain;
+}
+
 static std::optional<Chain> roundOnce(Chain chain) {
   if (!chain.element().isF32() || chain.epilogue() == plan::Epilogue::None)
     return std::nullopt;
@@ -266,11 +390,11 @@ static bool isWrittenAlong(plan::MatmulOp op, int64_t size) {
 }
 
 /// Why the library has no such bias, or "".
-static std::string whyNotBias(const Chain &chain) {
+std::string FormEpiloguesPass::whyNotBias(const Chain &chain) const {
   plan::MatmulOp op = chain.product;
-  if (isHalf(elementOf(op.getC())))
+  if (isHalf(elementOf(op.getC())) && !isLoose())
     return "the program rounds the product before it adds the bias, and the "
-           "library behind it";
+           "library behind it (epilogues=all lets it)";
   if (!chain.bias->isInnermost || !isWrittenAlong(op, chain.bias->size))
     return "the bias does not run along the rows of the result";
   std::optional<Vector> added = getAdded(chain);
@@ -287,7 +411,7 @@ static std::string whyNotBias(const Chain &chain) {
 }
 
 /// Why the product and what is done to it are not one call, or "".
-static std::string whyNot(const Chain &chain) {
+std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
   plan::MatmulOp op = chain.product;
   bool isFP8 = isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(op.getA()));
   if (op.getAScaling() != plan::Scaling::Tensor ||
@@ -303,6 +427,10 @@ static std::string whyNot(const Chain &chain) {
   if (isFP8 && chain.isRounded && row % rowBytes)
     return "rows of an FP8 product that are rounded would be no multiple of "
            "16 bytes";
+  if (!chain.kept.empty() && chain.isRounded)
+    return "what the backward reads of the product would be rounded too";
+  if (!chain.kept.empty() && !isWrittenAlong(op, plan::kAuxAlignment))
+    return "what the GELU reads has rows of no multiple of 8 elements";
   return chain.bias ? whyNotBias(chain) : "";
 }
 
@@ -323,15 +451,19 @@ void FormEpiloguesPass::apply(const Chain &chain) {
         maker && op->isBeforeInBlock(maker))
       b.setInsertionPointAfter(maker);
   }
+  RankedTensorType type = typeOf(chain.values.front());
   auto product = plan::MatmulOp::create(
-      b, op.getLoc(), typeOf(chain.values.front()), op.getA(), op.getB(),
-      op.getScales(), bias, op.getM(), op.getN(), op.getK(), op.getAStrides(),
-      op.getBStrides(), op.getCStrides(), offsets, op.getBatch(),
-      op.getBatchStrides(), op.getAlpha(), op.getFastAccumulation(),
-      op.getTf32(), op.getAScaling(), op.getBScaling(), chain.epilogue());
+      b, op.getLoc(), type, chain.kept.empty() ? Type() : type, op.getA(),
+      op.getB(), op.getScales(), bias, op.getM(), op.getN(), op.getK(),
+      op.getAStrides(), op.getBStrides(), op.getCStrides(), offsets,
+      op.getBatch(), op.getBatchStrides(), op.getAlpha(),
+      op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
+      op.getBScaling(), chain.epilogue());
   product->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   for (Value value : chain.values)
     value.replaceAllUsesWith(product.getC());
+  for (Value value : chain.kept)
+    value.replaceAllUsesWith(product.getAux());
   for (stablehlo::CompareOp sign : chain.signs)
     sign->setOperand(isZero(sign.getRhs()) ? 0 : 1, product.getC());
   ++numEpilogues;
@@ -343,7 +475,9 @@ void FormEpiloguesPass::form(plan::MatmulOp op) {
   chain.values = {op.getC()};
   std::optional<Chain> best;
   std::string why;
-  for (auto step : {addBias, clampAtZero, roundOnce}) {
+  for (auto step : {addBias, clampAtZero, applyGELU, roundOnce}) {
+    if (step == applyGELU && !isLoose())
+      continue;
     std::optional<Chain> longer = step(chain);
     if (!longer)
       continue;

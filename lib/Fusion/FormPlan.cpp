@@ -258,7 +258,8 @@ void PlanWriter::writeGemm(plan::MatmulOp op) {
   auto gemm = plan::GemmOp::create(
       b, op.getLoc(), "dot", bufferOf(op.getA()), bufferOf(op.getB()),
       bufferOf(op.getC()), scales,
-      op.getBias() ? bufferOf(op.getBias()) : Value(), op.getM(), op.getN(),
+      op.getBias() ? bufferOf(op.getBias()) : Value(),
+      op.getAux() ? bufferOf(op.getAux()) : Value(), op.getM(), op.getN(),
       op.getK(), op.getAStrides(), op.getBStrides(), op.getCStrides(),
       op.getOffsets(), op.getBatch(), op.getBatchStrides(), op.getAlpha(),
       op.getFastAccumulation(), op.getTf32(), op.getAScaling(),

@@ -9,7 +9,7 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
                                   bool libraryAttention, bool overlap,
                                   const PipelineOptions &pipeline,
-                                  bool epilogues) {
+                                  llvm::StringRef epilogues) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
   functions.addPass(createUnrollLoops());
@@ -31,8 +31,9 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   stages.stages = pipeline.stages;
   stages.virtualChunks = pipeline.virtualChunks;
   pm.addPass(createPlaceStages(stages));
-  if (machine == "gpu" && epilogues)
-    pm.nest<mlir::func::FuncOp>().addPass(createFormEpilogues());
+  if (machine == "gpu" && epilogues != "none")
+    pm.nest<mlir::func::FuncOp>().addPass(
+        createFormEpilogues({epilogues.str()}));
   FormPlanOptions plan;
   plan.machine = machine.str();
   pm.addPass(createFormPlan(plan));

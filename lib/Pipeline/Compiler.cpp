@@ -143,10 +143,11 @@ LogicalResult Compilation::checkOptions() {
   if (options.bucketBytes && *options.bucketBytes < 0)
     return emitError(UnknownLoc::get(&context))
            << "buckets must have 0 bytes or more, not " << *options.bucketBytes;
-  if (options.epilogues != "exact" && options.epilogues != "none")
+  if (options.epilogues != "exact" && options.epilogues != "all" &&
+      options.epilogues != "none")
     return emitError(UnknownLoc::get(&context))
            << "unknown epilogues '" << options.epilogues
-           << "': expected one of exact, none";
+           << "': expected one of exact, all, none";
   if (options.sums != "ordered" && options.sums != "nccl")
     return emitError(UnknownLoc::get(&context))
            << "unknown sums '" << options.sums
@@ -253,7 +254,7 @@ LogicalResult Compilation::runStage(Stage stage) {
   stageOptions.explain = isFull();
   stageOptions.machine = isGPU ? "gpu" : "cpu";
   stageOptions.libraryAttention = options.libraryAttention;
-  stageOptions.epilogues = options.epilogues != "none";
+  stageOptions.epilogues = options.epilogues;
   stageOptions.overlap = options.overlap;
   stageOptions.pipelineStages = options.pipelineStages;
   stageOptions.pipelineVirtual = options.pipelineVirtual;

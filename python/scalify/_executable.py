@@ -508,7 +508,7 @@ def compile(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
-    epilogues: Literal["exact", "none"] = "exact",
+    epilogues: Literal["exact", "all", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,
     sums: Literal["ordered", "nccl"] = "ordered",

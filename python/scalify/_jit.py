@@ -464,7 +464,7 @@ def jit(
     device: str | None = None,
     streams: int = 1,
     library_attention: bool = True,
-    epilogues: Literal["exact", "none"] = "exact",
+    epilogues: Literal["exact", "all", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,
     sums: Literal["ordered", "nccl"] = "ordered",
@@ -526,7 +526,8 @@ def jit(
         library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
             without cuDNN: they are kernels and products then.
         epilogues: of a GPU, whether biases and ReLUs behind products are the library's where that
-            saves a kernel; "exact" does where no rounding changes.
+            saves a kernel: "exact" where no rounding changes, "all" also where the library rounds
+            once and the program more often, and GELU in its tanh form by the library's tanh.
         overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
         bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
             several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.

@@ -208,22 +208,46 @@ void readBias(const JsonNode &node, const Interface &interface,
   types.bias = static_cast<int32_t>(command.buffers.size()) - 1;
 }
 
+/// What a GELU reads is stored in a buffer like the result's, in its strides.
+void readAux(const JsonNode &node, const Interface &interface,
+             Command &command) {
+  int32_t buffer = bufferIndex(node["aux"], interface);
+  const TensorType &type = interface.buffers[buffer].type;
+  const TensorType &result = interface.buffers[command.buffers[2]].type;
+  if (type.dtype != result.dtype || type.elements != result.elements ||
+      command.gemmOffsets[2] != 0 || command.gemmPlan.swapped)
+    node["aux"].fail("is buffer " + std::to_string(buffer) + " of type " +
+                     toString(type) + ", which does not lie as the result of " +
+                     toString(result));
+  requireWritable(node["aux"], buffer, interface);
+  command.buffers.push_back(buffer);
+  command.gemmTypes.aux = static_cast<int32_t>(command.buffers.size()) - 1;
+}
+
 void readEpilogue(const JsonNode &node, const Interface &interface,
                   Command &command) {
-  constexpr const char *names[] = {"none", "bias", "relu", "bias_relu"};
+  constexpr const char *names[] = {"none",      "bias", "relu",
+                                   "bias_relu", "gelu", "bias_gelu"};
   std::string text = node.textOr("epilogue", names[0]);
   const auto *found = std::find(std::begin(names), std::end(names), text);
   if (found == std::end(names))
     node["epilogue"].fail("is '" + text +
-                          "', not none, bias, relu or "
-                          "bias_relu");
+                          "', not none, bias, relu, bias_relu, gelu or "
+                          "bias_gelu");
   Epilogue epilogue = static_cast<Epilogue>(found - std::begin(names));
-  bool addsBias = epilogue == Epilogue::Bias || epilogue == Epilogue::BiasReLU;
+  bool hasGELU = epilogue == Epilogue::GELU || epilogue == Epilogue::BiasGELU;
+  bool addsBias = epilogue == Epilogue::Bias ||
+                  epilogue == Epilogue::BiasReLU ||
+                  epilogue == Epilogue::BiasGELU;
   if (node.has("bias") && !addsBias)
     node["bias"].fail("has no epilogue that adds it");
   command.gemmTypes.epilogue = epilogue;
   if (addsBias)
     readBias(node, interface, command);
+  if (node.has("aux") && !hasGELU)
+    node["aux"].fail("has no GELU that reads it");
+  if (node.has("aux"))
+    readAux(node, interface, command);
 }
 
 void readGpuGemm(const JsonNode &node, const Interface &interface,

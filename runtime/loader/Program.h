@@ -66,7 +66,7 @@ struct Counter {
 enum class Scaling : uint8_t { Tensor, Rows, Vectors, Blocks };
 
 /// What is done to the sums of a product before they are stored.
-enum class Epilogue : uint8_t { None, Bias, ReLU, BiasReLU };
+enum class Epilogue : uint8_t { None, Bias, ReLU, BiasReLU, GELU, BiasGELU };
 
 /// What a product on a GPU is made of; a CPU multiplies f32 only.
 struct GemmTypes {
@@ -82,6 +82,8 @@ struct GemmTypes {
   int32_t bias = -1;
   int64_t biasOffset = 0;
   DType biasType = DType::F32;
+  /// Place of what a GELU reads, stored as c is, or -1.
+  int32_t aux = -1;
 };
 
 /// One entry of a function's list. The fields in use depend on `op`.
@@ -116,7 +118,8 @@ struct Command {
   std::vector<int32_t> counters;
 
   // Gemm: buffers {a, b, c} and byte offsets into them; on a GPU, behind them
-  // the scales of a and b where they have some, and the bias.
+  // the scales of a and b where they have some, the bias, and
+  // what a GELU reads.
   GemmShape gemm;
   GemmPlan gemmPlan;
   GemmTypes gemmTypes;

@@ -55,7 +55,7 @@ def size_of(buffer: dict[str, Any]) -> int:
 
 def operands(command: dict[str, Any]) -> list[int]:
     """Returns the indices of the buffers that a command names."""
-    names = ("a", "b", "c", "a_scale", "b_scale", "bias", "src", "dst")
+    names = ("a", "b", "c", "a_scale", "b_scale", "bias", "aux", "src", "dst")
     listed = ["bufs"] if command["op"] == "kernel" else ["reads", "writes"]
     lists = [command.get(name, []) for name in listed]
     return [

@@ -29,13 +29,14 @@ FUSION = (
     "scalify-form-gemms{machine=gpu}"
 )
 MATMUL = re.compile(
-    r"(?P<out>%\w+) = plan\.matmul (?P<a>%\w+), (?P<b>%\w+) m (?P<m>\d+) n (?P<n>\d+) k (?P<k>\d+)"
+    r"(?P<out>%\w+)(?:, (?P<aux>%\w+))? = plan\.matmul (?P<a>%\w+), (?P<b>%\w+)"
+    r" m (?P<m>\d+) n (?P<n>\d+) k (?P<k>\d+)"
     r" strides \[(?P<a0>\d+), (?P<a1>\d+)\] x \[(?P<b0>\d+), (?P<b1>\d+)\]"
     r" to \[(?P<c0>\d+), (?P<c1>\d+)\]"
     r" offsets \[(?P<a_start>\d+), (?P<b_start>\d+), 0(?:, (?P<start>\d+))?\]"
     r" batch \[\] \[\] alpha 1.000000e\+00"
     r"(?: epilogue (?P<epilogue>\w+))?(?: bias\((?P<bias>%\w+)\))?(?: \{.*?\})?"
-    r" : \((?P<types>.*?)\) -> (?P<result>tensor<[^>]*>)"
+    r" : \((?P<types>.*?)\) -> \(?(?P<result>tensor<[^>]*>)(?:, tensor<[^>]*>\))?"
 )
 
 
@@ -51,15 +52,21 @@ def _(primals: Any, tangents: Any) -> Any:
     return relu(x), lax.select(x > 0, dx, jnp.zeros_like(dx))
 
 
-def mlp(params: Any, x: Any) -> Any:
+def gelu(x: Any) -> Any:
+    """jax.nn.gelu without a call."""
+    slope = np.sqrt(2 / np.pi).astype(x.dtype)
+    return x * (0.5 * (1.0 + lax.tanh(slope * (x + 0.044715 * lax.integer_pow(x, 3)))))
+
+
+def mlp(params: Any, x: Any, act: Callable[[Any], Any] = relu) -> Any:
     for w, b in params[:-1]:
-        x = relu(x @ w + b)
+        x = act(x @ w + b)
     w, b = params[-1]
     return x @ w + b
 
 
-def gradients(params: Any, x: Any, y: Any) -> Any:
-    return jax.value_and_grad(lambda p: jnp.mean((mlp(p, x) - y) ** 2))(params)
+def gradients(params: Any, x: Any, y: Any, act: Callable[[Any], Any] = relu) -> Any:
+    return jax.value_and_grad(lambda p: jnp.mean((mlp(p, x, act) - y) ** 2))(params)
 
 
 def stacked(params: Any, x: Any) -> Any:
@@ -143,6 +150,22 @@ def written_out(match: re.Match[str]) -> str:
             f"{own}_1 = stablehlo.add {last}, {own}_w : {wide}",
         ]
         last = f"{own}_1"
+    if epilogue.endswith("gelu"):
+        before = last
+        numbers = (("k", 0.044715), ("l", 0.7978845608028654), ("o", 1.0), ("h", 0.5))
+        lines += [f"{own}_{c} = stablehlo.constant dense<{x}> : {wide}" for c, x in numbers]
+        steps = (
+            *(f"multiply {last}, {last}", f"multiply {own}_g0, {last}"),
+            *(f"multiply {own}_g1, {own}_k", f"add {last}, {own}_g2"),
+            *(f"multiply {own}_g3, {own}_l", f"tanh {own}_g4", f"add {own}_g5, {own}_o"),
+            *(f"multiply {own}_g6, {own}_h", f"multiply {last}, {own}_g7"),
+        )
+        lines += [f"{own}_g{i} = stablehlo.{step} : {wide}" for i, step in enumerate(steps)]
+        last = f"{own}_g8"
+        if match["aux"]:
+            kept = f"tensor<{m}x{n}x{result.rpartition('x')[2].rstrip('>')}>"
+            lines.append(f"{own}_y = stablehlo.convert {before} : ({wide}) -> {kept}")
+            lines.append(f"{match['aux']} = stablehlo.reshape {own}_y : ({kept}) -> {result}")
     if epilogue.endswith("relu"):
         zero = f"{own}_z = stablehlo.constant dense<0.0> : {wide}"
         lines += [zero, f"{own}_2 = stablehlo.maximum {last}, {own}_z : {wide}"]
@@ -169,6 +192,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         (layers(24, 40, 56, 8), normal(16, 24), normal(16, 8, seed=1)),
         ["bias_relu", "bias_relu", "", "", "", "", "", ""],
     ),
+    "a step of GELUs": (
+        functools.partial(gradients, act=gelu),
+        (layers(24, 40, 56, 8), normal(16, 24), normal(16, 8, seed=1)),
+        ["bias_gelu", "bias_gelu", "", "", "", "", "", ""],
+    ),
     "results": (mlp, (layers(24, 40), normal(16, 24)), ["bias"]),
     "a stack": (
         stacked,
@@ -187,11 +215,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
 def test_products_with_epilogues_are_the_program(name: str) -> None:
     fn, args, epilogues = CASES[name]
     text = lowered(fn, *args)
-    formed = scalify.opt(text, f"builtin.module(func.func({FUSION},scalify-form-epilogues))")
+    level = "all" if any("gelu" in epilogue for epilogue in epilogues) else "exact"
+    passes = f"{FUSION},scalify-form-epilogues{{level={level}}}"
+    formed = scalify.opt(text, f"builtin.module(func.func({passes}))")
     found = [match["epilogue"] or "" for match in MATMUL.finditer(formed)]
     assert found == epilogues and formed.count("plan.matmul") == len(found)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
-    run = compile_text(MATMUL.sub(written_out, formed), compileFrom="precision", recipe="none").run
+    plain = MATMUL.sub(written_out, formed)
+    run = compile_text(plain, compileFrom="precision", recipe="none").run
     want = jax.tree.leaves(jax.jit(fn)(*args))
     for got, wanted in zip(run(leaves), want, strict=True):
         narrow = wanted.dtype != np.float32
@@ -275,6 +306,32 @@ def test_a_rounding_before_the_bias_is_a_remark() -> None:
     assert len(said) == 1 and "rounds the product before it adds the bias" in said[0]
 
 
+def gpt_block(params: Any, x: Any) -> Any:
+    w1, b1, w2, b2 = params
+    return jnp.mean((gelu(x @ w1 + b1) @ w2 + b2).astype(jnp.float32) ** 2)
+
+
+def test_all_that_the_library_has() -> None:
+    """In BF16: GELUs and their inputs by the library, and no kernel before the second product."""
+    shapes = ((64, 256), (256,), (256, 64), (64,))
+    args = tuple(normal(*shape, dtype=BF16) for shape in shapes), normal(128, 64, dtype=BF16)
+    text = lowered(jax.grad(gpt_block), *args)
+    exact, loose = (manifest_of(text, which) for which in ("exact", "all"))
+    assert not any("epilogue" in gemm for gemm in commands(exact, "gemm"))
+    first = commands(loose, "gemm")[0]
+    assert first["epilogue"] == "bias_gelu"
+    aux, result = (loose["buffers"][first[name]] for name in ("aux", "c"))
+    assert aux["dtype"] == result["dtype"] == "bf16" and aux["shape"] == result["shape"]
+    assert first["aux"] != first["c"]
+    assert [command["op"] for command in loose["functions"]["step"]][:2] == ["gemm", "gemm"]
+    assert len(commands(loose, "kernel")) < len(commands(exact, "kernel"))
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": "", "epilogues": "all"}
+    artefact, _ = _compiler.compile(text, json.dumps(options))
+    exe = Executable(artefact, device="null")
+    exe(*(np.zeros(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(args)))
+    assert re.search(r"cublasLtMatmul .* bias=arg1\+0 aux=arena\+\d+ \| .* gelu aux=256", exe.trace)
+
+
 def test_heads_have_their_biases() -> None:
     args = (normal(3, 64, 4, 16), normal(3, 4, 16, seed=1), normal(2, 32, 64))
     manifest = manifest_of(lowered(heads, *args), "exact")
@@ -292,7 +349,7 @@ def test_steps_without_biases_stay_what_they_are(recipe: str) -> None:
 
 def test_options_are_checked() -> None:
     text = lowered(lambda x: x + 1, normal(4))
-    with pytest.raises(scalify.CompileError, match="unknown epilogues 'all': expected one of"):
-        scalify.compile(text, target="sm_90a", epilogues="all")  # type: ignore[arg-type]
+    with pytest.raises(scalify.CompileError, match="unknown epilogues 'some': expected one of"):
+        scalify.compile(text, target="sm_90a", epilogues="some")  # type: ignore[arg-type]
     exe = scalify.compile(step_text(), target="sm_90a", device="null", epilogues="none")
     assert not any("epilogue" in command for command in exe.manifest["functions"]["step"])

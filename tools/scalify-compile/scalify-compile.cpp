@@ -131,7 +131,7 @@ static cl::opt<bool> libraryAttention(
 static cl::opt<std::string> epilogues(
     "epilogues",
     cl::desc("what a GPU's library does behind a product: what rounds as the "
-             "program does (exact), or nothing (none)"),
+             "program does (exact), all that it has (all), or nothing (none)"),
     cl::init("exact"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<bool>
     overlap("overlap",

@@ -84,6 +84,14 @@ SCALIFY_CHECK(DescFastAccum, CUBLASLT_MATMUL_DESC_FAST_ACCUM)
 SCALIFY_CHECK(DescEpilogue, CUBLASLT_MATMUL_DESC_EPILOGUE)
 SCALIFY_CHECK(DescBiasPointer, CUBLASLT_MATMUL_DESC_BIAS_POINTER)
 SCALIFY_CHECK(DescBiasDataType, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
+SCALIFY_CHECK(DescAuxPointer, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)
+SCALIFY_CHECK(DescAuxLd, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD)
+SCALIFY_CHECK(DescAuxBatchStride,
+              CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE)
+SCALIFY_CHECK(EpilogueGELU, CUBLASLT_EPILOGUE_GELU)
+SCALIFY_CHECK(EpilogueGELUBias, CUBLASLT_EPILOGUE_GELU_BIAS)
+SCALIFY_CHECK(EpilogueGELUAux, CUBLASLT_EPILOGUE_GELU_AUX)
+SCALIFY_CHECK(EpilogueGELUAuxBias, CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
 SCALIFY_CHECK(EpilogueDefault, CUBLASLT_EPILOGUE_DEFAULT)
 SCALIFY_CHECK(EpilogueReLU, CUBLASLT_EPILOGUE_RELU)
 SCALIFY_CHECK(EpilogueBias, CUBLASLT_EPILOGUE_BIAS)
@@ -171,6 +179,10 @@ TEST(CudaAbi, CublasLtTakesOurAttributes) {
   EXPECT_EQ(setDesc(DescEpilogue, EpilogueReLUBias), BlasSuccess);
   EXPECT_EQ(setDesc(DescEpilogue, uint64_t(6)), BlasInvalidValue);
   EXPECT_EQ(setDesc(DescBiasPointer, address), BlasSuccess);
+  EXPECT_EQ(setDesc(DescAuxPointer, address), BlasSuccess);
+  EXPECT_EQ(setDesc(DescAuxLd, int64_t(64)), BlasSuccess);
+  EXPECT_EQ(setDesc(DescAuxLd, int32_t(64)), BlasInvalidValue);
+  EXPECT_EQ(setDesc(DescAuxBatchStride, int64_t(3072)), BlasSuccess);
   EXPECT_EQ(setDesc(DescBiasDataType, R16BF), BlasSuccess);
   EXPECT_EQ(setDesc(DescBiasDataType, int64_t(14)), BlasInvalidValue);
   if (cublasLtGetVersion() >= ltVersionOfModes) {

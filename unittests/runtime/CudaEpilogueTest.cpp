@@ -22,11 +22,12 @@ struct Product {
 Json manifestOf(const Product &p) {
   const int64_t room = 1 << 20;
   Json m = gpuManifest();
-  m["arena_bytes"] = 13 * room;
+  m["arena_bytes"] = 17 * room;
   m["buffers"] = {buffer("temp", 0, {room}, p.operand),
                   buffer("temp", 4 * room, {room}, p.operand),
                   buffer("temp", 8 * room, {room}, p.result),
-                  buffer("temp", 12 * room, {p.elements}, p.bias)};
+                  buffer("temp", 12 * room, {p.elements}, p.bias),
+                  buffer("temp", 13 * room, {room}, p.result)};
   Json gemm = {{"op", "gemm"},
                {"name", "dot"},
                {"loc", "step/dot"},
@@ -98,6 +99,23 @@ TEST(CudaEpilogue, BatchesShareTheBias) {
   EXPECT_EQ(count, 2u) << lines;
 }
 
+// What a GELU reads is stored as the result is, of each product of a batch.
+TEST(CudaEpilogue, GELUStoresWhatItReads) {
+  Product p;
+  p.more["epilogue"] = "bias_gelu";
+  EXPECT_TRUE(contains(matmuls(p), " compute=f32 gelu bias=bf16\n"));
+  p.more["aux"] = 4;
+  std::string line = matmuls(p);
+  EXPECT_TRUE(contains(line, " bias=arena+12582944 aux=arena+13631488 | "));
+  EXPECT_TRUE(contains(line, " compute=f32 gelu aux=48 bias=bf16\n")) << line;
+  p.more = {{"epilogue", "gelu"}, {"aux", 4}};
+  p.batch = {{{"n", 3}, {"a", 2048}, {"b", 0}, {"c", 1536}},
+             {{"n", 2}, {"a", 0}, {"b", 3072}, {"c", 50000}}};
+  line = matmuls(p);
+  EXPECT_TRUE(contains(line, " beta=0 aux=arena+13631488 | ")) << line;
+  EXPECT_TRUE(contains(line, " beta=0 aux=arena+13731488 | ")) << line;
+}
+
 // As the manual's tables have it, row by row.
 TEST(CudaEpilogue, TypesAreTheManuals) {
   const DataType table[][3] = {
@@ -127,7 +145,8 @@ TEST(CudaEpilogue, TypesAreTheManuals) {
     p.bias = bias;
     std::string got = matmuls(p);
     if (*wanted)
-      EXPECT_TRUE(contains(got, wanted)) << got;
+      EXPECT_TRUE(contains(got, wanted) && contains(got, "--epilogues=none"))
+          << got;
     else
       EXPECT_TRUE(contains(got, std::string(" relu bias=") + bias)) << got;
   }
@@ -154,7 +173,9 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
       [](LtProblem &p) { p.biasType = R16F; },
       [](LtProblem &p) { p.epilogue = EpilogueDefault; },
       [](LtProblem &p) { p.epilogue = EpilogueReLU; },
-      [](LtProblem &p) { p.epilogue = LtEpilogue(36); },
+      [](LtProblem &p) { p.epilogue = LtEpilogue(68); },
+      [](LtProblem &p) { p.epilogue = EpilogueGELUAuxBias; },
+      [](LtProblem &p) { p.aux = p.bias; },
       [](LtProblem &p) { p.aMode = p.bMode = ScaleOuterVec; },
       [](LtProblem &p) {
         p.a.batch = p.b.batch = p.d.batch = 2;
@@ -168,6 +189,24 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
     EXPECT_NE(ltViolation(bad, status), "") << "mutation " << i;
     EXPECT_NE(status, BlasSuccess);
   }
+  good.epilogue = EpilogueGELUAuxBias;
+  good.aux = place;
+  good.auxLeading = 48;
+  ASSERT_EQ(ltViolation(good, status), "");
+  const Mutation stored[] = {
+      [](LtProblem &p) { p.aux = nullptr; },
+      [](LtProblem &p) { p.auxLeading = 40; },
+      [](LtProblem &p) { p.auxLeading = 52; },
+      [](LtProblem &p) { p.epilogue = EpilogueGELUBias; },
+  };
+  for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]); ++i) {
+    LtProblem bad = good;
+    stored[i](bad);
+    EXPECT_NE(ltViolation(bad, status), "") << "stored, mutation " << i;
+  }
+  good.aux = place + 1;
+  EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
+            "what a GELU reads is not at a multiple of 16 bytes");
   good.bias = place + 2;
   EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
             "the bias is not at a multiple of 16 bytes");
@@ -216,14 +255,29 @@ TEST(CudaEpilogue, ManifestIsChecked) {
   struct Case {
     std::string got, want;
   } cases[] = {
-      {error([](Product &, Json &j) { j["epilogue"] = "gelu"; }),
-       "epilogue is 'gelu', not none, bias, relu or bias_relu"},
+      {error([](Product &, Json &j) { j["epilogue"] = "silu"; }),
+       "epilogue is 'silu', not none, bias, relu, bias_relu, gelu or "
+       "bias_gelu"},
+      {error([](Product &, Json &j) { j["aux"] = 4; }),
+       "aux has no GELU that reads it"},
+      {error([](Product &, Json &j) {
+         j["epilogue"] = "bias_gelu";
+         j["aux"] = 3;
+       }),
+       "aux is buffer 3 of type bf16[128], which does not lie as the result "
+       "of bf16[1048576]"},
+      {error([](Product &, Json &j) {
+         j["epilogue"] = "bias_gelu";
+         j["aux"] = 4;
+         j["c_off"] = 8;
+       }),
+       "aux is buffer 4 of type bf16[1048576], which does not lie as"},
       {error([](Product &, Json &j) { j["epilogue"] = "relu"; }),
        "bias has no epilogue that adds it"},
       {error([](Product &p, Json &) { p.more.erase("bias"); }),
        "bias is missing"},
-      {error([](Product &, Json &j) { j["bias"] = 4; }),
-       "bias is 4, but there are 4 buffers"},
+      {error([](Product &, Json &j) { j["bias"] = 5; }),
+       "bias is 5, but there are 5 buffers"},
       {error([](Product &, Json &j) { j["bias_off"] = 81; }),
        "bias reaches past the end of buffer 3 of type bf16[128]"},
       {error([](Product &, Json &j) { j["bias_off"] = -1; }),

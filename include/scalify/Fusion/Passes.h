@@ -32,7 +32,7 @@ void buildFusionPipeline(mlir::OpPassManager &pm,
                          llvm::StringRef machine = "cpu", int64_t streams = 1,
                          bool libraryAttention = true, bool overlap = true,
                          const PipelineOptions &pipeline = {},
-                         bool epilogues = true);
+                         llvm::StringRef epilogues = "exact");
 } // namespace scalify
 
 #endif // SCALIFY_FUSION_PASSES_H

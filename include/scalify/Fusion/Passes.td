@@ -201,6 +201,10 @@ def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
     read what is made, each adds the bias itself, which costs nothing, and
     nothing is said.
 
+    With the level `all` the library also rounds once where the program rounds the
+    product before it adds the bias, and does GELU in its tanh form, by a tanh of
+    its own. What else reads the sum reads what the library stores of it.
+
     ```mlir
     %d = plan.matmul %x, %w m 16 n 32 k 8 ... : ... -> tensor<16x32xf32>
     %b = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xf32>) -> tensor<16x32xf32>
@@ -213,6 +217,9 @@ def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let options = [
+    Option<"level", "level", "std::string", "\"exact\"",
+           "exact: what rounds as the program does; all: what the library has">];
   let statistics = [
     Statistic<"numEpilogues", "epilogues", "GEMMs that have an epilogue">];
 }

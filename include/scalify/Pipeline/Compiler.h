@@ -80,7 +80,8 @@ struct CompileOptions {
   /// scalify-form-attention. Without, the step runs where cuDNN is not.
   bool libraryAttention = true;
   /// What a GPU's library does behind a product: "exact", what rounds as the
-  /// program does, or "none". See the pass scalify-form-epilogues.
+  /// program does, "all" that it has, or "none". See the pass
+  /// scalify-form-epilogues.
   std::string epilogues = "exact";
   /// What ranks exchange goes on beside what they compute: see the pass
   /// scalify-overlap-collectives.

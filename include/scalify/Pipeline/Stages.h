@@ -66,8 +66,9 @@ struct StageOptions {
   std::optional<int64_t> simulateRanks;
   /// Attentions on a GPU are calls of its library.
   bool libraryAttention = true;
-  /// What is behind a product on a GPU is its library's.
-  bool epilogues = true;
+  /// What is behind a product on a GPU is its library's: "exact", "all" or
+  /// "none".
+  std::string epilogues = "exact";
   /// Collectives run beside what is computed.
   bool overlap = true;
   /// The step is cut over the ranks of a pipeline.

@@ -40,11 +40,12 @@ int64_t scalify::plan::countScales(Scaling scaling, int64_t rows, int64_t k) {
 }
 
 bool scalify::plan::hasBias(Epilogue epilogue) {
-  return epilogue == Epilogue::Bias || epilogue == Epilogue::BiasReLU;
+  return epilogue == Epilogue::Bias || epilogue == Epilogue::BiasReLU ||
+         epilogue == Epilogue::BiasGELU;
 }
 
-bool scalify::plan::hasReLU(Epilogue epilogue) {
-  return epilogue == Epilogue::ReLU || epilogue == Epilogue::BiasReLU;
+bool scalify::plan::hasGELU(Epilogue epilogue) {
+  return epilogue == Epilogue::GELU || epilogue == Epilogue::BiasGELU;
 }
 
 Type scalify::plan::getBiasType(Type operand, Type result) {
@@ -125,8 +126,12 @@ static bool handsOver(Placed &before, Placed &after, Block &block) {
 static SmallVector<Value> getWrites(Operation &command) {
   if (auto kernel = dyn_cast<KernelOp>(command))
     return llvm::to_vector(kernel.getWrites());
-  if (auto gemm = dyn_cast<GemmOp>(command))
-    return {gemm.getC()};
+  if (auto gemm = dyn_cast<GemmOp>(command)) {
+    SmallVector<Value> writes{gemm.getC()};
+    if (gemm.getAux())
+      writes.push_back(gemm.getAux());
+    return writes;
+  }
   if (auto attention = dyn_cast<AttentionOp>(command))
     return llvm::to_vector(attention.getWrites());
   if (auto collective = dyn_cast<CollectiveOp>(command))
@@ -393,6 +398,21 @@ static LogicalResult verifyBias(GemmOp op) {
   return success();
 }
 
+static LogicalResult verifyAux(GemmOp op) {
+  if (!hasGELU(op.getEpilogue()))
+    return op.emitOpError("stores what a GELU reads, and has none");
+  if (op.getAux().getType() != op.getC().getType() || op.getOffsets()[2] != 0)
+    return op.emitOpError("stores what a GELU reads in memory unlike its "
+                          "result's");
+  bool isAligned = op.getM() == 1 || op.getCStrides()[0] % kAuxAlignment == 0;
+  for (size_t i = 2; i < op.getBatchStrides().size(); i += 3)
+    isAligned &= op.getBatchStrides()[i] % kAuxAlignment == 0;
+  if (!isAligned)
+    return op.emitOpError("stores what a GELU reads in rows of no multiple of ")
+           << kAuxAlignment << " elements";
+  return success();
+}
+
 // The library writes columns, and adds element i to row i: C's columns are
 // contiguous as its rows.
 static LogicalResult verifyEpilogue(GemmOp op) {
@@ -401,6 +421,8 @@ static LogicalResult verifyEpilogue(GemmOp op) {
     return op.emitOpError(op.getBias() ? "has a bias, and no epilogue that "
                                          "adds it"
                                        : "adds a bias, and has none");
+  if (op.getAux() && failed(verifyAux(op)))
+    return failure();
   if (epilogue == Epilogue::None)
     return success();
   if (op.getCStrides()[1] != 1)

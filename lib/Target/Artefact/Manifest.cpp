@@ -230,6 +230,8 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
     command["bias"] = index(op.getBias());
     command["bias_off"] = op.getOffsets()[3];
   }
+  if (op.getAux())
+    command["aux"] = index(op.getAux());
   if (op.getFastAccumulation())
     command["fast_accumulation"] = true;
   if (op.getTf32())

@@ -85,8 +85,8 @@ ScaleMode modeOf(Scaling scaling) {
   return ScaleScalar;
 }
 
-LtEpilogue epilogueOf(Epilogue epilogue) {
-  switch (epilogue) {
+LtEpilogue epilogueOf(const GemmTypes &types) {
+  switch (types.epilogue) {
   case Epilogue::None:
     return EpilogueDefault;
   case Epilogue::Bias:
@@ -95,6 +95,10 @@ LtEpilogue epilogueOf(Epilogue epilogue) {
     return EpilogueReLU;
   case Epilogue::BiasReLU:
     return EpilogueReLUBias;
+  case Epilogue::GELU:
+    return types.aux < 0 ? EpilogueGELU : EpilogueGELUAux;
+  case Epilogue::BiasGELU:
+    return types.aux < 0 ? EpilogueGELUBias : EpilogueGELUAuxBias;
   }
   return EpilogueDefault;
 }
@@ -141,10 +145,14 @@ LtPlan cuda::planLt(const Command &command) {
   p.fastAccumulation = types.isFastAccumulation;
   p.aMode = modeOf(plan.isSwapped ? types.aScaling : types.bScaling);
   p.bMode = modeOf(plan.isSwapped ? types.bScaling : types.aScaling);
-  p.epilogue = epilogueOf(types.epilogue);
+  p.epilogue = epilogueOf(types);
   p.biasType = dataType(types.biasType);
   plan.outer = coalesce(command.gemm.batch);
   setBatch(p, takeLargest(plan.outer), plan.isSwapped);
+  if (types.aux >= 0) {
+    p.auxLeading = p.d.leading;
+    p.auxBatchStride = p.d.batchStride;
+  }
   for (BatchDim &dim : plan.outer) {
     dim.a *= byteWidth(types.operands[0]);
     dim.b *= byteWidth(types.operands[1]);
@@ -191,6 +199,10 @@ void CudaGemm::setBias(const void *bias) const {
   set(DescBiasPointer, static_cast<const void *>(&bias), sizeof(void *));
 }
 
+void CudaGemm::setAux(const void *aux) const {
+  set(DescAuxPointer, static_cast<const void *>(&aux), sizeof(void *));
+}
+
 const void *CudaGemm::placeLikeBias(const LtContext &context,
                                     const Command &command) const {
   auto steps =
@@ -210,6 +222,8 @@ CudaGemm::CudaGemm(LtContext &context, const Command &command)
     setScales(context.one(), context.one());
   if (command.gemmTypes.bias >= 0)
     setBias(placeLikeBias(context, command));
+  if (command.gemmTypes.aux >= 0)
+    setAux(static_cast<const char *>(context.workspace()) + bufferAlignment);
   const LtSide *sides[] = {&p.a, &p.b, &p.d};
   for (size_t i = 0; i < 3; ++i)
     layouts[i] = makeLayout(*sides[i]);
@@ -257,6 +271,10 @@ Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
     set(DescEpilogue, p.epilogue);
   if (addsBias(p.epilogue))
     set(DescBiasDataType, p.biasType);
+  if (storesAux(p.epilogue))
+    set(DescAuxLd, p.auxLeading);
+  if (storesAux(p.epilogue) && p.d.batch > 1)
+    set(DescAuxBatchStride, p.auxBatchStride);
   // Libraries before 12.8 do not know the attribute.
   if (p.aMode != ScaleScalar)
     set(DescAScaleMode, p.aMode);
@@ -328,8 +346,13 @@ std::vector<HeuristicResult> CudaGemm::candidates(const LtContext &context,
   results.resize(static_cast<size_t>(std::max(found, 0)));
   if (status == BlasSuccess)
     status = results.empty() ? BlasNotSupported : results.front().state;
+  std::string wayOut =
+      plan.problem.epilogue == EpilogueDefault
+          ? ""
+          : "; what is behind it can be a kernel's (scalify-compile "
+            "--epilogues=none, epilogues=\"none\" in Python)";
   session->check(status, "cublasLtMatmulAlgoGetHeuristic",
-                 "the product is " + describe(plan.problem));
+                 "the product is " + describe(plan.problem) + wayOut);
   return results;
 }
 
@@ -367,6 +390,8 @@ std::vector<size_t> CudaGemm::bytesToMeasure(const Command &command) const {
   };
   scales(types.aScale, types.aScaling, command.gemm.m);
   scales(types.bScale, types.bScaling, command.gemm.n);
+  if (types.aux >= 0)
+    bytes[size_t(types.aux)] = bytes[2];
   if (types.bias >= 0)
     bytes[size_t(types.bias)] =
         size_t(types.biasOffset + command.gemm.n * byteWidth(types.biasType));
@@ -428,6 +453,10 @@ void CudaGemm::issue(const LtContext &context, const Command &command,
       at[1] += index * dim.b;
       at[2] += index * dim.c;
     }
+    // It lies as the result does.
+    if (types.aux >= 0)
+      setAux(static_cast<char *>(buffers[types.aux]) +
+             (at[2] - static_cast<char *>(buffers[2])));
     issueOne(context, command, at, stream);
   }
 }

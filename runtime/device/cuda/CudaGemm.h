@@ -70,6 +70,7 @@ private:
   void set(DescAttribute what, const void *value, size_t size) const;
   void setScales(const void *a, const void *b) const;
   void setBias(const void *bias) const;
+  void setAux(const void *aux) const;
   /// Some address of the alignment that the bias of every step has, for the
   /// heuristic chooses algorithms by it.
   const void *placeLikeBias(const LtContext &context,

@@ -1,5 +1,7 @@
 #include "device/cuda/LtContract.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 using namespace scalify::rt;
@@ -100,20 +102,45 @@ std::string modeViolation(const LtProblem &p) {
   return "";
 }
 
+/// Where what a GELU reads is stored.
+std::string auxViolation(const LtProblem &p) {
+  constexpr int64_t unit = 8; // elements, by the manual
+  if (!storesAux(p.epilogue))
+    return p.aux ? "what a GELU reads has an address, and no epilogue stores it"
+                 : "";
+  if (!p.aux)
+    return "the epilogue stores what a GELU reads, and that has no address";
+  if (p.auxLeading < int64_t(p.m()) || p.auxLeading % unit)
+    return "what a GELU reads needs a leading dimension of a multiple of 8 and "
+           "of the rows at least, not " +
+           number(p.auxLeading);
+  if (p.d.batch > 1 && (p.auxBatchStride == 0 || p.auxBatchStride % unit))
+    return "what a GELU reads needs a batch stride of a multiple of 8, not " +
+           number(p.auxBatchStride);
+  return "";
+}
+
 /// What is done to the sums before they are stored.
 std::string epilogueViolation(const LtProblem &p) {
+  if (p.bias && !addsBias(p.epilogue))
+    return "a bias has an address, and no epilogue adds it";
+  if (std::string reason = auxViolation(p); !reason.empty())
+    return reason;
   if (p.epilogue == EpilogueDefault)
-    return p.bias ? "a bias has an address, and no epilogue adds it" : "";
-  if (p.epilogue != EpilogueReLU && p.epilogue != EpilogueBias &&
-      p.epilogue != EpilogueReLUBias)
-    return "epilogue " + number(p.epilogue) + " is none of bias and ReLU";
+    return "";
+  const LtEpilogue known[] = {
+      EpilogueReLU,     EpilogueBias,    EpilogueReLUBias,   EpilogueGELU,
+      EpilogueGELUBias, EpilogueGELUAux, EpilogueGELUAuxBias};
+  if (std::find(std::begin(known), std::end(known), p.epilogue) ==
+      std::end(known))
+    return "epilogue " + number(p.epilogue) + " is none of bias, ReLU and GELU";
   // The manual leaves open which epilogues these products have.
   if (p.aMode != ScaleScalar || p.bMode != ScaleScalar)
     return "an epilogue needs operands of one scale each";
   if (isFP8(p.a.type) && p.d.batch != 1)
     return "an epilogue of FP8 products needs one product and no batch";
   if (!addsBias(p.epilogue))
-    return p.bias ? "a bias has an address, and no epilogue adds it" : "";
+    return "";
   if (!p.bias)
     return "the epilogue adds a bias, and that has no address";
   DataType wanted = ltBiasType(p.a.type, p.d.type);
@@ -168,6 +195,10 @@ size_t cuda::ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k) {
 
 bool cuda::addsBias(LtEpilogue epilogue) {
   return (uint32_t(epilogue) & uint32_t(EpilogueBias)) != 0;
+}
+
+bool cuda::storesAux(LtEpilogue epilogue) {
+  return (uint32_t(epilogue) & 128U) != 0;
 }
 
 DataType cuda::ltBiasType(DataType operand, DataType result) {
@@ -240,6 +271,9 @@ std::string cuda::ltMisplaced(const LtProblem &p,
              " are not at a multiple of " + number(vectorBytes) + " bytes";
   if (reinterpret_cast<uintptr_t>(p.bias) % uint64_t(vectorBytes))
     return "the bias is not at a multiple of " + number(vectorBytes) + " bytes";
+  if (reinterpret_cast<uintptr_t>(p.aux) % uint64_t(vectorBytes))
+    return "what a GELU reads is not at a multiple of " + number(vectorBytes) +
+           " bytes";
   return "";
 }
 
@@ -264,6 +298,10 @@ std::string cuda::describe(const LtProblem &p) {
     text += " fast";
   if (p.epilogue & EpilogueReLU)
     text += " relu";
+  if (p.epilogue & EpilogueGELU)
+    text += " gelu";
+  if (storesAux(p.epilogue))
+    text += " aux=" + number(p.auxLeading);
   if (addsBias(p.epilogue))
     text += std::string(" bias=") + nameOf(p.biasType);
   return text;

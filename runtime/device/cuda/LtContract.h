@@ -32,7 +32,9 @@ struct LtProblem {
   const void *amax = nullptr;
   LtEpilogue epilogue = EpilogueDefault;
   const void *bias = nullptr;
-  DataType biasType = R32F; // where there is a bias
+  DataType biasType = R32F;  // where there is a bias
+  const void *aux = nullptr; // what a GELU reads, of D's type
+  int64_t auxLeading = 0, auxBatchStride = 0;
 
   uint64_t m() const { return d.rows; }
   uint64_t n() const { return d.cols; }
@@ -45,8 +47,9 @@ constexpr size_t ltVersionOfModes = 120900;
 /// The bytes of the scales of A (rows: m) or B (rows: n).
 size_t ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k);
 
-/// Whether the epilogue adds a bias.
+/// Whether the epilogue adds a bias; whether it stores what a GELU reads.
 bool addsBias(LtEpilogue epilogue);
+bool storesAux(LtEpilogue epilogue);
 
 /// The type of a bias that a product takes, by the tables of types in the
 /// manual's section on cublasLtMatmul.

@@ -91,6 +91,15 @@ void RecordingDriver::bindDesc() {
     case DescBiasPointer:
       right = read(p.bias, from, size);
       break;
+    case DescAuxPointer:
+      right = read(p.aux, from, size);
+      break;
+    case DescAuxLd:
+      right = read(p.auxLeading, from, size);
+      break;
+    case DescAuxBatchStride:
+      right = read(p.auxBatchStride, from, size);
+      break;
     case DescBiasDataType:
       right = read(p.biasType, from, size);
       break;
@@ -195,8 +204,12 @@ void RecordingDriver::bindHeuristic() {
       };
 }
 
-std::string RecordingDriver::biasViolation(const Object &desc,
-                                           const LtProblem &p) const {
+std::string RecordingDriver::behindViolation(const Object &desc,
+                                             const LtProblem &p) const {
+  uint64_t last = (p.n() - 1) * uint64_t(p.auxLeading) + p.m() +
+                  uint64_t(p.d.batch - 1) * uint64_t(p.auxBatchStride);
+  if (p.aux && !covers(onDevice(p.aux), size_t(last) * bytesOf(p.d.type)))
+    return "what a GELU reads is not on the device";
   if (!p.bias)
     return "";
   if (!covers(onDevice(p.bias), size_t(p.m()) * size_t(bytesOf(p.biasType))))
@@ -243,7 +256,7 @@ void RecordingDriver::bindMatmul() {
       if (reason.empty() && scale && !covers(onDevice(scale), size))
         reason = "a scale is not on the device";
     if (reason.empty())
-      reason = biasViolation(*get(desc, Kind::Desc), p);
+      reason = behindViolation(*get(desc, Kind::Desc), p);
     if (!reason.empty())
       return refuse(call, status, reason);
     // The third candidate is the fastest.
@@ -252,6 +265,8 @@ void RecordingDriver::bindMatmul() {
                       ? " a_scale=" + at(p.aScale) + " b_scale=" + at(p.bScale)
                       : std::string();
     auto bias = p.bias ? " bias=" + at(p.bias) : std::string();
+    if (p.aux)
+      bias += " aux=" + at(p.aux);
     auto number = [](const void *value) {
       char text[32];
       // All digits: alphas hold products of scales.

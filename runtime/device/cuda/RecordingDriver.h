@@ -154,8 +154,8 @@ private:
   LtProblem problemOf(MatmulDesc desc, MatrixLayout a, MatrixLayout b,
                       MatrixLayout c, MatrixLayout d) const;
 
-  /// Why the bias cannot be read, or "".
-  std::string biasViolation(const Object &desc, const LtProblem &p) const;
+  /// Why what is behind the product cannot be read or stored, or "".
+  std::string behindViolation(const Object &desc, const LtProblem &p) const;
 
   std::string lines;
   std::string lastRefusal;

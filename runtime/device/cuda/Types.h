@@ -116,6 +116,9 @@ enum DescAttribute : int {
   DescTransB = 4,
   DescEpilogue = 7,
   DescBiasPointer = 8,
+  DescAuxPointer = 11,
+  DescAuxLd = 12,
+  DescAuxBatchStride = 13,
   DescAScalePointer = 17,
   DescBScalePointer = 18,
   DescDScalePointer = 20,
@@ -126,12 +129,16 @@ enum DescAttribute : int {
   DescBScaleMode = 32,
 };
 
-/// cublasLtEpilogue_t: ReLU and bias are a bit each.
+/// cublasLtEpilogue_t: a bit each for ReLU, bias, GELU and what GELU reads.
 enum LtEpilogue : uint32_t {
   EpilogueDefault = 1,
   EpilogueReLU = 2,
   EpilogueBias = 4,
   EpilogueReLUBias = 6,
+  EpilogueGELU = 32,
+  EpilogueGELUBias = 36,
+  EpilogueGELUAux = 160,
+  EpilogueGELUAuxBias = 164,
 };
 
 /// cublasLtMatmulMatrixScale_t.

@@ -410,3 +410,48 @@ plan.program @epilogue_of_a_batch_of_fp8 {
   // expected-error @+1 {{has an epilogue, and a batch of FP8 products}}
   plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [2] [512, 512, 256] alpha 1.0 epilogue relu : memref<2x16x32xf8E4M3FN>, memref<2x16x32xf8E4M3FN>, memref<2x16x16xf32>
 }
+
+// -----
+
+plan.program @aux_without_gelu {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %h = plan.temp : memref<4x8xf32>
+  %c = plan.result 0 : memref<4x8xf32>
+  // expected-error @+1 {{stores what a GELU reads, and has none}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
+}
+
+// -----
+
+plan.program @aux_of_another_type {
+  %a = plan.argument 0 : memref<4x8xbf16>
+  %b = plan.argument 1 : memref<8x8xbf16>
+  %h = plan.temp : memref<4x8xf32>
+  %c = plan.result 0 : memref<4x8xbf16>
+  // expected-error @+1 {{stores what a GELU reads in memory unlike its result's}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x8xf32>) : memref<4x8xbf16>, memref<8x8xbf16>, memref<4x8xbf16>
+}
+
+// -----
+
+plan.program @aux_of_odd_rows {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x12xf32>
+  %h = plan.temp : memref<4x12xf32>
+  %c = plan.result 0 : memref<4x12xf32>
+  // expected-error @+1 {{stores what a GELU reads in rows of no multiple of 8 elements}}
+  plan.gemm "dot" %a, %b, %c m 4 n 12 k 8 strides [8, 1] x [12, 1] to [12, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x12xf32>) : memref<4x8xf32>, memref<8x12xf32>, memref<4x12xf32>
+}
+
+// -----
+
+// What a GELU reads is written: the argument is gone.
+plan.program @aux_is_written {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %c = plan.result 0 : memref<4x8xf32>
+  %h = plan.result 1 aliases 0 : memref<4x8xf32>
+  // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
+}

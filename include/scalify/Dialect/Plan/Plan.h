@@ -60,16 +60,17 @@ inline constexpr int64_t kScaleBlock = 128;
 /// sum, and what is allotted to fill their last block.
 int64_t countScales(Scaling scaling, int64_t rows, int64_t k);
 
-/// Whether the epilogue reads a vector; whether it ends in a ReLU.
+/// Whether the epilogue reads a vector; whether it ends in a GELU.
 bool hasBias(Epilogue epilogue);
-bool hasReLU(Epilogue epilogue);
+bool hasGELU(Epilogue epilogue);
 
 /// The elements of a bias, by what the GEMM multiplies and what it stores: as
 /// cuBLASLt's manual has it, in its tables of the types of cublasLtMatmul.
 mlir::Type getBiasType(mlir::Type operand, mlir::Type result);
 
-/// Bytes that a bias lies at a multiple of.
-inline constexpr int64_t kBiasAlignment = 16;
+/// Bytes that a bias lies at a multiple of; elements that rows of what a GELU
+/// reads do.
+inline constexpr int64_t kBiasAlignment = 16, kAuxAlignment = 8;
 
 /// First and last command that touches a buffer, as positions in the program,
 /// and the last that may run beside one of those that do: beyond it the memory

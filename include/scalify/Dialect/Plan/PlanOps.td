@@ -48,7 +48,9 @@ def Plan_Epilogue : I32EnumAttr<"Epilogue",
       I32EnumAttrCase<"None", 0, "none">,
       I32EnumAttrCase<"Bias", 1, "bias">,
       I32EnumAttrCase<"ReLU", 2, "relu">,
-      I32EnumAttrCase<"BiasReLU", 3, "bias_relu">]> {
+      I32EnumAttrCase<"BiasReLU", 3, "bias_relu">,
+      I32EnumAttrCase<"GELU", 4, "gelu">,
+      I32EnumAttrCase<"BiasGELU", 5, "bias_gelu">]> {
   let cppNamespace = "::scalify::plan";
 }
 
@@ -235,8 +237,9 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
 
     `epilogue` is done to the F32 sums, of a GPU only, before they are rounded
     to what is stored: `bias` adds a vector of n elements to each row, from the
-    fourth of the `offsets` on; `relu` replaces what is below 0 by 0; `bias_relu` adds
-    first. Rows of c are contiguous then. A bias is what c is, of FP8 operands F16
+    fourth of the `offsets` on; `relu` replaces what is below 0 by 0; `gelu` is
+    GELU in its tanh form, and stores what it reads in `aux` too, which lies as c
+    does; `bias_relu` and `bias_gelu` add first. Rows of c are contiguous then. A bias is what c is, of FP8 operands F16
     where c is and else BF16.
 
     ```mlir
@@ -246,7 +249,7 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b,
     Plan_Buffer:$c, Variadic<Plan_Buffer>:$scales, Optional<Plan_Buffer>:$bias,
-    I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Optional<Plan_Buffer>:$aux, I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
@@ -261,7 +264,8 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
     (`scales` `(` $scales^ `:` type($scales) `)`)?
     (`by` $a_scaling^ `x` $b_scaling)?
     (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
-    (`epilogue` $epilogue^)? (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict `:`
+    (`epilogue` $epilogue^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
+    (`aux` `(` $aux^ `:` type($aux) `)`)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;
@@ -284,7 +288,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$a_scaling,
     DefaultValuedAttr<Plan_Scaling, "::scalify::plan::Scaling::Tensor">:$b_scaling,
     DefaultValuedAttr<Plan_Epilogue, "::scalify::plan::Epilogue::None">:$epilogue);
-  let results = (outs AnyRankedTensor:$c);
+  let results = (outs AnyRankedTensor:$c, Optional<AnyRankedTensor>:$aux);
   let assemblyFormat = [{
     $a `,` $b `m` $m `n` $n `k` $k
     `strides` $a_strides `x` $b_strides `to` $c_strides `offsets` $offsets

@@ -1,0 +1,119 @@
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-form-epilogues{level=all}))' -verify-diagnostics -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-form-epilogues))' -split-input-file 2>/dev/null | FileCheck %s --check-prefix=EXACT
+
+// The tanh form as JAX has it, in F32: the backward reads what the GELU read,
+// which the library stores.
+// EXACT-LABEL: func.func @kept
+// EXACT-NOT: epilogue gelu
+// CHECK-LABEL: func.func @kept
+// CHECK: %[[H:.*]], %[[AUX:.*]] = plan.matmul {{.*}} epilogue bias_gelu bias(%{{.*}}) : {{.*}} -> (tensor<16x32xf32>, tensor<16x32xf32>)
+// CHECK-NOT: stablehlo.tanh
+// CHECK: plan.matmul %[[H]],
+// CHECK: stablehlo.cosine %[[AUX]]
+func.func @kept(%x: tensor<16x8xf32>, %w: tensor<8x32xf32>, %bias: tensor<32xf32>, %v: tensor<32x8xf32>) -> (tensor<16x8xf32>, tensor<16x32xf32>) {
+  %half = stablehlo.constant dense<0.5> : tensor<16x32xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<16x32xf32>
+  %slope = stablehlo.constant dense<0.797884583> : tensor<16x32xf32>
+  %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
+  %b = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xf32>) -> tensor<16x32xf32>
+  %d = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %s = stablehlo.add %d, %b : tensor<16x32xf32>
+  %1 = stablehlo.multiply %s, %s : tensor<16x32xf32>
+  %2 = stablehlo.multiply %1, %s : tensor<16x32xf32>
+  %3 = stablehlo.multiply %2, %cubic : tensor<16x32xf32>
+  %4 = stablehlo.add %s, %3 : tensor<16x32xf32>
+  %5 = stablehlo.multiply %4, %slope : tensor<16x32xf32>
+  %6 = stablehlo.tanh %5 : tensor<16x32xf32>
+  %7 = stablehlo.add %6, %one : tensor<16x32xf32>
+  %8 = stablehlo.multiply %7, %half : tensor<16x32xf32>
+  %h = stablehlo.multiply %s, %8 : tensor<16x32xf32>
+  %y = plan.matmul %h, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  %z = stablehlo.cosine %s : tensor<16x32xf32>
+  return %y, %z : tensor<16x8xf32>, tensor<16x32xf32>
+}
+
+// -----
+
+// Nothing else reads it, and it is not stored: in 16 bits all the program's
+// roundings are one. Another slope is no GELU.
+// CHECK-LABEL: func.func @alone
+// CHECK: plan.matmul {{.*}} epilogue bias_gelu bias(%{{.*}}) : {{.*}} -> tensor<16x32xbf16>
+// CHECK: plan.matmul {{.*}} epilogue bias bias(%{{.*}}) : {{.*}} -> tensor<16x32xbf16>
+// CHECK: stablehlo.tanh
+// CHECK-NOT: stablehlo.tanh
+// EXACT-LABEL: func.func @alone
+// EXACT-NOT: epilogue
+func.func @alone(%x: tensor<16x8xbf16>, %w: tensor<8x32xbf16>, %bias: tensor<32xbf16>) -> (tensor<16x32xbf16>, tensor<16x32xbf16>, tensor<16x32xbf16>) {
+  %half = stablehlo.constant dense<0.5> : tensor<16x32xbf16>
+  %one = stablehlo.constant dense<1.0> : tensor<16x32xbf16>
+  %slope = stablehlo.constant dense<7.968750e-01> : tensor<16x32xbf16>
+  %other = stablehlo.constant dense<8.007810e-01> : tensor<16x32xbf16>
+  %cubic = stablehlo.constant dense<4.467770e-02> : tensor<16x32xbf16>
+  %b = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xbf16>) -> tensor<16x32xbf16>
+  %d = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x32xbf16>) -> tensor<16x32xbf16>
+  %s = stablehlo.add %d, %b : tensor<16x32xbf16>
+  %1 = stablehlo.multiply %s, %s : tensor<16x32xbf16>
+  %2 = stablehlo.multiply %s, %1 : tensor<16x32xbf16>
+  %3 = stablehlo.multiply %cubic, %2 : tensor<16x32xbf16>
+  %4 = stablehlo.add %3, %s : tensor<16x32xbf16>
+  %5 = stablehlo.multiply %slope, %4 : tensor<16x32xbf16>
+  %6 = stablehlo.tanh %5 : tensor<16x32xbf16>
+  %7 = stablehlo.add %one, %6 : tensor<16x32xbf16>
+  %8 = stablehlo.multiply %half, %7 : tensor<16x32xbf16>
+  %h = stablehlo.multiply %8, %s : tensor<16x32xbf16>
+  %e = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x32xbf16>) -> tensor<16x32xbf16>
+  %t = stablehlo.add %e, %b : tensor<16x32xbf16>
+  %11 = stablehlo.multiply %t, %t : tensor<16x32xbf16>
+  %12 = stablehlo.multiply %11, %t : tensor<16x32xbf16>
+  %13 = stablehlo.multiply %12, %cubic : tensor<16x32xbf16>
+  %14 = stablehlo.add %t, %13 : tensor<16x32xbf16>
+  %15 = stablehlo.multiply %14, %other : tensor<16x32xbf16>
+  %16 = stablehlo.tanh %15 : tensor<16x32xbf16>
+  %17 = stablehlo.add %16, %one : tensor<16x32xbf16>
+  %18 = stablehlo.multiply %17, %half : tensor<16x32xbf16>
+  %k = stablehlo.multiply %t, %18 : tensor<16x32xbf16>
+  return %h, %t, %k : tensor<16x32xbf16>, tensor<16x32xbf16>, tensor<16x32xbf16>
+}
+
+// -----
+
+// What the backward reads stays as wide as it was, and rows of 12 elements the
+// library does not store.
+// CHECK-LABEL: func.func @refused
+// CHECK-NOT: epilogue
+func.func @refused(%x: tensor<16x8xbf16>, %w: tensor<8x32xbf16>, %v: tensor<8x12xbf16>) -> (tensor<16x32xbf16>, tensor<16x32xf32>, tensor<16x12xbf16>, tensor<16x12xbf16>) {
+  %half = stablehlo.constant dense<0.5> : tensor<16x32xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<16x32xf32>
+  %slope = stablehlo.constant dense<0.797884583> : tensor<16x32xf32>
+  %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
+  // expected-remark @+1 {{what the backward reads of the product would be rounded too}}
+  %s = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x32xbf16>) -> tensor<16x32xf32>
+  %1 = stablehlo.multiply %s, %s : tensor<16x32xf32>
+  %2 = stablehlo.multiply %1, %s : tensor<16x32xf32>
+  %3 = stablehlo.multiply %2, %cubic : tensor<16x32xf32>
+  %4 = stablehlo.add %s, %3 : tensor<16x32xf32>
+  %5 = stablehlo.multiply %4, %slope : tensor<16x32xf32>
+  %6 = stablehlo.tanh %5 : tensor<16x32xf32>
+  %7 = stablehlo.add %6, %one : tensor<16x32xf32>
+  %8 = stablehlo.multiply %7, %half : tensor<16x32xf32>
+  %9 = stablehlo.multiply %s, %8 : tensor<16x32xf32>
+  %h = stablehlo.convert %9 : (tensor<16x32xf32>) -> tensor<16x32xbf16>
+  %z = stablehlo.cosine %6 : tensor<16x32xf32>
+  %half1 = stablehlo.constant dense<0.5> : tensor<16x12xbf16>
+  %one1 = stablehlo.constant dense<1.0> : tensor<16x12xbf16>
+  %slope1 = stablehlo.constant dense<7.968750e-01> : tensor<16x12xbf16>
+  %cubic1 = stablehlo.constant dense<4.467770e-02> : tensor<16x12xbf16>
+  // expected-remark @+1 {{what the GELU reads has rows of no multiple of 8 elements}}
+  %t = plan.matmul %x, %v m 16 n 12 k 8 strides [8, 1] x [12, 1] to [12, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xbf16>, tensor<8x12xbf16>) -> tensor<16x12xbf16>
+  %11 = stablehlo.multiply %t, %t : tensor<16x12xbf16>
+  %12 = stablehlo.multiply %11, %t : tensor<16x12xbf16>
+  %13 = stablehlo.multiply %12, %cubic1 : tensor<16x12xbf16>
+  %14 = stablehlo.add %t, %13 : tensor<16x12xbf16>
+  %15 = stablehlo.multiply %14, %slope1 : tensor<16x12xbf16>
+  %16 = stablehlo.tanh %15 : tensor<16x12xbf16>
+  %17 = stablehlo.add %16, %one1 : tensor<16x12xbf16>
+  %18 = stablehlo.multiply %17, %half1 : tensor<16x12xbf16>
+  %k = stablehlo.multiply %t, %18 : tensor<16x12xbf16>
+  %y = stablehlo.cosine %t : tensor<16x12xbf16>
+  return %h, %z, %k, %y : tensor<16x32xbf16>, tensor<16x32xf32>, tensor<16x12xbf16>, tensor<16x12xbf16>
+}
