@@ -412,6 +412,30 @@ def products(small: bool) -> Iterator[Program]:
         yield _product(f"{name}, a batch of 6", a, b, each, BF16, kind)
 
 
+def _with_gelu(name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any]) -> Program:
+    """Returns a product behind which the library does GELU, and stores what that reads."""
+
+    def fn(a: Any, b: Any, bias: Any) -> Any:
+        sums = jax.lax.dot_general(
+            a, b, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
+        )
+        sums = sums + bias.astype(jnp.float32)
+        return jax.nn.gelu(sums, approximate=True), sums
+
+    wide, other, added = (x.astype(np.float64) for x in (a, b, bias))
+    sums = wide @ other.T + added
+    return Program(
+        f"gemm {name}, bias and GELU",
+        _lowered(fn, a, b, bias),
+        (a, b, bias),
+        "product",
+        {"epilogues": "all"},
+        (0.5 * sums * (1 + np.tanh(np.sqrt(2 / np.pi) * (sums + 0.044715 * sums**3))), sums),
+        np.abs(wide) @ np.abs(other).T + np.abs(added),
+        {"accumulation": "gelu"},
+    )
+
+
 def _with_epilogue(
     name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any] | None, result: Any, relu: bool
 ) -> Program:
@@ -442,7 +466,7 @@ def _with_epilogue(
 
 
 def epilogues(small: bool) -> Iterator[Program]:
-    """Yields products whose bias and ReLU are the library's, by the types of its table."""
+    """Yields products whose bias, ReLU and GELU are the library's, by the types of its table."""
     m, n, k = (32, 48, 64) if small else (128, 256, 512)
     f32 = np.float32
     table: list[tuple[str, Any, Any, Any, bool]] = [
@@ -465,6 +489,9 @@ def epilogues(small: bool) -> Iterator[Program]:
         a, b = _normal(m, k, dtype=operand), _normal(n, k, seed=1, dtype=operand)
         vector = None if bias is None else (8 * _normal(n, seed=2)).astype(bias)
         yield _with_epilogue(name, a, b, vector, result, relu)
+    a, b = _normal(m, k, dtype=BF16), _normal(n, k, seed=1, dtype=BF16)
+    # Sums near 0, where the tanh is no constant.
+    yield _with_gelu("bf16 into f32", a, (b / 16).astype(BF16), _normal(n, seed=2))
 
 
 def _exact_attention(
