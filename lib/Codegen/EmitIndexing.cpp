@@ -87,6 +87,30 @@ Element KernelEmitter::select(Element condition, Element onTrue,
           level};
 }
 
+Element KernelEmitter::both(Element a, Element b) {
+  unsigned level = std::max(a.level, b.level);
+  OpBuilder &builder = at(level);
+  if (isa<VectorType>(a.value.getType()) ||
+      isa<VectorType>(b.value.getType())) {
+    a.value = broadcast(builder, a.value);
+    b.value = broadcast(builder, b.value);
+  }
+  return {arith::AndIOp::create(builder, kernel.getLoc(), a.value, b.value),
+          level};
+}
+
+/// An element at an index that was clamped: taken only where the conditions
+/// hold, and so what it casts counts there alone.
+FailureOr<Element> KernelEmitter::elementWhere(ArrayRef<Element> conditions,
+                                               Value value,
+                                               const Index &index) {
+  size_t outer = guards.size();
+  llvm::append_range(guards, conditions);
+  FailureOr<Element> result = element(value, index);
+  guards.truncate(outer);
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // Static ops
 //===----------------------------------------------------------------------===//
@@ -155,13 +179,13 @@ FailureOr<Element> KernelEmitter::concatenate(stablehlo::ConcatenateOp op,
       Index inner(index);
       AffineExpr local = index[dim] - begin;
       inner[dim] = inside ? local : clampExpr(local, 0, extent - 1);
-      FailureOr<Element> e = element(part, inner);
+      SmallVector<Element, 1> conditions;
+      if (!inside)
+        conditions.push_back(withinAtRunTime(index[dim], begin, end));
+      FailureOr<Element> e = elementWhere(conditions, part, inner);
       if (failed(e))
         return failure();
-      if (!result)
-        result = *e;
-      else
-        result = select(withinAtRunTime(index[dim], begin, end), *e, *result);
+      result = result && !inside ? select(conditions[0], *e, *result) : *e;
     }
     begin = end;
   }
@@ -198,7 +222,7 @@ FailureOr<Element> KernelEmitter::pad(stablehlo::PadOp op, const Index &index) {
     }
     inner.push_back(safe);
   }
-  FailureOr<Element> value = element(op.getOperand(), inner);
+  FailureOr<Element> value = elementWhere(conditions, op.getOperand(), inner);
   if (failed(value))
     return failure();
   Element result = *value;
@@ -270,23 +294,15 @@ KernelEmitter::dynamicUpdate(stablehlo::DynamicUpdateSliceOp op,
       conditions.push_back(withinAtRunTime(local, 0, extent));
     inner.push_back(clampExpr(local, 0, extent - 1));
   }
-  FailureOr<Element> updated = element(op.getUpdate(), inner);
+  FailureOr<Element> updated = elementWhere(conditions, op.getUpdate(), inner);
   FailureOr<Element> kept = element(op.getOperand(), index);
   if (failed(updated) || failed(kept))
     return failure();
   if (conditions.empty())
     return *updated;
   Element inside = conditions[0];
-  for (Element condition : ArrayRef(conditions).drop_front()) {
-    unsigned level = std::max(inside.level, condition.level);
-    OpBuilder &b = at(level);
-    Value l = inside.value, r = condition.value;
-    if (isa<VectorType>(l.getType()) || isa<VectorType>(r.getType())) {
-      l = broadcast(b, l);
-      r = broadcast(b, r);
-    }
-    inside = {arith::AndIOp::create(b, kernel.getLoc(), l, r), level};
-  }
+  for (Element condition : ArrayRef(conditions).drop_front())
+    inside = both(inside, condition);
   return select(inside, *updated, *kept);
 }
 

@@ -471,7 +471,11 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
       quantizeCounters.try_emplace(op, CastCounters{pass, {}}).first->second;
   if (counters.pass != pass)
     return Element{q.code, level};
-  auto count = [&](Value &memory, Value flags) {
+  auto count = [&](Value &memory, Value counted) {
+    Element where{counted, level};
+    for (Element guard : guards)
+      where = both(where, guard);
+    auto [flags, level] = where;
     if (grid)
       return countOnGrid(level, memory, flags);
     Type i32 = builder.getI32Type();

@@ -187,6 +187,9 @@ private:
   Element withinAtRunTime(mlir::AffineExpr expr, int64_t low, int64_t high);
   mlir::AffineExpr clampExpr(mlir::AffineExpr expr, int64_t low, int64_t high);
   Element select(Element condition, Element onTrue, Element onFalse);
+  Element both(Element a, Element b);
+  mlir::FailureOr<Element> elementWhere(llvm::ArrayRef<Element> conditions,
+                                        mlir::Value value, const Index &index);
   mlir::Value loadLanes(mlir::OpBuilder &b, mlir::Value memory,
                         mlir::AffineExpr linear, mlir::Type type);
   mlir::LogicalResult apply(mlir::Block &body,
@@ -239,6 +242,8 @@ private:
     std::array<mlir::Value, QuantizeResult::kNumCounts> places;
   };
   llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
+  /// Under which what is computed is taken.
+  llvm::SmallVector<Element> guards;
   llvm::DenseMap<mlir::Operation *, llvm::DenseSet<mlir::Operation *>>
       reduceDependencies;
 };

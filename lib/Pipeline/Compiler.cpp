@@ -284,9 +284,10 @@ LogicalResult Compilation::runStage(Stage stage) {
                              /*someAreWide=*/!options.wide.empty())))
     return failure();
   report(stage);
-  if (stage == Stage::Precision && options.adaptScales) {
+  bool isDistributed = stage == Stage::Distribution;
+  if ((stage == Stage::Precision || isDistributed) && options.adaptScales) {
     PassManager adapt(&context);
-    adapt.addPass(createAdaptScales());
+    adapt.addPass(isDistributed ? createLimitRescale() : createAdaptScales());
     if (failed(adapt.run(*module)))
       return failure();
   }

@@ -230,12 +230,16 @@ class Executable:
         return np.sum(every, axis=0, dtype=np.uint64), len(parts)
 
     def health_of_all(self) -> list[dict[str, Any]]:
-        """Returns `health()` by what all ranks counted, the same on each; all of them call it.
+        """Returns `health()` of all ranks together, the same on each; all of them call it.
 
-        Counts are the mean of a rank, rounded up, as `elements` are those of a rank.
+        Counts are sums over the ranks, `elements` as many times those of one rank, and `ranks` says
+        how many.
         """
         counters, ranks = self._counters_of_all()
-        return _counted(self._runtime.health(), -(counters.astype(np.int64) // -ranks))
+        return [
+            row | {"elements": ranks * row["elements"], "ranks": ranks}
+            for row in _counted(self._runtime.health(), counters)
+        ]
 
     def _health(self) -> list[dict[str, Any]]:
         rows = self._runtime.health()

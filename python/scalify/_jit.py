@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -11,15 +10,14 @@ from typing import Any, Literal, cast
 import jax
 import numpy as np
 
-from scalify import _runtime
+from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
-from scalify._jit_state import JitState, describe_arguments
+from scalify._jit_state import COUNTERS, JitState, describe_arguments
 from scalify._kept import CAST_SCALES
-from scalify._lowering import Arguments, Lowered, Signature, to_logical, to_physical
-from scalify._ranks import abstract_mesh, compile_on, cut, wrap
+from scalify._lowering import Arguments, Lowered, Signature
+from scalify._ranks import abstract_mesh, compile_on
 from scalify._saved import Saved
-from scalify._scaled_array import ScaledArray
-from scalify._stages import Pipeline, own
+from scalify._stages import Pipeline
 from scalify._watch import Health, Watch, may_adapt, policy_of, way_out
 from scalify.calibration import (
     Calibration,
@@ -36,77 +34,6 @@ from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
 __all__ = ["Jit", "LoweredStep", "jit"]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Entry:
-    """One compiled shape: the executable, and the trees of its results."""
-
-    lowered: Lowered
-    executable: Executable
-    mesh: Mesh | None = None
-    wide: tuple[WideCast, ...] = ()
-
-    def run(self, leaves: list[Any]) -> list[Any]:
-        """Runs one step on the flat arguments and returns the flat results."""
-        if self.mesh is None:
-            leaves = [one.part(None, 0) if isinstance(one, Saved) else one for one in leaves]
-        inputs = [
-            _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
-        ]
-        if self.mesh is not None:
-            inputs = cut(self.executable, self.mesh, inputs)
-        outputs = self.executable(*inputs)
-        platforms = {
-            next(iter(leaf.devices())).platform for leaf in leaves if isinstance(leaf, jax.Array)
-        }
-        results = [
-            _finish(output, impl, result["alias_arg"] is not None, platforms)
-            for output, impl, result in zip(
-                outputs,
-                own(self.executable.manifest, "results", self.lowered.out_keys),
-                self.executable.results,
-                strict=True,
-            )
-        ]
-        if self.mesh is None:
-            return results
-        return wrap(self.executable, self.mesh, results, len(self.lowered.out_keys))
-
-    def state(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """Returns the arguments as a step leaves them: donated ones are results now."""
-        leaves = own(self.executable.manifest, "args", leaves)
-        results = own(self.executable.manifest, "results", results)
-        aliases = [argument["alias_result"] for argument in self.executable.args]
-        return [
-            leaf if alias is None else results[alias]
-            for leaf, alias in zip(leaves, aliases, strict=True)
-        ]
-
-
-def _prepare(leaf: Any, aval: Any) -> Any:
-    """Returns what the runtime takes for a leaf of the type that was compiled for."""
-    if isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)):
-        return leaf
-    leaf = to_physical(leaf)
-    if isinstance(leaf, np.ndarray):
-        return leaf if leaf.dtype == aval.dtype else np.asarray(leaf, dtype=aval.dtype)
-    if hasattr(leaf, "__dlpack_device__"):
-        return leaf  # where it lies the runtime sees
-    # Python numbers and numpy's, of which JAX narrows those of 64 bits unless told otherwise.
-    return np.asarray(leaf, dtype=aval.dtype)
-
-
-def _finish(output: Any, impl: str | None, is_donated: bool, platforms: set[str]) -> Any:
-    """Returns what the caller gets for a result, given where JAX arrays among arguments lie."""
-    if impl is not None:
-        return to_logical(np.asarray(output), impl)
-    if is_donated or isinstance(output, ScaledArray) or not platforms:
-        return output
-    is_on_gpu = isinstance(output, _runtime.Array)
-    if is_on_gpu and "gpu" in platforms and jax.dlpack.is_supported_dtype(output.dtype):
-        return jax.dlpack.from_dlpack(output)
-    return jax.numpy.asarray(np.asarray(output))
 
 
 class LoweredStep:
@@ -156,27 +83,30 @@ class Jit:
         self._zero = zero
         self._pipeline = pipeline
         self._reduce: Literal["last", "each"] = reduce
-        self._entries: dict[Hashable, _Entry] = {}
-        self._last: _Entry | None = None
+        self._entries: dict[Hashable, Entry] = {}
+        self._last: Entry | None = None
         self._patients: dict[Hashable, Patient] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
         self._last_key: Hashable = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
-        self._policy, self._compiled_by = policy, options
-        self._options, self._watch = self._start()
+        self._options = options
+        self._policy = policy
+        self._watch = self._watched()
+        self._has_adapted = False
+        self._left: JitState | None = None
         functools.update_wrapper(self, signature.fn, updated=())
 
-    def _start(self) -> tuple[dict[str, Any], Watch]:
-        """Returns how a run starts: the compiler's options, and what looks at its steps."""
-        options = self._compiled_by
-        is_in_stages, is_adaptive = self._pipeline is not None, bool(options.get("adaptScales"))
+    def _watched(self) -> Watch:
+        """Returns what looks at the steps of a run."""
+        is_in_stages = self._pipeline is not None
+        is_adaptive = bool(self._options.get("adaptScales"))
 
         def advice() -> str:
             return way_out(self.recipe, is_in_stages, is_adaptive)
 
-        return options, Watch(self._policy, self._signature.name, advice)
+        return Watch(self._policy, self._signature.name, advice)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step: pytrees in, pytrees out.
@@ -248,7 +178,7 @@ class Jit:
         That is for `scalify.checkpoint`. None before the first call.
         """
         if self._last is None:
-            return self._restored
+            return self._left if self._restored is None else self._restored
         tree, statics, _ = cast(tuple[Any, Any, Any], self._last_key)
         return JitState.of_executable(
             self._last.executable,
@@ -257,9 +187,9 @@ class Jit:
             self._measured.get((tree, statics)),
             self._last.wide if self._last_key in self._entries else self.widened(),
             self._patients.get(self._last_key),
-            self._watch.steps,
+            self._watch.steps.get(self._last_key, 0),
             self._mesh,
-            bool(self._options.get("adaptScales")),
+            self._has_adapted,
         )
 
     def restore(self, state: JitState | None) -> None:
@@ -268,13 +198,16 @@ class Jit:
         It compiles as then: with the scales that were measured, unless `scales=` says others, and
         with the same casts left wide. What it kept is forgotten; with None it starts anew.
         """
-        self._restored, self._last = state, None
-        self._options, self._watch = self._start()
+        self._restored, self._last, self._left = state, None, None
+        self._watch, self._has_adapted = self._watched(), False
         self._entries.clear()
         for kept in (self._measured, self._patients, self._kept_scales, self._kept_state):
             kept.clear()
+        is_alike = state is not None and state.adapts and state.recipe == self.recipe
+        if is_alike and self._watch.policy is not None and self._watch.policy.action == "adapt":
+            self._adapt()
 
-    def _resume(self, arguments: Arguments, key: Hashable) -> _Entry | None:
+    def _resume(self, arguments: Arguments, key: Hashable) -> Entry | None:
         """Returns the entry that goes on by a restored state; None if that is of others."""
         state = self._restored
         if state is None:
@@ -289,20 +222,17 @@ class Jit:
         if state.scales is not None:
             self._measured[arguments.tree, arguments.statics] = state.scales
         self._patients[key] = Patient(state.widened, state.sick)
-        self._watch.steps = state.steps
-        policy = self._watch.policy
-        if state.adapts and policy is not None and policy.action == "adapt":
-            self._adapt()
+        self._watch.steps[key] = state.steps
         lowered = self._signature.lower(arguments)
         executable = self._compile(lowered, self._scales_for(arguments), state.wide)
         state.apply(executable, self._signature.name)
         self._restored = None
-        return _Entry(lowered, executable, self._mesh, state.wide)
+        return Entry(lowered, executable, self._mesh, state.wide)
 
-    def _look(self, entry: _Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
+    def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
         watch, executable = self._watch, entry.executable
-        if not watch.is_due():
+        if not watch.is_due(self._last_key):
             return
 
         def state() -> tuple[Sequence[Any], Sequence[Any]]:
@@ -318,17 +248,21 @@ class Jit:
         # What ranks do to casts they do alike, by what all of them counted.
         is_shared = self._pipeline is None and action in ("adapt", "widen")
         health = executable.health_of_all() if is_shared else executable.health()
-        can_adapt = self._pipeline is None and may_adapt(self._options, executable.args)
-        if watch.look(health, state, patient, can_adapt):
+        is_packed = any(argument["storage"] is not None for argument in executable.args)
+        if watch.look(health, state, patient, self._may_adapt() and not is_packed):
             self._adapt()
             self.recompile()
-        elif action == "rescale":
+        elif action == "rescale" and executable.cast_scales is not None:
             executable.rescale()
+
+    def _may_adapt(self) -> bool:
+        return self._pipeline is None and not self._has_adapted and may_adapt(self._options)
 
     def _adapt(self) -> None:
         """Lets what is compiled from here on have scales that move, and moves them."""
-        self._options = self._options | {"adaptScales": True, "packState": False}
-        self._watch.adapted()
+        if self._may_adapt():
+            self._has_adapted = True
+            self._watch.adapt()
 
     def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
         """Traces the step for arguments of these types; `.compile()` gives the executable."""
@@ -382,25 +316,42 @@ class Jit:
             return self._given
         raise ValueError("a stage of a pipeline knows its own scales alone: keep those given")
 
-    def _entry(self, arguments: Arguments, key: Hashable) -> _Entry:
+    def _entry(self, arguments: Arguments, key: Hashable) -> Entry:
         if key not in self._entries:
-            if (resumed := self._resume(arguments, key)) is not None:
-                self._entries[key] = resumed
-                return resumed
-            if key == self._last_key:
-                self._last = None  # its memory, before that of what replaces it
-            lowered = self._signature.lower(arguments)
-            wide = tuple(self._patients.get(key, Patient()).widened)
-            executable = self._compile(lowered, self._scales_for(arguments), wide)
-            scales, kept = executable.cast_scales, self._kept_scales.get(key)
-            if scales is not None and kept is not None:
-                casts = [row["cast"] for row in executable.report().casts()]
-                executable.cast_scales = [
-                    kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
-                ]
-            executable.take_over(self._kept_state.pop(key, {}))
-            self._entries[key] = _Entry(lowered, executable, self._mesh, wide)
+            left = self._let_go(key)
+            try:
+                entry = self._resume(arguments, key) or self._made(arguments, key)
+            except BaseException:
+                self._left = left
+                raise
+            self._entries[key] = entry
+            if left is not None:
+                counters = left.arrays[COUNTERS]
+                if counters.shape == entry.executable.counters.shape:
+                    entry.executable.counters = counters
+                self._last = entry
         return self._entries[key]
+
+    def _let_go(self, key: Hashable) -> JitState | None:
+        """Frees the last call's executable before another takes its place; returns its state."""
+        if self._last is None or key != self._last_key or self._pipeline is not None:
+            return None
+        left = self.state()
+        self._last = None
+        return left
+
+    def _made(self, arguments: Arguments, key: Hashable) -> Entry:
+        lowered = self._signature.lower(arguments)
+        wide = tuple(self._patients.get(key, Patient()).widened)
+        executable = self._compile(lowered, self._scales_for(arguments), wide)
+        scales, kept = executable.cast_scales, self._kept_scales.get(key)
+        if scales is not None and kept is not None:
+            casts = [row["cast"] for row in executable.report().casts()]
+            executable.cast_scales = [
+                kept.get(cast, scale) for cast, scale in zip(casts, scales, strict=True)
+            ]
+        executable.take_over(self._kept_state.pop(key, {}))
+        return Entry(lowered, executable, self._mesh, wide)
 
     def _scales_for(self, arguments: Arguments) -> ScalesLike:
         """Returns the given scales, or those measured at the first call of this structure."""
@@ -421,6 +372,8 @@ class Jit:
     ) -> Executable:
         count = len(lowered.in_avals)
         options = dict(self._options, scales=to_option(scales, count))
+        if self._has_adapted:
+            options |= {"adaptScales": True, "packState": False}
         if widened:
             options["wide"] = [*options.get("wide", []), *wide_option(widened)]
         if (ranges := range_option(scales, self._ranges, count)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from scalify.calibration import HealthPolicy, Patient
@@ -50,16 +50,13 @@ def way_out(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
     return "health='rescale' lets scales follow what is seen, health='widen' leaves a cast wide."
 
 
-def may_adapt(options: Mapping[str, Any], arguments: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a step that was compiled so can be compiled anew with scales that move.
+def may_adapt(options: Mapping[str, Any]) -> bool:
+    """Whether a step of these options can be compiled with scales that move.
 
-    Not where they move already or are no constants, where a calibration says them, or where the
-    caller holds state of one or two bytes an element, which adaptive scales have in F32.
+    Not where they move already or are no constants, where a calibration says them, and by stages.
     """
     is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
-    is_free = not options.get("adaptScales") and "castScales" not in options
-    is_packed = any(argument["storage"] is not None for argument in arguments)
-    return is_propagated and is_free and not is_packed
+    return is_propagated and not options.get("adaptScales") and "castScales" not in options
 
 
 class Watch:
@@ -67,21 +64,21 @@ class Watch:
 
     Attributes:
         policy: what is looked for and how often.
-        steps: how many steps have run, by which looks are due.
+        steps: how many steps have run, for each compiled shape, by which looks are due.
     """
 
     def __init__(self, policy: HealthPolicy | None, name: str, advice: Callable[[], str]) -> None:
         """Watches the step `name`; `advice()` is what a user can do about a cast that clips."""
         self.policy = policy
-        self.steps = 0
+        self.steps: dict[Hashable, int] = {}
         self._name = name
         self._advice = advice
         self._said: set[str] = set()
 
-    def is_due(self) -> bool:
+    def is_due(self, key: Hashable) -> bool:
         """Counts the step that has just run; whether the policy looks at it."""
-        self.steps += 1
-        return self.policy is not None and self.steps % self.policy.every == 0
+        self.steps[key] = self.steps.get(key, 0) + 1
+        return self.policy is not None and self.steps[key] % self.policy.every == 0
 
     def look(
         self,
@@ -110,7 +107,7 @@ class Watch:
             self._sick(health)
         return False
 
-    def adapted(self) -> None:
+    def adapt(self) -> None:
         """Goes on as the policy "rescale"."""
         assert self.policy is not None
         every = max(1, self.policy.every // _LOOKS_ONCE_ADAPTED)

@@ -180,7 +180,8 @@ class WideCast:
             if row[key]
         ]
         reason = " and ".join(parts) or "chosen by the user"
-        return WideCast(row["cast"], names_of(row["loc"]), int(row["elements"]), reason)
+        elements = int(row["elements"]) // row.get("ranks", 1)  # of the program of one
+        return WideCast(row["cast"], names_of(row["loc"]), elements, reason)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,6 +62,35 @@ def trained(step: scalify.Jit) -> list[float]:
 
 
 @pytest.mark.filterwarnings("ignore:cast")
+@pytest.mark.parametrize("zero", [0, 3])
+def test_what_ranks_have_alike_counts_as_in_one_process(zero: int) -> None:
+    """A fifth of the weights saturates: between the limit of 10 % and that of 4 times as many."""
+
+    def step(w: Any, x: Any) -> tuple[Any, Any]:
+        loss, gradient = jax.value_and_grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+        return w - 1e-30 * gradient, loss
+
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(32, 32)).astype(np.float32)
+    w[rng.random(w.shape) < 0.2] = 2.0**14
+    x = rng.normal(size=(32, 32)).astype(np.float32)
+
+    def run(mesh: Mesh) -> Any:
+        own = {"in_shardings": (None, P("data")), "zero": zero, "donate_argnums": 0}
+        fn = scalify.jit(step, RECIPE, mesh=mesh, scales=[0, 0], health="rescale", **own)
+        state, losses = w, []
+        for _ in range(3):
+            state, loss = fn(state, x)
+            losses.append(float(np.asarray(loss)))
+        return losses, sorted(fn.executable().cast_scales.tolist())
+
+    losses, scales = run(scalify.make_mesh(data=4))
+    assert max(scales) >= 16
+    for found in on_meshes({"data": 4}, run):
+        assert found == (losses, scales)
+
+
+@pytest.mark.filterwarnings("ignore:cast")
 @pytest.mark.parametrize("health", ["rescale", scalify.HealthPolicy("adapt", every=2)])
 def test_scales_move_on_ranks_as_in_one_process(health: Any) -> None:
     alone = jitted(scalify.make_mesh(data=2, tensor=2), health=health)

@@ -188,6 +188,25 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
+  let summary = "@rescale compares counts with the elements that casts count now";
+  let description = [{
+    Before: the program of `scalify-adapt-scales`, whose casts were moved or
+    copied since. After: the limits of `@rescale` are of the elements that main
+    casts under each name; of the program of one rank, on all ranks. A cast that
+    is gone moves nothing. Does nothing without `@rescale`.
+
+    ```mlir
+    // 0.01 of 32 values, of which each of two ranks casts 8 before a gather:
+    %limit = stablehlo.constant dense<3.200000e-01> : tensor<1xf32>
+    // becomes
+    %limit = stablehlo.constant dense<1.600000e-01> : tensor<1xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
   let summary = "scales from the amaxes of earlier steps";
   let description = [{

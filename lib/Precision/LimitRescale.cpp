@@ -1,0 +1,67 @@
+//===- LimitRescale.cpp - Limits of what casts count ----------------------===//
+//
+// @rescale compares counts with shares of the elements that were cast. Between
+// ranks other elements are: a cast that moves before a gather counts its share
+// alone, and one process makes once what ranks have alike.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RankMaxima.h"
+#include "RescaleFunction.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/CastScales.h"
+#include "scalify/Precision/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_LIMITRESCALE
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// The vector of the casts' scales; null where they are constants.
+static BlockArgument findScales(func::FuncOp main) {
+  for (BlockArgument argument : main.getArguments()) {
+    auto name =
+        main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
+    if (name && name.getValue() == kCastScalesName)
+      return argument;
+  }
+  return nullptr;
+}
+
+namespace {
+struct LimitRescalePass : scalify::impl::LimitRescaleBase<LimitRescalePass> {
+  using LimitRescaleBase::LimitRescaleBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    auto rescale = getOperation().lookupSymbol<func::FuncOp>(kRescaleFunction);
+    BlockArgument scales = main && rescale ? findScales(main) : nullptr;
+    if (!scales)
+      return;
+    auto names =
+        main.getArgAttrOfType<ArrayAttr>(scales.getArgNumber(), kCastsAttr);
+    int64_t ranks = countRanks(main);
+    llvm::StringMap<int64_t> elements;
+    main.walk([&](QuantizeOp cast) {
+      if (std::optional<StringRef> name = cast.getCast())
+        elements[*name] += cast.getValue().getType().getNumElements();
+    });
+    SmallVector<CountedCast> casts;
+    for (StringRef name : names.getAsValueRange<StringAttr>())
+      casts.push_back({ranks * elements.lookup(name), /*moves=*/false});
+    for (Operation *user : scales.getUsers())
+      if (auto entry = dyn_cast<stablehlo::SliceOp>(user))
+        casts[static_cast<size_t>(entry.getStartIndices()[0])].moves = true;
+    rescale.erase();
+    buildRescaleFunction(getOperation(), casts);
+  }
+};
+} // namespace

@@ -1,0 +1,115 @@
+"""Steps that leave constant scales for scales that move, where they are called in other ways."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import scalify
+
+RECIPE = '#scalify.recipe<"fp8", head = true>'
+POLICY = scalify.HealthPolicy("adapt", every=2)
+W = np.ones((32, 32), np.float32)
+
+
+def matmul(x: Any, w: Any, flag: bool = False) -> Any:
+    return (x @ w) * (2.0 if flag else 1.0)
+
+
+def made(**options: Any) -> scalify.Jit:
+    fixed = {"recipe": RECIPE, "scales": [0, 0], "static_argnums": 2}
+    return scalify.jit(matmul, **(fixed | options))
+
+
+def clipping(rows: int = 32) -> Any:
+    x = np.ones((rows, 32), np.float32)
+    x[:, :2] = 2.0**15
+    return x
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "cast")
+        yield
+
+
+def adapted() -> Any:
+    fn = made(health=POLICY)
+    for _ in range(3):
+        fn(clipping(), W)
+    assert fn.executable().cast_scales is not None
+    return fn.state()
+
+
+def test_each_shape_and_static_value_is_looked_at() -> None:
+    fn = made(health=POLICY)
+    for _ in range(2):
+        fn(np.ones((32, 32), np.float32), W, False)
+        fn(clipping(), W, True)
+    fn(clipping(), W, True)
+    assert fn.executable().cast_scales is not None
+
+
+def test_a_resume_keeps_scales_that_the_caller_moves() -> None:
+    first = made(adaptive_scales=True)
+    first(clipping(), W)
+    second = made(adaptive_scales=True)
+    second.restore(first.state())
+    for _ in range(25):
+        second(clipping(), W)
+    assert second.executable().cast_scales.tolist() == first.executable().cast_scales.tolist()
+
+
+def test_every_shape_goes_on_after_a_resume() -> None:
+    fn = made(health=POLICY)
+    fn.restore(adapted())
+    with pytest.warns(UserWarning, match="starts anew for these arguments"):
+        fn(np.ones((8, 32), np.float32), W)
+    for _ in range(4):
+        fn(clipping(), W)
+        fn(np.ones((8, 32), np.float32), W)
+
+
+@pytest.mark.parametrize("recipe", ["fp8-delayed", "fp8-current", "none"])
+def test_another_recipe_does_not_adapt_after_a_resume(recipe: str) -> None:
+    fn = made(health=POLICY, recipe=recipe, scales=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fn.restore(adapted())
+        for _ in range(4):
+            fn(clipping(), W)
+    assert fn.executable().cast_scales is None
+
+
+def test_what_is_asked_between_two_compilations_is_answered() -> None:
+    fn = made(health=POLICY)
+    for _ in range(2):
+        fn(clipping(), W)
+    before = fn.health()
+    assert any(row["saturated"] for row in before)
+    assert fn.report(clipping(), W).casts()  # compiles, and runs nothing
+    assert fn.health() == before
+    state = fn.state()
+    assert (state.steps, state.adapts) == (2, True)
+
+
+def test_a_compilation_that_fails_leaves_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    fn = made(health=POLICY)
+    for _ in range(2):
+        fn(clipping(), W)
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fn, "_compile", fails)
+        with pytest.raises(RuntimeError, match="no memory"):
+            fn(clipping(), W)
+    assert fn.state().steps == 2
+    out = jax.tree.leaves([fn(clipping(), W) for _ in range(8)])[-1]
+    assert float(out[0, 0]) == 2.0**16 + 30
