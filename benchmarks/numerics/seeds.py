@@ -38,7 +38,7 @@ __all__ = ["Gap", "main"]
 BASE = "none"
 NUDGED = "none, nudged"  # F32 from weights that differ by 2^-20
 # What is done about casts that clip, other than what a step does unasked.
-HEALTH = {"fp8, off": "off", "fp8, rescale": "rescale"}
+HEALTH: dict[str, Any] = {"fp8, off": "off", "fp8, rescale": "rescale"}
 RUN_AS = {NUDGED: BASE, **dict.fromkeys(HEALTH, "fp8")}
 
 # Two-sided 95 % quantiles of Student's t by degrees of freedom (any table of the distribution),

@@ -80,8 +80,8 @@ public:
                   : first->getAttrOfType<DenseIntElementsAttr>("replica_groups")
                         .getType()
                         .getDimSize(1)) {}
-  /// Writes it; returns the message and the last op.
-  std::pair<Operation *, Operation *> write();
+  /// Writes it; returns the last op.
+  Operation *write();
 
 private:
   Value reshape(Value value, ArrayRef<int64_t> shape) {
@@ -105,7 +105,7 @@ private:
 };
 } // namespace
 
-std::pair<Operation *, Operation *> Bucket::write() {
+Operation *Bucket::write() {
   bool isSentInParts = !isa<AllGatherOp>(first);
   bool comesInParts = !isa<ReduceScatterOp>(first);
   int64_t rowsSent = isSentInParts ? ranks : 1;
@@ -137,7 +137,7 @@ std::pair<Operation *, Operation *> Bucket::write() {
     member->getResult(0).replaceAllUsesWith(
         reshape(part, typeOf(member->getResult(0)).getShape()));
   }
-  return {bucket, last};
+  return last;
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,7 +156,10 @@ private:
   void bucketLate(ArrayRef<Operation *> ops);
   void write(ArrayRef<Operation *> members, Operation *place);
 
-  llvm::DenseSet<Operation *> buckets;
+  // What another collective keeps apart from its neighbour: until that one goes
+  // in a bucket.
+  llvm::DenseSet<Operation *> apart;
+  bool isFirstRound = true, hasBucketed = false;
 };
 } // namespace
 
@@ -194,8 +197,7 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
     assert(succeeded(found) && "members are chosen so");
     followers.insert(found->begin(), found->end());
   }
-  auto [bucket, last] = Bucket(members, place).write();
-  buckets.insert(bucket);
+  Operation *last = Bucket(members, place).write();
   SmallVector<Operation *> ordered = followers.takeVector();
   llvm::sort(ordered,
              [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -203,8 +205,11 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
     follower->moveAfter(last);
     last = follower;
   }
-  for (Operation *member : members)
+  for (Operation *member : members) {
+    apart.erase(member);
     member->erase();
+  }
+  hasBucketed = true;
   numBuckets += 1;
   numBucketed += members.size();
 }
@@ -246,10 +251,14 @@ void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
   for (Operation *op : ops) {
     bool startsEdge = !isAtEdge && behind > bytes && rest[op] <= bytes / kEdge;
     isAtEdge |= startsEdge;
-    bool fits = held + bytesOf(op) <= bytes && !startsEdge &&
-                llvm::all_of(members, [&](Operation *member) {
-                  return succeeded(getFollowers(member, op));
-                });
+    bool isApart = llvm::any_of(members, [&](Operation *member) {
+      return failed(getFollowers(member, op));
+    });
+    if (isApart) {
+      apart.insert(op);
+      apart.insert(members.begin(), members.end());
+    }
+    bool fits = held + bytesOf(op) <= bytes && !startsEdge && !isApart;
     if (!fits) {
       if (!members.empty())
         write(members, members.back());
@@ -272,7 +281,7 @@ void BucketCollectivesPass::bucketAll(Block &block) {
     if (!first && isCollective(&op))
       first = &op;
     std::optional<Key> key = getKey(&op);
-    if (!key || buckets.contains(&op))
+    if (!key || (!isFirstRound && !apart.contains(&op)))
       continue;
     bool isEarly = isa<AllGatherOp>(op) && canHoist(op.getOperand(0), first);
     auto &[early, late] = found[*key];
@@ -290,9 +299,9 @@ void BucketCollectivesPass::runOnOperation() {
     return;
   // What one kind brings for another, as the maxima by which gradients are
   // cast for their sum, is apart until that goes in buckets.
-  size_t before;
   do {
-    before = buckets.size();
+    hasBucketed = false;
     bucketAll(main.getBody().front());
-  } while (buckets.size() > before);
+    isFirstRound = false;
+  } while (hasBucketed);
 }

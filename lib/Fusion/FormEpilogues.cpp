@@ -171,6 +171,12 @@ static SmallVector<Operation *> usersOf(const Chain &chain) {
   return users;
 }
 
+/// Whether `a` is there wherever `b` is; both are of one block.
+static bool standsBefore(Value a, Value b) {
+  Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
+  return !first || (second && first->isBeforeInBlock(second));
+}
+
 static std::optional<Chain> addBias(Chain chain) {
   Value product = chain.product.getC();
   SmallVector<Operation *> users = usersOf(chain);
@@ -182,9 +188,12 @@ static std::optional<Chain> addBias(Chain chain) {
       return std::nullopt;
     bool isLhs = add.getLhs() == product;
     auto bias = matchBias(isLhs ? add.getRhs() : add.getLhs());
-    if (!bias || (chain.bias && !(*chain.bias == *bias)))
+    if (!bias || bias->vector.base == product ||
+        (chain.bias && !(*chain.bias == *bias)))
       return std::nullopt;
-    chain.bias = bias;
+    // Of copies that are widened anew the one that is there for all.
+    if (!chain.bias || standsBefore(bias->vector.base, chain.bias->vector.base))
+      chain.bias = bias;
     chain.values.push_back(add);
     // Of a pipeline: the stage that multiplies must have the vector.
     isNear |= add->getAttr(plan::kTaskAttr) ==
@@ -419,6 +428,8 @@ std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
     return "the operands have more than one scale each";
   if (isFP8 && !op.getBatch().empty())
     return "it is a batch of FP8 products";
+  if (chain.isRounded && !isFP8 && elementOf(op.getA()) != chain.element())
+    return "the library rounds a product to the type of its operands only";
   if (op.getCStrides()[1] != 1)
     return "the rows of the result are not contiguous";
   constexpr int64_t rowBytes = 16;

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from cpu_run import compile_text
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from numpy.typing import NDArray
 
 import scalify
@@ -282,6 +283,46 @@ def test_the_recording_gets_the_epilogues() -> None:
     calls = [line for line in exe.trace.splitlines() if line.startswith("cublasLtMatmul ")]
     found = [re.search(r" bias=(arg\d)\+0 \| .* relu bias=f32$", call) for call in calls]
     assert [match[1] for match in found if match] == ["arg1", "arg3"]
+
+
+def widened(w: Any, b: Any, x: Any) -> Any:
+    """A layer whose backward widens the bias anew."""
+
+    def layer(w: Any, x: Any) -> Any:
+        product = lax.dot(x, w, preferred_element_type=jnp.float32)
+        hidden = relu(checkpoint_name(product, "product") + b.astype(jnp.float32))
+        return jnp.sum(hidden @ jnp.ones((32, 8)))
+
+    keep = jax.checkpoint_policies.save_only_these_names("product")
+    return jax.value_and_grad(jax.checkpoint(layer, policy=keep))(w, x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args"),
+    [
+        (lambda x, w: relu(x @ w).astype(jnp.bfloat16), (normal(16, 64), normal(64, 32))),
+        (
+            lambda x, w, b: (x @ w + b.astype(jnp.float32)).astype(jnp.bfloat16),
+            (normal(16, 64), normal(64, 32), normal(32, dtype=BF16)),
+        ),
+        (
+            lambda x, w: relu(lax.dot(x, w, preferred_element_type=jnp.float32)).astype(
+                jnp.float16
+            ),
+            (normal(16, 64, dtype=BF16), normal(64, 32, dtype=BF16)),
+        ),
+        (lambda x, w: (lambda y: y + y)(x @ w), (normal(1, 64), normal(64, 32))),
+        (widened, (normal(64, 32, dtype=BF16), normal(32, dtype=BF16), normal(16, 64, dtype=BF16))),
+    ],
+    ids=["relu to bf16", "bias to bf16", "bf16 to f16", "itself", "widened anew"],
+)
+def test_what_the_library_cannot_add_or_round_still_runs(
+    fn: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": ""}
+    artefact, _ = _compiler.compile(lowered(fn, *args), json.dumps(options))
+    # Loading asks the recording library for each product.
+    Executable(artefact, device="null")(*args)
 
 
 @pytest.mark.parametrize(("recipe", "said"), [("bf16", 0), ("fp8", 1)])
