@@ -284,10 +284,9 @@ LogicalResult Compilation::runStage(Stage stage) {
                              /*someAreWide=*/!options.wide.empty())))
     return failure();
   report(stage);
-  bool isDistributed = stage == Stage::Distribution;
-  if ((stage == Stage::Precision || isDistributed) && options.adaptScales) {
+  if (stage == Stage::Precision && options.adaptScales) {
     PassManager adapt(&context);
-    adapt.addPass(isDistributed ? createLimitRescale() : createAdaptScales());
+    adapt.addPass(createAdaptScales());
     if (failed(adapt.run(*module)))
       return failure();
   }

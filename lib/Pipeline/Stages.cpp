@@ -74,6 +74,8 @@ static void buildDistribution(const StageOptions &options,
   distribution.bucketBytes = options.bucketBytes;
   distribution.orderSums = options.orderSums;
   buildDistributionPipeline(manager, distribution);
+  // Which elements a cast counts is known once ranks exchange what they do.
+  manager.addPass(createLimitRescale());
 }
 
 static void buildStableHLO(const StageOptions &options,

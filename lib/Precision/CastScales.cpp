@@ -11,7 +11,6 @@
 #include "scalify/Precision/CastScales.h"
 
 #include "FreeScales.h"
-#include "RankMaxima.h"
 #include "RescaleFunction.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -166,12 +165,11 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
     if (failed(main.insertArgument(index, type, attrs, main.getLoc())))
       return signalPassFailure();
     builder.setInsertionPointToStart(&main.getBody().front());
-    int64_t ranks = countRanks(main);
     SmallVector<CountedCast> counted;
     for (auto [i, cast] : llvm::enumerate(casts)) {
       // What a loop's body casts keeps its constant.
       bool moves = hasFreeScale(cast) && cast->getParentOp() == main;
-      counted.push_back({ranks * countElements(cast), moves});
+      counted.push_back({countElements(cast), moves});
       if (!moves)
         continue;
       auto first = static_cast<int64_t>(i);

@@ -9,7 +9,7 @@ namespace scalify {
 
 /// What @rescale knows of one cast.
 struct CountedCast {
-  /// Of all ranks that run the program.
+  /// On all ranks whose counts are added.
   int64_t elements = 0;
   /// Whether the cast reads its entry of the scales.
   bool moves = false;

@@ -18,7 +18,7 @@ from scalify._lowering import Arguments, Lowered, Signature
 from scalify._ranks import abstract_mesh, compile_on
 from scalify._saved import Saved
 from scalify._stages import Pipeline
-from scalify._watch import Health, Watch, may_adapt, policy_of, way_out
+from scalify._watch import Health, Watch, advice_for, may_adapt, policy_of
 from scalify.calibration import (
     Calibration,
     HealthPolicy,
@@ -104,7 +104,7 @@ class Jit:
         is_adaptive = bool(self._options.get("adaptScales"))
 
         def advice() -> str:
-            return way_out(self.recipe, is_in_stages, is_adaptive)
+            return advice_for(self.recipe, is_in_stages, is_adaptive)
 
         return Watch(self._policy, self._signature.name, advice)
 

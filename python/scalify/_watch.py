@@ -11,7 +11,7 @@ from scalify.calibration import HealthPolicy, Patient
 from scalify.ranges import broken_assumptions, describe_broken
 from scalify.recipe import Recipe, RecipeLike
 
-__all__ = ["Health", "Watch", "may_adapt", "policy_of", "way_out"]
+__all__ = ["Health", "Watch", "advice_for", "may_adapt", "policy_of"]
 
 Health = HealthPolicy | Literal["report", "rescale", "adapt", "widen", "off"] | None
 
@@ -39,7 +39,7 @@ def policy_of(health: Health, adaptive_scales: bool | None) -> HealthPolicy | No
     return health
 
 
-def way_out(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
+def advice_for(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
     """Returns what the user of a recipe can do about a cast that clips."""
     if Recipe.of(recipe).is_delayed:
         return "A larger margin in the recipe's 'scales' gives its amax room to grow."
@@ -53,7 +53,7 @@ def way_out(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
 def may_adapt(options: Mapping[str, Any]) -> bool:
     """Whether a step of these options can be compiled with scales that move.
 
-    Not where they move already or are no constants, where a calibration says them, and by stages.
+    Not where they move already or are no constants, and not where a calibration says them.
     """
     is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
     return is_propagated and not options.get("adaptScales") and "castScales" not in options

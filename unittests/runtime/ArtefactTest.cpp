@@ -15,10 +15,6 @@ std::string errorOf(const std::string &artefact) {
   return exe ? "" : scalify_rt_last_error();
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// A small artefact without kernels, so that all its lengths can be tried.
 std::string smallArtefact() {
   Json m = tinyManifest(16);

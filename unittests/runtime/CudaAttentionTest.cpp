@@ -60,10 +60,6 @@ std::string lines(const Json &manifest) {
   }
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// The error for a window's number in place of what is there.
 std::string withWindow(size_t at, int64_t number) {
   Json m = manifestOf(false);

@@ -57,10 +57,6 @@ std::string matmuls(const Product &p) {
   }
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string errorOf(const Json &manifest) {
   Handle exe = load(pack(manifest, gpuKernels(), gpuConstants()), 0,
                     SCALIFY_RT_DEVICE_NULL);

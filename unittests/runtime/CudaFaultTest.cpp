@@ -27,10 +27,6 @@ void useAll(Recorded &gpu) {
   gpu.run();
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// The commands of the artefact by what they call.
 void expectToNameCommand(const std::string &error) {
   if (contains(error, "cuLaunchKernel"))

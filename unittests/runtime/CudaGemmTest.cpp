@@ -72,10 +72,6 @@ std::string matmuls(const Product &p) {
   }
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string shapeOf(const Product &p) {
   std::string line = matmuls(p);
   size_t bar = line.find("| ");

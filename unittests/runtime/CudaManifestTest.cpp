@@ -10,10 +10,6 @@ using namespace scalify::rt;
 using namespace scalify::rt::test;
 
 namespace {
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string errorOf(const std::string &artefact) {
   Handle exe = load(artefact, 0, SCALIFY_RT_DEVICE_NULL);
   return exe ? "" : scalify_rt_last_error();

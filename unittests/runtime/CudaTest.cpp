@@ -11,10 +11,6 @@ using namespace scalify::rt;
 using namespace scalify::rt::test;
 
 namespace {
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 template <typename Fn> std::string errorOf(Fn body) {
   try {
     body();

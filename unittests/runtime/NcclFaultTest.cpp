@@ -9,10 +9,6 @@ using namespace scalify::rt;
 using namespace scalify::rt::test;
 
 namespace {
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
-
 Json exchange(int64_t ranks) {
   Json all = Json::array({Json::array()});
   for (int64_t rank = 0; rank < ranks; ++rank)

@@ -13,6 +13,10 @@ namespace scalify::rt::test {
 
 using Json = nlohmann::json;
 
+inline bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
 /// The bytes of a file.
 std::string readFile(const std::string &path);
 

@@ -170,8 +170,8 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     entry by 1, 2 or 4 binades, up where more than 2^-12, 1 % or 10 % of the
     cast's values saturated, down where none did and more than 2 %, 10 % or
     50 % became zero. Row i of the counters is (saturated,
-    flushed, zeros, NaNs) of cast i; of the program of one rank, the sums of
-    what all ranks counted.
+    flushed, zeros, NaNs) of cast i. `scalify-limit-rescale` follows behind
+    Distribution.
 
     ```mlir
     %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
@@ -193,14 +193,15 @@ def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
   let description = [{
     Before: the program of `scalify-adapt-scales`, whose casts were moved or
     copied since. After: the limits of `@rescale` are of the elements that main
-    casts under each name; of the program of one rank, on all ranks. A cast that
-    is gone moves nothing. Does nothing without `@rescale`.
+    casts under each name; of the program of one rank, on all ranks, whose
+    counts are then added. A cast that is gone moves nothing. Does nothing
+    without `@rescale`.
 
     ```mlir
-    // 0.01 of 32 values, of which each of two ranks casts 8 before a gather:
+    // 0.01 of 32 values, of the program of one of two ranks:
     %limit = stablehlo.constant dense<3.200000e-01> : tensor<1xf32>
     // becomes
-    %limit = stablehlo.constant dense<1.600000e-01> : tensor<1xf32>
+    %limit = stablehlo.constant dense<6.400000e-01> : tensor<1xf32>
     ```
   }];
   let dependentDialects = ["::scalify::ScalifyDialect",

@@ -433,6 +433,13 @@ static LogicalResult verifyEpilogue(GemmOp op) {
         "has an epilogue, and more than one scale an operand");
   if (isFP8(op.getA()) && !op.getBatch().empty())
     return op.emitOpError("has an epilogue, and a batch of FP8 products");
+  auto elementOf = [](Value buffer) {
+    return cast<MemRefType>(buffer.getType()).getElementType();
+  };
+  Type result = elementOf(op.getC());
+  if (!isFP8(op.getA()) && !result.isF32() && result != elementOf(op.getA()))
+    return op.emitOpError("has an epilogue, and rounds to ")
+           << result << " a product of " << elementOf(op.getA());
   return op.getBias() ? verifyBias(op) : success();
 }
 

@@ -455,3 +455,13 @@ plan.program @aux_is_written {
   // expected-error @+1 {{reads argument 0, whose memory a result has taken by then}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
 }
+
+// -----
+
+plan.program @rounds_to_another_type {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %c = plan.result 0 : memref<4x8xbf16>
+  // expected-error @+1 {{has an epilogue, and rounds to 'bf16' a product of 'f32'}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xbf16>
+}
