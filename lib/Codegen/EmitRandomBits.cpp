@@ -4,6 +4,8 @@
 
 #include "scalify/Dialect/Scalify/Threefry.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
@@ -48,10 +50,15 @@ FailureOr<Element> KernelEmitter::randomBits(RandomBitsOp op,
   FailureOr<Element> stream = element(op.getStream(), {});
   if (failed(seed) || failed(step) || failed(stream))
     return failure();
-  auto type = cast<RankedTensorType>(op.getType());
-  Element place =
-      asElement(scope.linearise(index, type.getShape()), type.getElementType());
   WordBuilder words{*this, op.getLoc()};
+  Element place = asElement(scope.linearise(index, op.getPlaces()),
+                            getElementTypeOrSelf(op.getType()));
+  if (op.getFirst()) {
+    FailureOr<Element> first = element(op.getFirst(), {});
+    if (failed(first))
+      return failure();
+    place = words.add(*first, place);
+  }
   return threefry<Element>(words, {*seed, *step},
                            {*stream, place})[op.getWord()];
 }

@@ -122,7 +122,8 @@ Value RoundingExpander::buildRandomBits() {
   Value high = inMemory(mlir::cast<ElementsAttr>(
       DenseElementsAttr::get(scalarType, static_cast<int32_t>(stream >> 1))));
   return create<RandomBitsOp>(type, static_cast<uint64_t>(stream & 1),
-                              cast.getCounter(), high);
+                              cast.getCounter(), high, cast.getFirst(),
+                              cast.getWholeAttr());
 }
 
 Value RoundingExpander::roundNormal(Value magnitude, Value random) {
@@ -197,7 +198,9 @@ void scalify::expandRounding(QuantizeOp cast) {
   if (cast.getCounter())
     RoundingExpander(cast).run();
   cast.getCounterMutable().clear();
+  cast.getFirstMutable().clear();
   cast.removeStreamAttr();
+  cast.removeWholeAttr();
   cast.setRounding(RoundingMode::Nearest);
 }
 

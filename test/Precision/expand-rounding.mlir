@@ -36,10 +36,23 @@ func.func @pair(%x: tensor<8xf32>, %y: tensor<8xf32>, %s: tensor<f32>, %step: te
 
 // -----
 
-// Without a step there is nothing to round by.
+// A share takes the words of its places in the whole.
+// CHECK-LABEL: func.func @share
+// CHECK-SAME: %[[FIRST:[a-z0-9]+]]: tensor<i32>)
+// CHECK: scalify.random_bits 1 of %{{.*}}, %{{.*}} from %[[FIRST]] {whole = array<i64: 4, 32>} : tensor<4x8xi32>
+// CHECK: scalify.quantize %{{[^ ]*}}, %{{[^ ]*}} : tensor<4x8xf32> -> tensor<4x8xf16>
+func.func @share(%x: tensor<4x8xf32>, %s: tensor<f32>, %step: tensor<2xui32>, %first: tensor<i32>) -> tensor<4x8xf16> {
+  %q = scalify.quantize %x, %s at %step from %first {rounding = #scalify.rounding<stochastic>, stream = 11 : i64, whole = array<i64: 4, 32>} : tensor<4x8xf32> -> tensor<4x8xf16>
+  return %q : tensor<4x8xf16>
+}
+
+// -----
+
+// Without a step there is nothing to round by, whatever the place.
 // CHECK-LABEL: func.func @nearest
-// CHECK-NEXT: scalify.quantize %arg0, %arg1 : tensor<8xf32> -> tensor<8xf16>
+// CHECK: scalify.quantize %arg0, %arg1 : tensor<8xf32> -> tensor<8xf16>
 func.func @nearest(%x: tensor<8xf32>, %s: tensor<f32>) -> tensor<8xf16> {
-  %q = scalify.quantize %x, %s {rounding = #scalify.rounding<stochastic>, stream = 11 : i64} : tensor<8xf32> -> tensor<8xf16>
+  %first = stablehlo.constant dense<8> : tensor<i32>
+  %q = scalify.quantize %x, %s from %first {rounding = #scalify.rounding<stochastic>, stream = 11 : i64, whole = array<i64: 32>} : tensor<8xf32> -> tensor<8xf16>
   return %q : tensor<8xf16>
 }

@@ -262,6 +262,52 @@ def test_streams_steps_and_seeds_have_words_of_their_own() -> None:
             assert 0.28 < differs < 0.39
 
 
+def part_program(part: tuple[int, int], whole: tuple[int, int] | None) -> str:
+    """Returns main(x, key, first): the cast of a part of what has its first element at `first`."""
+    of = f", whole = array<i64: {whole[0]}, {whole[1]}>" if whole else ""
+    dims = f"{part[0]}x{part[1]}x"
+    return f"""
+      func.func public @main(%x: tensor<{dims}f32>, %key: tensor<2xui32>, %first: tensor<i32>)
+          -> tensor<{dims}f16> {{
+        %s = stablehlo.constant dense<1.0> : tensor<f32>
+        %q = scalify.quantize %x, %s at %key from %first {{
+            rounding = #scalify.rounding<stochastic>, stream = {STREAM} : i64{of}}}
+            : tensor<{dims}f32> -> tensor<{dims}f16>
+        return %q : tensor<{dims}f16>
+      }}"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (slice(3, 9), slice(0, 40)),  # a run of elements
+        (slice(0, 12), slice(7, 26)),  # columns, no multiple of a vector
+        (slice(5, 8), slice(16, 40)),
+    ],
+)
+def test_a_part_rounds_as_in_the_whole(rows: slice, columns: slice) -> None:
+    x = np.random.default_rng(8).normal(size=(12, 40)).astype(np.float32)
+    part = np.ascontiguousarray(x[rows, columns])
+    first = np.int32(rows.start * 40 + columns.start)
+    whole = None if part.shape[1] == 40 else x.shape
+    text = part_program(part.shape, whole)
+    expected = reference(x, "f16", 0, words(x.shape))[rows, columns]
+    (cpu,) = compile_text(text, compileFrom="precision").run([part, KEY, first])
+    assert_same_bits(np.asarray(cpu), expected)
+    (xla,) = run_stablehlo(scalify.opt(text, "scalify-to-stablehlo"), part, KEY, first)
+    assert_same_bits(np.asarray(xla), expected)
+
+
+def test_places_are_modulo_the_words() -> None:
+    """What fills up a share, or stands before the first element, has some word."""
+    x = np.random.default_rng(9).normal(size=(2, 20)).astype(np.float32)
+    text = part_program((2, 20), None)
+    (result,) = compile_text(text, compileFrom="precision").run([x, KEY, np.int32(-9)])
+    places = np.arange(-9, 31).astype(np.uint32)
+    random = numpy_threefry(KEY, STREAM >> 1, places)[STREAM & 1].reshape(2, 20)
+    assert_same_bits(np.asarray(result), reference(x, "f16", 0, random))
+
+
 STATE = '#scalify.recipe<"fp16", linear = false, head = false, saved = given, state_rounding = {}>'
 
 

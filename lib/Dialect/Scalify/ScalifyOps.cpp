@@ -98,11 +98,25 @@ static LogicalResult verifyBlocks(Operation *op, RankedTensorType data,
          << "] of " << data << ": give " << expected;
 }
 
+static LogicalResult verifyWhole(Operation *op, RankedTensorType part,
+                                 std::optional<ArrayRef<int64_t>> whole) {
+  auto contains = [](auto sizes) {
+    auto [own, all] = sizes;
+    return own <= all;
+  };
+  if (!whole || (static_cast<int64_t>(whole->size()) == part.getRank() &&
+                 llvm::all_of(llvm::zip(part.getShape(), *whole), contains)))
+    return success();
+  return op->emitOpError("has 'whole' of [")
+         << llvm::interleaved(*whole, ", ")
+         << "]: give the shape of a tensor that " << part << " is a part of";
+}
+
 static LogicalResult verifyRounding(QuantizeOp op) {
   if (!op.isStochastic()) {
-    if (op.getCounter() || op.getStream())
-      return op.emitOpError("rounds to nearest and has a counter or a stream: "
-                            "leave them out, or give 'rounding = "
+    if (op.getCounter() || op.getStream() || op.getFirst() || op.getWhole())
+      return op.emitOpError("rounds to nearest and has a counter, a stream or "
+                            "a place: leave them out, or give 'rounding = "
                             "#scalify.rounding<stochastic>'");
     return success();
   }
@@ -115,7 +129,11 @@ static LogicalResult verifyRounding(QuantizeOp op) {
   if (int64_t stream = *op.getStream(); stream < 0 || stream >> 33)
     return op.emitOpError("has the stream '")
            << stream << "': give a number from 0 to 2^33 - 1";
-  return success();
+  return verifyWhole(op, cast<RankedTensorType>(op.getType()), op.getWhole());
+}
+
+LogicalResult RandomBitsOp::verify() {
+  return verifyWhole(*this, cast<RankedTensorType>(getType()), getWhole());
 }
 
 LogicalResult QuantizeOp::verify() {

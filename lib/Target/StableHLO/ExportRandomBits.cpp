@@ -71,9 +71,10 @@ Value WordBuilder::getKey(int64_t i) {
   return create<stablehlo::ReshapeOp>(RankedTensorType::get({}, i32), word);
 }
 
-/// The element's place in row-major order.
+/// The element's place in the whole.
 Value WordBuilder::getPlace() {
-  Value place;
+  Value place = op.getFirst() ? spread(op.getFirst()) : Value();
+  ArrayRef<int64_t> whole = op.getPlaces();
   int64_t stride = 1;
   for (int64_t dim = type.getRank(); dim-- > 0;) {
     int64_t extent = type.getDimSize(dim);
@@ -84,7 +85,7 @@ Value WordBuilder::getPlace() {
             index, makeConstant(type, static_cast<int32_t>(stride)));
       place = place ? create<stablehlo::AddOp>(place, index) : index;
     }
-    stride *= extent;
+    stride *= whole[dim];
   }
   return place ? place : makeConstant(type, 0);
 }

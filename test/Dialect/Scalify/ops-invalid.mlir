@@ -59,7 +59,7 @@ func.func @counts(%q: tensor<4x300xf8E4M3FN>, %s: tensor<4x2xf32>) {
 // -----
 
 func.func @nearest_at_step(%x: tensor<8xf32>, %s: tensor<f32>, %step: tensor<2xui32>) {
-  // expected-error @+1 {{'scalify.quantize' op rounds to nearest and has a counter or a stream: leave them out, or give 'rounding = #scalify.rounding<stochastic>'}}
+  // expected-error @+1 {{'scalify.quantize' op rounds to nearest and has a counter, a stream or a place: leave them out, or give 'rounding = #scalify.rounding<stochastic>'}}
   %0 = scalify.quantize %x, %s at %step : tensor<8xf32> -> tensor<8xf16>
   return
 }
@@ -85,6 +85,30 @@ func.func @stream_too_large(%x: tensor<8xf32>, %s: tensor<f32>) {
 func.func @stochastic_blocks(%x: tensor<4x256xf32>, %s: tensor<4x1xf32>) {
   // expected-error @+1 {{'scalify.quantize' op rounds stochastically by blocks: leave out 'block' or 'rounding'}}
   %0 = scalify.quantize %x, %s by tensor<4x1xf32> {block = array<i64: 1, 0>, rounding = #scalify.rounding<stochastic>, stream = 0 : i64} : tensor<4x256xf32> -> tensor<4x256xf16>
+  return
+}
+
+// -----
+
+func.func @nearest_in_whole(%x: tensor<8xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'scalify.quantize' op rounds to nearest and has a counter, a stream or a place: leave them out, or give 'rounding = #scalify.rounding<stochastic>'}}
+  %0 = scalify.quantize %x, %s {whole = array<i64: 32>} : tensor<8xf32> -> tensor<8xf16>
+  return
+}
+
+// -----
+
+func.func @larger_than_whole(%x: tensor<4x8xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'scalify.quantize' op has 'whole' of [8, 4]: give the shape of a tensor that 'tensor<4x8xf16>' is a part of}}
+  %0 = scalify.quantize %x, %s {rounding = #scalify.rounding<stochastic>, stream = 0 : i64, whole = array<i64: 8, 4>} : tensor<4x8xf32> -> tensor<4x8xf16>
+  return
+}
+
+// -----
+
+func.func @rank_of_whole(%key: tensor<2xui32>, %stream: tensor<i32>) {
+  // expected-error @+1 {{'scalify.random_bits' op has 'whole' of [64]: give the shape of a tensor that 'tensor<4x8xi32>' is a part of}}
+  %0 = scalify.random_bits 0 of %key, %stream {whole = array<i64: 64>} : tensor<4x8xi32>
   return
 }
 

@@ -48,5 +48,9 @@ func.func @stochastic(%x: tensor<8xf32>, %s: tensor<f32>, %step: tensor<2xui32>,
   %0 = scalify.quantize %x, %s at %step {cast = "c0", rounding = #scalify.rounding<stochastic>, stream = 3 : i64} : tensor<8xf32> -> tensor<8xf16>
   // CHECK: scalify.random_bits 1 of %{{.*}}, %{{.*}} : tensor<8xi32>
   %1 = scalify.random_bits 1 of %step, %stream : tensor<8xi32>
+  // CHECK: scalify.quantize %{{.*}}, %{{.*}} at %{{.*}} from %{{.*}} {rounding = #scalify.rounding<stochastic>, stream = 3 : i64} : tensor<8xf32> -> tensor<8xf16>
+  %2 = scalify.quantize %x, %s at %step from %stream {rounding = #scalify.rounding<stochastic>, stream = 3 : i64} : tensor<8xf32> -> tensor<8xf16>
+  // CHECK: scalify.random_bits 1 of %{{.*}}, %{{.*}} from %{{.*}} {whole = array<i64: 32>} : tensor<8xi32>
+  %3 = scalify.random_bits 1 of %step, %stream from %stream {whole = array<i64: 32>} : tensor<8xi32>
   return %0, %1 : tensor<8xf16>, tensor<8xi32>
 }

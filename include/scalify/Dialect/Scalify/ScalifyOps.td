@@ -25,7 +25,7 @@ def Scalify_Key
                 CPred<"::llvm::cast<::mlir::ShapedType>($_self).getShape()[0] == 2">]>,
            "two ui32: the seed and the step", "::mlir::RankedTensorType">,
       BuildableType<"::mlir::RankedTensorType::get({2}, $_builder.getIntegerType(32, /*isSigned=*/false))">;
-def Scalify_Stream
+def Scalify_Word
     : Type<0DTensorOf<[I32]>.predicate, "rank-0 tensor of i32",
            "::mlir::RankedTensorType">,
       BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
@@ -124,7 +124,7 @@ def DynamicRescaleOp : Scalify_Op<"dynamic_rescale",
   }];
 }
 
-def QuantizeOp : Scalify_Op<"quantize"> {
+def QuantizeOp : Scalify_Op<"quantize", [AttrSizedOperandSegments]> {
   let summary = "casts value / scale to a narrow format: nearest even, saturating, counted";
   let description = [{
     The result stands for `result * scale`. Rounding is to nearest, ties to
@@ -140,6 +140,8 @@ def QuantizeOp : Scalify_Op<"quantize"> {
     random words are those of `scalify.random_bits` at `counter`, the seed and
     the step (made by `scalify-count-steps`), with the low bit of `stream` as
     the word and the others as the stream. The scale must be a power of two.
+    Of a part of a tensor `first` and `whole` are as in `scalify.random_bits`,
+    so that it rounds as that part of the whole does.
 
     With `block`, one size for each dimension, every block has a scale of its
     own: the scale is a tensor of ceil(dimension / size) entries for each
@@ -154,15 +156,20 @@ def QuantizeOp : Scalify_Op<"quantize"> {
     %p = scalify.quantize %w, %s at %step
         {rounding = #scalify.rounding<stochastic>, stream = 6 : i64}
         : tensor<4x8xf32> -> tensor<4x8xf16>
+    %o = scalify.quantize %share, %s at %step from %first
+        {rounding = #scalify.rounding<stochastic>, stream = 6 : i64}
+        : tensor<8xf32> -> tensor<8xf16>
     ```
   }];
   let arguments = (ins Scalify_WideTensor:$value, Scalify_Scale:$scale,
                        Optional<Scalify_Key>:$counter,
+                       Optional<Scalify_Word>:$first,
                        OptionalAttr<StrAttr>:$cast,
                        OptionalAttr<DenseI64ArrayAttr>:$block,
                        DefaultValuedAttr<Scalify_RoundingAttr,
                            "::scalify::RoundingMode::Nearest">:$rounding,
-                       OptionalAttr<I64Attr>:$stream);
+                       OptionalAttr<I64Attr>:$stream,
+                       OptionalAttr<DenseI64ArrayAttr>:$whole);
   let results = (outs Scalify_NarrowTensor:$result);
   let extraClassDeclaration = [{
     bool isStochastic() { return getRounding() == RoundingMode::Stochastic; }
@@ -171,12 +178,13 @@ def QuantizeOp : Scalify_Op<"quantize"> {
                                  "::mlir::Value":$scale,
                                  "::mlir::StringAttr":$cast,
                                  CArg<"::mlir::DenseI64ArrayAttr", "{}">:$block), [{
-    build($_builder, $_state, result, value, scale, /*counter=*/nullptr, cast,
-          block, RoundingMode::Nearest, /*stream=*/nullptr);
+    build($_builder, $_state, result, value, scale, /*counter=*/nullptr,
+          /*first=*/nullptr, cast, block, RoundingMode::Nearest,
+          /*stream=*/nullptr, /*whole=*/nullptr);
   }]>];
   let assemblyFormat = [{
     $value `,` $scale `` custom<ScaleType>(type($scale)) (`at` $counter^)?
-    attr-dict `:` type($value) `->` type($result)
+    (`from` $first^)? attr-dict `:` type($value) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -189,16 +197,34 @@ def RandomBitsOp : Scalify_Op<"random_bits"> {
     `word` 0 or 1 says which of the two words of the block is the result. It
     depends on nothing else, so not on the order in which elements are made.
 
+    The result may be a part of a larger tensor and have its words: `first` is
+    then the place of the part's first element in the whole, and `whole` the
+    whole's shape, as many dimensions as the part has; without, the part is a
+    run of the whole's elements. Places are `first`, 0 without it, and the place
+    that an index would have in a tensor of the shape `whole`.
+
     ```mlir
     %r = scalify.random_bits 0 of %key, %stream : tensor<4x8xi32>
+    // Columns 4 to 7 of them, where %four is 4.
+    %p = scalify.random_bits 0 of %key, %stream from %four {whole = array<i64: 4, 8>} : tensor<4x4xi32>
     ```
   }];
   let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>:$word,
-                       Scalify_Key:$key, Scalify_Stream:$stream);
+                       Scalify_Key:$key, Scalify_Word:$stream,
+                       Optional<Scalify_Word>:$first,
+                       OptionalAttr<DenseI64ArrayAttr>:$whole);
   let results = (outs RankedTensorOf<[I32]>:$result);
   let assemblyFormat = [{
-    $word `of` $key `,` $stream attr-dict `:` type($result)
+    $word `of` $key `,` $stream (`from` $first^)? attr-dict `:` type($result)
   }];
+  let extraClassDeclaration = [{
+    /// The shape in which an element's index is its place.
+    ::llvm::ArrayRef<int64_t> getPlaces() {
+      return getWhole().value_or(
+          ::llvm::cast<::mlir::RankedTensorType>(getType()).getShape());
+    }
+  }];
+  let hasVerifier = 1;
 }
 
 def DequantizeOp : Scalify_Op<"dequantize"> {
