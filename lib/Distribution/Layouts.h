@@ -6,6 +6,7 @@
 #include "DeviceMesh.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/DeviceTables.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -86,12 +87,6 @@ llvm::LogicalResult localizeCollective(mlir::Operation *op, Layouts &layouts,
 /// Makes an op's attributes, and what it computes from places, those of parts.
 /// Its operands and results have the types of parts already.
 llvm::LogicalResult localizeOp(mlir::Operation *op, Layouts &layouts);
-
-/// Numbers that depend on the device, i32 as many as there are rows for each
-/// device: a tensor of rank 1, or a scalar where `isScalar`.
-mlir::Value lookUp(mlir::OpBuilder &builder, mlir::Location loc,
-                   llvm::ArrayRef<int32_t> perDevice, int64_t numDevices,
-                   bool isScalar = true);
 
 /// The part of a whole value that a device has, cut out by its number.
 mlir::Value cutPart(mlir::OpBuilder &builder, mlir::Location loc,

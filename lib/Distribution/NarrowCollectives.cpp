@@ -10,6 +10,7 @@
 #include "GatherMaxima.h"
 #include "NarrowMoves.h"
 #include "NarrowSums.h"
+#include "SharePlaces.h"
 #include "UniformValues.h"
 
 #include "scalify/Dialect/StableHLO/Collectives.h"
@@ -116,6 +117,25 @@ static void replaceReaders(Value wide, Value data) {
   }
 }
 
+static bool hasBlocks(const Readers &readers) {
+  return llvm::any_of(readers.casts,
+                      [](QuantizeOp cast) { return cast.getBlock(); });
+}
+
+/// A cast of what is moved, as the one behind.
+static QuantizeOp castShare(Operation *op, QuantizeOp behind) {
+  IRMapping map;
+  map.map(behind.getValue(), op->getOperand(0));
+  for (Value read : behind->getOperands().drop_front())
+    map.map(read, hoist(read, op));
+  OpBuilder builder(op);
+  auto share = cast<QuantizeOp>(builder.clone(*behind, map));
+  share->getResult(0).setType(
+      cast<RankedTensorType>(op->getOperand(0).getType())
+          .clone(getElementTypeOrSelf(behind.getType())));
+  return share;
+}
+
 /// All that read the result cast it alike: they are cast before.
 bool Narrower::castBefore(Operation *op) {
   Readers readers;
@@ -133,30 +153,31 @@ bool Narrower::castBefore(Operation *op) {
     return stays("'" + readers.other->getName().getStringRef() +
                  "' reads it wide");
   bool isAlike = llvm::all_of(readers.casts, [&](QuantizeOp other) {
-    return getElementTypeOrSelf(other.getType()) ==
-               getElementTypeOrSelf(first.getType()) &&
-           isSameScale(other.getScale(), first.getScale());
+    return other == first || (!other.isStochastic() && !first.isStochastic() &&
+                              getElementTypeOrSelf(other.getType()) ==
+                                  getElementTypeOrSelf(first.getType()) &&
+                              isSameScale(other.getScale(), first.getScale()));
   });
   if (!isAlike)
     return stays("it is cast in more than one way");
   // Random words and blocks are by places in the whole.
-  if (llvm::any_of(readers.casts, [](QuantizeOp cast) {
-        return cast.isStochastic() || cast.getBlock();
-      }))
+  auto gather = dyn_cast<stablehlo::AllGatherOp>(op);
+  std::optional<SharePlaces> places;
+  if (first.isStochastic() && gather)
+    places = SharePlaces::find(gather, first);
+  if (first.isStochastic() ? !places : hasBlocks(readers))
     return stays("its cast depends on places in the whole");
-  if (!canHoist(first.getScale(), op))
-    return stays("its scale is known only behind");
-  if (!isUniform(first.getScale(), getGroups(op)))
-    return stays("ranks may have different scales for it");
+  for (Value read : first->getOperands().drop_front()) {
+    if (!canHoist(read, op))
+      return stays("its scale is known only behind");
+    if (!isUniform(read, getGroups(op)))
+      return stays("ranks may have different scales for it");
+  }
 
+  QuantizeOp early = castShare(op, first);
+  if (places)
+    places->set(early, gather);
   OpBuilder builder(op);
-  Value scale = hoist(first.getScale(), op);
-  auto type = cast<RankedTensorType>(op->getOperand(0).getType())
-                  .clone(getElementTypeOrSelf(first.getType()));
-  auto early =
-      QuantizeOp::create(builder, first.getLoc(), type, op->getOperand(0),
-                         scale, first.getCastAttr());
-  early->setDiscardableAttrs(first->getDiscardableAttrDictionary());
   replaceReaders(op->getResult(0), onNarrow(builder, op, early));
   op->erase();
   return true;

@@ -13,6 +13,8 @@
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/DeviceTables.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/StoredState.h"
@@ -89,6 +91,14 @@ static bool hasNameOfSecondMoment(StringRef name) {
       [&](StringRef part) { return name.contains(part); });
 }
 
+/// Of (stride, size) of what splits a dimension.
+static int64_t countParts(ArrayRef<int64_t> split) {
+  int64_t count = 1;
+  for (size_t i = 1; i < split.size(); i += 2)
+    count *= split[i];
+  return count;
+}
+
 namespace {
 class StateCaster {
 public:
@@ -105,7 +115,10 @@ private:
   Type getFormat(unsigned index, Value written);
   bool isSecondMoment(unsigned index, Value written);
   std::optional<int64_t> getExponent(unsigned index, Value written);
+  Type getWholeType(unsigned index);
   void findStreams();
+  void markState(Value stored, unsigned index, StringRef kind);
+  void placeShare(QuantizeOp cast, unsigned index);
   ScaleHint makeHint(unsigned index, int64_t exponent, StringRef rule);
   Value castSecondMoment(Value written, unsigned index, int64_t exponent,
                          FloatType format);
@@ -130,6 +143,14 @@ bool StateCaster::isSecondMoment(unsigned index, Value written) {
           hasNameOfSecondMoment(getArgumentName(func.getArgument(index))));
 }
 
+/// That of the value of which a rank has the argument, or a share.
+Type StateCaster::getWholeType(unsigned index) {
+  if (auto flat = func.getArgAttrOfType<DictionaryAttr>(index, kFlatAttr))
+    return flat.getAs<TypeAttr>("whole").getValue();
+  auto whole = func.getArgAttrOfType<TypeAttr>(index, kWholeTypeAttr);
+  return whole ? whole.getValue() : func.getArgument(index).getType();
+}
+
 /// No two arguments share random words. A parameter and a moment of it, which
 /// one kernel writes, take the two words of one block where the moments are in
 /// the order of the parameters.
@@ -141,7 +162,7 @@ void StateCaster::findStreams() {
   llvm::MapVector<Type, Group> groups;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
-    Group &group = groups[func.getArgument(i).getType()];
+    Group &group = groups[getWholeType(i)];
     if (role && role.getValue() == "moment")
       group.moments.push_back(i);
     else if (role &&
@@ -210,11 +231,41 @@ Value StateCaster::spread(float value, Value like) {
 }
 
 /// The data behind a value become state: other passes leave its scale as it is.
-static void markState(Value stored, StringRef kind) {
+void StateCaster::markState(Value stored, unsigned index, StringRef kind) {
   auto wide = stored.getDefiningOp<DequantizeOp>();
   Value root = getDotOperandRoot(wide.getData());
-  if (auto cast = root.getDefiningOp<QuantizeOp>())
-    cast->setAttr(kStateAttr, StringAttr::get(cast.getContext(), kind));
+  auto cast = root.getDefiningOp<QuantizeOp>();
+  if (!cast)
+    return;
+  cast->setAttr(kStateAttr, StringAttr::get(cast.getContext(), kind));
+  if (cast.isStochastic())
+    placeShare(cast, index);
+}
+
+/// What a rank keeps a share of rounds by places in all elements in a row.
+void StateCaster::placeShare(QuantizeOp cast, unsigned index) {
+  auto flat = func.getArgAttrOfType<DictionaryAttr>(index, kFlatAttr);
+  auto split = func.getArgAttrOfType<ArrayAttr>(index, kPartsAttr);
+  sdy::MeshAttr mesh = sdy::findLargestMesh(func->getParentOp());
+  if (!flat || !split || !mesh)
+    return;
+  auto digits = mlir::cast<DenseI64ArrayAttr>(split[0]).asArrayRef();
+  int64_t numParts = 1;
+  for (Attribute dim : flat.getAs<ArrayAttr>("parts"))
+    numParts *= countParts(mlir::cast<DenseI64ArrayAttr>(dim));
+  int64_t numShares = countParts(digits) / numParts;
+  int64_t share = mlir::cast<ShapedType>(cast.getType()).getNumElements();
+  SmallVector<int32_t> firsts;
+  for (int64_t device = 0; device < mesh.getTotalSize(); ++device) {
+    int64_t place = 0;
+    for (size_t i = 0; i < digits.size(); i += 2)
+      place = place * digits[i + 1] + device / digits[i] % digits[i + 1];
+    // Modulo 2^32, as places are.
+    firsts.push_back(static_cast<int32_t>(place % numShares * share));
+  }
+  OpBuilder before(cast);
+  cast.getFirstMutable().assign(
+      lookUp(before, cast.getLoc(), firsts, mesh.getTotalSize()));
 }
 
 Value StateCaster::castSecondMoment(Value written, unsigned index,
@@ -237,7 +288,7 @@ Value StateCaster::castSecondMoment(Value written, unsigned index,
     return written;
   }
   Value stored = caster.cast(root, hint, format, terminator->getBlock());
-  markState(stored, kStateRoot);
+  markState(stored, index, kStateRoot);
   return create<stablehlo::MulOp>({stored, stored});
 }
 
@@ -270,7 +321,7 @@ void StateCaster::run() {
       continue;
     }
     Value stored = caster.cast(written, hint, format, terminator->getBlock());
-    markState(stored, kStateValue);
+    markState(stored, i, kStateValue);
     result.set(stored);
     ++numCast;
   }

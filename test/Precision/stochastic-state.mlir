@@ -44,3 +44,29 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+// A share rounds by places in all elements in a row, and by the words that it
+// would have in one process: a parameter in shares, or whole, and its moment
+// take the two words of one block. Ranks 0 and 1 are of one share.
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[TABLE:.*]] = stablehlo.constant dense<{{\[\[}}0], [0], [4], [4]]> : tensor<4x1xi32>
+// CHECK: %[[ROW:.*]] = stablehlo.dynamic_slice %[[TABLE]]
+// CHECK: %[[FIRST:.*]] = stablehlo.reshape %[[ROW]]
+// CHECK: scalify.quantize {{.*}} from %[[FIRST]] {{.*}}stream = 0 : i64
+// CHECK: scalify.quantize {{.*}} at %{{[a-z0-9]+}} {cast = {{.*}}stream = 2 : i64{{.*}} : tensor<2x3xf32>
+// CHECK: scalify.quantize {{.*}} from %{{.*}}stream = 3 : i64
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  sdy.mesh @mesh = <["data"=2, "tensor"=2]>
+  func.func public @main(
+      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32, scalify.flat = {parts = [array<i64>], whole = tensor<8xf32>}, scalify.parts = [array<i64: 2, 2>], scalify.whole_type = tensor<8xf32>},
+      %x: tensor<2x3xf32> {tf.aliasing_output = 1 : i32, scalify.role = "param", scalify.scale = 0 : i32},
+      %mx: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment", scalify.flat = {parts = [array<i64>, array<i64>], whole = tensor<2x3xf32>}, scalify.parts = [array<i64: 2, 2>], scalify.whole_type = tensor<8xf32>},
+      %g: tensor<4xf32>, %h: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>) {
+    %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    %1 = stablehlo.add %x, %h {scalify.scale = 0 : i32} : tensor<2x3xf32>
+    %2 = stablehlo.add %mx, %g {scalify.scale = 0 : i32} : tensor<4xf32>
+    return %0, %1, %2 : tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>
+  }
+}

@@ -67,6 +67,13 @@ def lower(sharded: Sharded) -> str:
             {"all_gather f8E4M3FN": 14, "all_to_all f8E4M3FN": 14},
         ),
         ({"data": 2}, E5M2_WIRE, 2, {"all_to_all f8E5M2": 14}),
+        # All masters, each rounded in the share that its rank updates.
+        (
+            {"data": 4},
+            "fp8-lm-o2",
+            1,
+            {"all_gather f16": 21, "all_to_all f8E4M3FN": 14},
+        ),
         ({"data": 4, "tensor": 2}, "bf16", 1, {}),
         ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0, {}),
         # Of each layer 7 gradients, 2 sums of the forward and 5 of the backward: q, k, v, and gate
@@ -92,7 +99,8 @@ def test_ranks_train_as_one_process_does(
     count = np.arange(first.shape[1], dtype=np.int32)
     starts = [rng.integers(0, 256, (first.shape[0], 1), dtype=np.int32) for _ in range(STEPS)]
     losses, kinds = check_ranks(local, options, state, [(start + count) % 256 for start in starts])
-    assert {kind: count for kind, count in kinds.items() if "f8" in kind} == narrow
+    found = {kind: count for kind, count in kinds.items() if " f8" in kind or " f16" in kind}
+    assert found == narrow
     assert losses[-1] < losses[0]
 
 
@@ -102,6 +110,7 @@ def test_ranks_train_as_one_process_does(
         ({"data": 4}, "bf16", 3),
         ({"data": 2, "tensor": 2}, E4M3_WIRES, 0),
         ({"data": 2, "tensor": 2}, "fp8-delayed", 1),
+        ({"data": 4}, "fp8-lm-o3", 2),
     ],
 )
 def test_programs_of_gpus_train_alike(
@@ -205,6 +214,18 @@ def test_narrow_wires_move_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     # Weights, as the products read them: half of BF16.
     weights = sent(plans["fp8"], "all_gather")
     assert 2 * weights["f8E4M3FN"] == sent(plans["bf16"], "all_gather")["bf16"]
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_masters_move_as_they_are_kept(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = partition(lower(program({"data": 4}, monkeypatch)), zero=1).text
+    options = {"recipe": "fp8-lm-o2", "target": target}
+    narrow = sent(build(local, options)[0], "all_gather")
+    wide = sent(build(local, {**options, "narrowCollectives": False})[0], "all_gather")
+    # What is left are sums of chunks, for the norm of all gradients.
+    assert set(narrow) == {"f16", "f32"}
+    assert set(wide) == {"f32"}
+    assert 2 * narrow["f16"] == wide["f32"] - narrow["f32"] > 10 * narrow["f32"]
 
 
 def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,7 +222,8 @@ def NarrowCollectivesPass
     the same values, to the bit, by collectives on narrow data where
 
     - all that read what is gathered, exchanged or sent cast it alike: each rank
-      casts what it has before;
+      casts what it has before, and where the cast of what is gathered rounds
+      stochastically, by the words of its elements' places in the whole;
     - what is gathered, exchanged or sent was narrow: it becomes wide behind;
     - what is summed was narrow: each rank gets all ranks' narrow data of its
       part (all-to-all), and sums it in F32 in the order of ranks. An all-reduce
