@@ -216,12 +216,13 @@ def test_narrow_wires_move_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 * weights["f8E4M3FN"] == sent(plans["bf16"], "all_gather")["bf16"]
 
 
-@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
-def test_masters_move_as_they_are_kept(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masters_move_as_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     local = partition(lower(program({"data": 4}, monkeypatch)), zero=1).text
-    options = {"recipe": "fp8-lm-o2", "target": target}
+    options = {"recipe": "fp8-lm-o2"}
     narrow = sent(build(local, options)[0], "all_gather")
     wide = sent(build(local, {**options, "narrowCollectives": False})[0], "all_gather")
+    gpu = sent(build(local, {**options, "target": "sm_90a"})[0], "all_gather")
+    assert gpu["f16"] == narrow["f16"]
     # What is left are sums of chunks, for the norm of all gradients.
     assert set(narrow) == {"f16", "f32"}
     assert set(wide) == {"f32"}
