@@ -12,6 +12,9 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef epilogues) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
+  functions.addPass(createExpandSorts());
+  functions.addPass(createExpandWindows());
+  functions.addPass(createExpandConvolutions());
   functions.addPass(createUnrollLoops());
   PreparePlanOptions prepare;
   prepare.machine = machine.str();

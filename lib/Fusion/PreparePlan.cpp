@@ -49,15 +49,20 @@ private:
 } // namespace
 
 LogicalResult PreparePlanPass::check(Operation *op) {
+  StringRef target = machine == "gpu" ? "GPU" : "CPU";
+  auto refuse = [&]() -> InFlightDiagnostic {
+    return op->emitOpError("not in the ") << target << " target: ";
+  };
+  // A program of JAX is left to XLA there.
+  constexpr StringLiteral wayOut = "; scalify.transform leaves it to XLA";
   for (Type type :
        llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor || !tensor.hasStaticShape())
-      return op->emitOpError("not in the CPU target: value of type ")
-             << type << "; only tensors of static shape are supported";
+      return refuse() << "value of type " << type
+                      << "; only tensors of static shape are supported";
     if (isa<ComplexType>(tensor.getElementType()))
-      return op->emitOpError("not in the CPU target: element type ")
-             << tensor.getElementType();
+      return refuse() << "element type " << tensor.getElementType() << wayOut;
   }
   using namespace stablehlo;
   bool isKnown = isElementwiseOp(op) ||
@@ -69,7 +74,7 @@ LogicalResult PreparePlanPass::check(Operation *op) {
                      plan::CommunicateOp, plan::MatmulOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
-  return op->emitOpError("not in the CPU target: no lowering for this op");
+  return refuse() << "no lowering for this op" << wayOut;
 }
 
 //===----------------------------------------------------------------------===//

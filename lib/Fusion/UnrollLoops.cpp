@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Stacks.h"
+#include "TensorBuilder.h"
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Fusion/Passes.h"
@@ -36,12 +37,13 @@ public:
 
   LogicalResult run();
 
-  unsigned numLoops = 0, numIterations = 0, numStacks = 0;
+  unsigned numLoops = 0, numIterations = 0, numStacks = 0, numSelected = 0;
 
 private:
   MaybeValues resolve(Operation *op);
   MaybeValues unroll(stablehlo::WhileOp loop);
   MaybeValues inlineBlock(Block &from, ValueRange arguments, Operation *before);
+  MaybeValues selectBranch(Operation *op);
   Value shareConstant(stablehlo::ConstantOp op);
   Block *getBranch(Operation *op);
 
@@ -103,9 +105,11 @@ MaybeValues Unroller::inlineBlock(Block &from, ValueRange arguments,
 MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   if (!trips) {
-    loop.emitOpError("runs a number of times that is not known: a plan has no "
-                     "loops; give it constant bounds (jax.lax.scan, or "
-                     "fori_loop with Python integers), or loop over steps");
+    loop.emitOpError(
+        "runs a number of times that is not known: a plan has no "
+        "loops; give it constant bounds (jax.lax.scan, or "
+        "fori_loop with Python integers), loop over steps, or leave "
+        "it to XLA (scalify.transform)");
     return failure();
   }
   Block &body = loop.getBody().front();
@@ -129,6 +133,40 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   return carries;
 }
 
+/// Whether a branch that is not the last is the one to take.
+static Value isTaken(TensorBuilder &b, Operation *op, int64_t branch) {
+  Value which = op->getOperand(0);
+  if (isa<stablehlo::IfOp>(op))
+    return which;
+  Type element = typeOf(which).getElementType();
+  return b.compare(which, b.constant(branch, element, {}),
+                   stablehlo::ComparisonDirection::EQ);
+}
+
+/// Computes all branches, as a plan runs the same commands in every step.
+MaybeValues Unroller::selectBranch(Operation *op) {
+  // An index that is none of the others means the last branch.
+  int64_t last = op->getNumRegions() - 1;
+  MaybeValues results = inlineBlock(op->getRegion(last).front(), {}, op);
+  if (failed(results))
+    return failure();
+  for (int64_t branch = last - 1; branch >= 0; --branch) {
+    MaybeValues values = inlineBlock(op->getRegion(branch).front(), {}, op);
+    if (failed(values))
+      return failure();
+    TensorBuilder b(op);
+    Value taken = isTaken(b, op, branch);
+    for (auto [result, value] : llvm::zip(*results, *values)) {
+      if (result == value)
+        continue;
+      Value wide = b.broadcast(taken, typeOf(value).getShape(), {});
+      result = b.make<stablehlo::SelectOp>({wide, value, result});
+    }
+  }
+  ++numSelected;
+  return results;
+}
+
 /// Folds an op, or replaces a loop or a branch; returns the values in place of
 /// its results.
 MaybeValues Unroller::resolve(Operation *op) {
@@ -137,6 +175,9 @@ MaybeValues Unroller::resolve(Operation *op) {
     values = unroll(loop);
   else if (Block *branch = getBranch(op))
     values = inlineBlock(*branch, {}, op);
+  else if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op) &&
+           llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+    values = selectBranch(op);
   else
     return folder.fold(op);
   if (failed(values))
@@ -190,4 +231,5 @@ void UnrollLoopsPass::runOnOperation() {
   numLoops += unroller.numLoops;
   numIterations += unroller.numIterations;
   numStacks += unroller.numStacks;
+  numSelected += unroller.numSelected;
 }

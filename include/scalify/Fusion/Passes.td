@@ -29,12 +29,87 @@ def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
     Statistic<"numCollectives", "collectives", "collectives formed">];
 }
 
+def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
+  let summary = "writes sorts as counts of what goes before";
+  let description = [{
+    Before: StableHLO with sorts along any dimension, of any number of tensors,
+    by any elementwise comparator. After: no `stablehlo.sort`. An element's place
+    is the number of elements before it, by the comparator and, among equal ones,
+    by where they are: a permutation, and stable. So n elements are n * n
+    comparisons, fused into a kernel; a remark says where these are more than
+    2^30. A comparator that is not elementwise is an error.
+
+    ```mlir
+    %s = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ ... compare LT ... }) : (tensor<4xf32>) -> tensor<4xf32>
+    // becomes
+    %mine = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+    %other = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4xf32>) -> tensor<4x4xf32>
+    %before = stablehlo.compare LT, %other, %mine : ...
+    ... // or equal, and earlier
+    %place = stablehlo.reduce(%n init: %c0) applies stablehlo.add across dimensions = [1] : ...
+    %from = ... // which element has a place
+    %s = "stablehlo.gather"(%x, %from) ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [Statistic<"numExpanded", "expanded", "sorts expanded">];
+}
+
+def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
+  let summary = "writes reductions of windows as reductions";
+  let description = [{
+    Before: StableHLO with `reduce_window` and `select_and_scatter`. After:
+    neither. What all windows see is a view with a dimension for places and one
+    for elements, which a `stablehlo.reduce` reads. A cumulative reduction of more
+    than 64 elements goes by doubling steps. The gradient of a pool compares the
+    elements of each window in their order and adds the source where one was
+    selected, so windows of more than 256 elements, and a scatter by something
+    else than a sum, are errors.
+
+    ```mlir
+    %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 2>}> ({ ... maximum ... })
+        : (tensor<4xf32>, tensor<f32>) -> tensor<3xf32>
+    // becomes
+    %w = ... : tensor<3x2xf32>  // views of %x
+    %m = stablehlo.reduce(%w init: %init) applies stablehlo.maximum across dimensions = [1] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "reductions of windows expanded">];
+}
+
+def ExpandConvolutions
+    : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
+  let summary = "writes convolutions as dots";
+  let description = [{
+    Before: StableHLO with convolutions of any number of spatial dimensions,
+    strides, dilations, paddings, reversals and groups. After: no
+    `stablehlo.convolution`; a `dot_general` of what the windows see and the
+    kernel, with the groups as its batch. What windows see is stored for the
+    dot, each element as often as windows have it.
+
+    ```mlir
+    %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} ...
+        : (tensor<2x8x4xf32>, tensor<3x4x5xf32>) -> tensor<2x8x5xf32>
+    // becomes
+    %w = ... : tensor<1x2x8x4x3xf32>  // pad and views of %x
+    %d = stablehlo.dot_general %w, %k1, batching_dims = [0] x [0], contracting_dims = [4, 3] x [1, 2] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "convolutions expanded">];
+}
+
 def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "replaces loops of known trip count by their iterations";
   let description = [{
-    Before: StableHLO with loops and branches. After: no `stablehlo.while`; an
-    iteration is a copy of the body in which the counter is a constant, what is
-    computed from it is folded, and a branch that it chooses is inlined. A slice
+    Before: StableHLO with loops and branches. After: no `stablehlo.while`,
+    `case` or `if`; an iteration is a copy of the body in which the counter is a
+    constant, what is computed from it is folded, and a branch that it chooses is
+    inlined. Where data choose, all branches are computed and their results
+    selected: a NaN of one that is not taken goes nowhere, but casts in it count. A slice
     of a stack reads the value that an iteration put there, and a stack that is
     read as a whole is one concatenation, marked `plan.stack` where its pieces
     can be computed in place. A loop whose trip count is not known is an error.
@@ -61,7 +136,8 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let statistics = [
     Statistic<"numLoops", "loops", "loops replaced">,
     Statistic<"numIterations", "iterations", "iterations written out">,
-    Statistic<"numStacks", "stacks", "stacks made concatenations">];
+    Statistic<"numStacks", "stacks", "stacks made concatenations">,
+    Statistic<"numSelected", "selected", "branches of which results are selected">];
 }
 
 def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
@@ -75,7 +151,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     from forward to backward is the FP8 tensor; equal constant scales are one,
     and a scale that is an entry of `scalify.scales` is the constant that it
     starts from, marked `plan.scale_entry`, so that both plan alike. Ops that the plan cannot hold
-    (branches, sorts, random numbers) are errors.
+    (loops, Fourier transforms, random numbers) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [

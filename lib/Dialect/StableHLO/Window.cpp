@@ -1,6 +1,6 @@
 //===- Window.cpp - Windows of reductions and convolutions ----------------===//
 
-#include "Window.h"
+#include "scalify/Dialect/StableHLO/Window.h"
 
 using namespace mlir;
 using namespace scalify::stablehlo;

@@ -1,7 +1,7 @@
 //===- Window.h - Windows of reductions and convolutions --------*- C++ -*-===//
 
-#ifndef SCALIFY_LIB_DIALECT_STABLEHLO_WINDOW_H
-#define SCALIFY_LIB_DIALECT_STABLEHLO_WINDOW_H
+#ifndef SCALIFY_DIALECT_STABLEHLO_WINDOW_H
+#define SCALIFY_DIALECT_STABLEHLO_WINDOW_H
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -40,4 +40,4 @@ llvm::SmallVector<int64_t> windowShape(llvm::ArrayRef<int64_t> base,
 
 } // namespace scalify::stablehlo
 
-#endif // SCALIFY_LIB_DIALECT_STABLEHLO_WINDOW_H
+#endif // SCALIFY_DIALECT_STABLEHLO_WINDOW_H

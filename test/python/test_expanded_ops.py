@@ -1,0 +1,205 @@
+"""Sorts, windows, convolutions and branches: what the plan has no command for, beside jax.jit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cpu_run import check, compile_text
+from jax import lax
+
+import scalify
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def ties(*shape: int) -> np.ndarray:
+    """Values of which many are equal, with zeros of both signs, infinities and a NaN."""
+    values = np.round(2 * normal(*shape))
+    values.reshape(-1)[:5] = [-0.0, 0.0, np.inf, -np.inf, np.nan]
+    return values
+
+
+SORTS: dict[str, Callable[..., Any]] = {
+    "sort": lambda x: jnp.sort(x, 0),
+    "descending": lambda x: jnp.sort(x, descending=True),
+    "argsort": lambda x: jnp.argsort(x, -1),
+    "top_k": lambda x: lax.top_k(x, 3),
+    "by_two_keys": lambda x: lax.sort(
+        (x, x[::-1], jnp.arange(x.size).reshape(x.shape)), num_keys=2
+    ),
+    "integers": lambda x: jnp.argsort(jnp.nan_to_num(x).astype(jnp.int8), 1),
+    "grad": lambda x: jax.grad(lambda y: (jnp.sort(y, 0)[::2] ** 2).sum())(jnp.nan_to_num(x)),
+}
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_sorts(name: str) -> None:
+    check(SORTS[name], ties(6, 17), exact=name != "grad")
+
+
+WINDOWS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "cumsum": (lambda x: jnp.cumsum(x, 0), (9, 4)),
+    "cumsum_long": (lambda x: jnp.cumsum(x, 1), (3, 100)),
+    "cumsum_reverse_long": (lambda x: lax.cumsum(x, 0, reverse=True), (70, 3)),
+    "cummax": (lambda x: lax.cummax(x, 1), (3, 100)),
+    "cumsum_grad": (jax.grad(lambda x: (jnp.cumsum(x, 1) ** 2).sum()), (2, 80)),
+    "average": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 3, 2, 1), (1, 2, 1, 1), "SAME"),
+        (2, 7, 6, 3),
+    ),
+    "dilated": (
+        lambda x: lax.reduce_window(
+            x, -jnp.inf, lax.max, (2, 3), (1, 2), ((1, 0), (2, 3)), (2, 1), (1, 2)
+        ),
+        (5, 9),
+    ),
+    "max_grad": (
+        jax.grad(
+            lambda x: jnp.sin(
+                lax.reduce_window(
+                    x,
+                    -jnp.inf,
+                    lax.max,
+                    (1, 3, 3, 1),
+                    (1, 2, 2, 1),
+                    ((0, 0), (1, 1), (1, 0), (0, 0)),
+                )
+            ).sum()
+        ),
+        (2, 8, 7, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(name: str) -> None:
+    fn, shape = WINDOWS[name]
+    # Sums of up to 100 elements in another order.
+    check(fn, normal(*shape), rtol=1e-5, atol=1e-5)
+
+
+def test_the_first_of_equal_elements_gets_a_pools_gradient() -> None:
+    pool = jax.grad(
+        lambda x: (
+            lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID")
+            * jnp.arange(12.0)[None]
+        ).sum()
+    )
+    check(pool, np.round(normal(6, 24)), exact=True)
+
+
+def test_a_window_outside_of_the_operand_selects_nothing() -> None:
+    text = """func.func @main(%x: tensor<5xf32>, %s: tensor<4xf32>) -> tensor<5xf32> {
+      %c = stablehlo.constant dense<5.000000e-01> : tensor<f32>
+      %r = "stablehlo.select_and_scatter"(%x, %s, %c) <{padding = dense<[[1, 2]]> : tensor<1x2xi64>,
+          window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %p = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      }, {
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %p = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %p : tensor<f32>
+      }) : (tensor<5xf32>, tensor<4xf32>, tensor<f32>) -> tensor<5xf32>
+      return %r : tensor<5xf32>
+    }"""
+    x, source = np.array([-3, -4, -2, -5, -1], np.float32), np.array([1, 2, 4, 8], np.float32)
+    # Windows: (none, 0), (1, 2), (3, 4), (none, none); the sum starts from the initial 0.5.
+    (got,) = compile_text(text).run([x, source])
+    np.testing.assert_array_equal(np.asarray(got), np.array([1, 0, 2, 0, 4], np.float32) + 0.5)
+
+
+def convolution(
+    dims: tuple[str, str, str], strides: Any, padding: Any, **options: Any
+) -> Callable[..., Any]:
+    def both(x: jax.Array, k: jax.Array) -> Any:
+        def run(x: jax.Array, k: jax.Array) -> jax.Array:
+            return lax.conv_general_dilated(
+                x, k, strides, padding, dimension_numbers=dims, **options
+            )
+
+        out, pull = jax.vjp(run, x, k)
+        return out, pull(jnp.cos(out))
+
+    return both
+
+
+IMAGES = ("NHWC", "HWIO", "NHWC")
+CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] = {
+    "patches": (convolution(IMAGES, (4, 4), "VALID"), (2, 8, 12, 3), (4, 4, 3, 5)),
+    "strided": (convolution(IMAGES, (2, 1), "SAME"), (2, 9, 8, 3), (3, 3, 3, 5)),
+    "one_by_one": (convolution(IMAGES, (2, 2), "VALID"), (2, 6, 6, 4), (1, 1, 4, 5)),
+    "torch_order": (
+        convolution(("NCHW", "OIHW", "NCHW"), (1, 2), ((0, 1), (2, 0))),
+        (2, 3, 6, 7),
+        (4, 3, 2, 3),
+    ),
+    "depthwise": (
+        convolution(("NWC", "WIO", "NWC"), (1,), ((3, 0),), feature_group_count=6),
+        (2, 10, 6),
+        (4, 1, 6),
+    ),
+    "groups": (
+        convolution(IMAGES, (1, 1), "SAME", feature_group_count=2),
+        (2, 5, 5, 6),
+        (3, 3, 3, 4),
+    ),
+    "dilated": (
+        convolution(("NWC", "WIO", "NWC"), (1,), ((4, 0),), rhs_dilation=(2,)),
+        (2, 9, 3),
+        (3, 3, 4),
+    ),
+    "transposed": (
+        convolution(IMAGES, (1, 1), ((1, 2), (2, 1)), lhs_dilation=(2, 2)),
+        (2, 4, 5, 3),
+        (4, 4, 3, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str) -> None:
+    """With both gradients, which are convolutions with dilations, reversals and groups."""
+    fn, x, k = CONVOLUTIONS[name]
+    # Sums of up to 150 products in another order.
+    check(fn, normal(*x), normal(*k, seed=1), rtol=1e-4, atol=1e-4)
+
+
+def test_branches_that_depend_on_data() -> None:
+    def fn(p: jax.Array, x: jax.Array) -> Any:
+        inner = lambda y: lax.cond(y.sum() > 0, jnp.exp, jnp.log, y)  # noqa: E731
+        loop = lambda y: lax.fori_loop(0, 3, lambda i, z: z * x, y)  # noqa: E731
+        return lax.switch(p, [inner, loop, jnp.negative], x)
+
+    for p in (-1, 0, 1, 2, 7):
+        # NaNs of a logarithm that is not taken must go nowhere.
+        check(fn, np.int32(p), normal(5), rtol=1e-5)
+
+
+def test_a_router_trains_under_every_preset() -> None:
+    """Top-k, a cumulative sum and a branch in one step; gradients beside F32's."""
+    x = normal(32, 16)
+    params = {"r": normal(16, 4, seed=1), "w": normal(4, 16, 16, seed=2) / 4}
+
+    def loss(params: Any, x: jax.Array) -> jax.Array:
+        weight, index = lax.top_k(jax.nn.softmax(x @ params["r"]), 2)
+        hot = jax.nn.one_hot(index, 4).sum(1)
+        kept = jnp.where(jnp.cumsum(hot, 0) <= 12, hot, 0)
+        gate = (jax.nn.one_hot(index, 4) * weight[..., None]).sum(1) * kept
+        y = jnp.einsum("ne,nd,edf->nf", gate, x, params["w"])
+        return ((y - jnp.roll(x, 1, 1)) ** 2).mean()
+
+    want = jax.grad(loss)(params, x)
+    for recipe in ("none", "fp8", "fp8-current", "fp8-block"):
+        got = scalify.jit(jax.grad(loss), recipe=recipe)(params, x)
+        for name, reference in want.items():
+            a, b = np.asarray(got[name]).ravel(), np.asarray(reference).ravel()
+            # Two casts to E4M3 and one to E5M2 leave a cosine above 0.99.
+            assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.99, (recipe, name)
