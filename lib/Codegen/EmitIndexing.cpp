@@ -142,6 +142,14 @@ FailureOr<Element> KernelEmitter::indexing(Operation *op, const Index &index) {
                           o.getStartIndices()[i]);
         return element(o.getOperand(), inner);
       })
+      .Case([&](plan::WindowsOp o) {
+        size_t rank = shapeOf(o.getOperand()).size();
+        Index inner(index.begin(), index.begin() + rank);
+        for (auto [i, dim] : llvm::enumerate(o.getDims()))
+          inner[dim] = index[dim] * o.getStrides()[i] +
+                       index[rank + i] * o.getDilations()[i];
+        return element(o.getOperand(), inner);
+      })
       .Case([&](stablehlo::ReverseOp o) {
         Index inner(index);
         for (int64_t dim : o.getDimensions())

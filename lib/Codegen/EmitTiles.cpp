@@ -138,7 +138,7 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
   TileSpace space;
   for (Operation &op : body.without_terminator()) {
     if (isa<stablehlo::ReduceOp, stablehlo::ScatterOp, stablehlo::ConcatenateOp,
-            stablehlo::PadOp, stablehlo::GatherOp>(op))
+            stablehlo::PadOp, stablehlo::GatherOp, plan::WindowsOp>(op))
       return std::nullopt;
     auto turn = dyn_cast<stablehlo::TransposeOp>(op);
     TileSpace own;

@@ -10,9 +10,8 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
-#include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/ElementRegions.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -117,23 +116,21 @@ Value RankJoiner::zeros(Type type) {
 /// `narrow` is the type in whose place the numbers are F32, if there is one.
 FailureOr<Value> RankJoiner::apply(Block &reducer, Value x, Value y,
                                    Type narrow) {
-  IRMapping map;
-  map.map(reducer.getArguments(), ValueRange{x, y});
-  for (Operation &inner : reducer.without_terminator()) {
-    if (!isElementwiseOp(&inner) || inner.getNumResults() != 1)
-      return op->emitOpError() << "joins by '" << inner.getName()
-                               << "', which has no meaning for all elements "
-                                  "at once";
-    Operation *copy = builder.clone(inner, map);
-    Type element = getElementTypeOrSelf(inner.getResult(0));
-    if (element == narrow)
-      element = builder.getF32Type();
-    copy->getResult(0).setType(typeOf(x).clone(element));
-    copy->setLoc(loc);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      copy->setAttr(kPhaseAttr, phase);
-  }
-  return map.lookup(reducer.getTerminator()->getOperand(0));
+  Block::iterator end = builder.getInsertionPoint();
+  bool isFirst = end == builder.getBlock()->begin();
+  Block::iterator last = isFirst ? end : std::prev(end);
+  auto results = stablehlo::applyToElements(
+      builder, op, reducer, {x, y}, [&](Type element) -> Type {
+        return element == narrow ? builder.getF32Type() : element;
+      });
+  if (failed(results))
+    return failure();
+  Block::iterator made =
+      isFirst ? builder.getBlock()->begin() : std::next(last);
+  if (Attribute phase = op->getAttr(kPhaseAttr))
+    for (Operation &inner : llvm::make_range(made, end))
+      inner.setAttr(kPhaseAttr, phase);
+  return results->front();
 }
 
 FailureOr<Value> RankJoiner::sum(Block &reducer, ArrayRef<Value> members) {

@@ -1,6 +1,16 @@
-//===- ExpandConvolutions.cpp - Convolutions as dots ----------------------===//
+//===- ExpandConvolutions.cpp - Convolutions as products of windows -------===//
+//
+// The windows of the input, which a kernel writes side by side, times the
+// kernel as a matrix (Chellapilla et al. 2006, "High Performance Convolutional
+// Neural Networks for Document Processing"). All that a convolution can be is
+// one case: strides and dilations are an index, the gradients of inputs and of
+// kernels are convolutions, and groups are batch dimensions of the product.
+//
+//===----------------------------------------------------------------------===//
 
-#include "TensorBuilder.h"
+#include "Windows.h"
+
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -11,144 +21,269 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-namespace {
-/// A convolution as a dot of what its windows see and the kernel, one for each
-/// group of features or of the batch.
-class Dot {
-public:
-  explicit Dot(stablehlo::ConvolutionOp op)
-      : op(op), numbers(op.getDimensionNumbers()), b(op),
-        features(static_cast<int64_t>(op.getFeatureGroupCount())),
-        batches(static_cast<int64_t>(op.getBatchGroupCount())) {}
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
 
-  LogicalResult run();
+static Value transposed(ImplicitLocOpBuilder &b, Value value,
+                        ArrayRef<int64_t> order) {
+  if (llvm::equal(order, llvm::seq<int64_t>(order.size())))
+    return value;
+  SmallVector<int64_t> shape;
+  for (int64_t dim : order)
+    shape.push_back(typeOf(value).getDimSize(dim));
+  return stablehlo::TransposeOp::create(b, typeOf(value).clone(shape), value,
+                                        order);
+}
 
-private:
-  Value kernel();
-  Value groupsFirst(Value value, int64_t dim);
+static Value reshaped(ImplicitLocOpBuilder &b, Value value,
+                      ArrayRef<int64_t> shape) {
+  RankedTensorType type = typeOf(value).clone(shape);
+  if (type == value.getType())
+    return value;
+  return stablehlo::ReshapeOp::create(b, type, value);
+}
 
-  stablehlo::ConvolutionOp op;
-  stablehlo::ConvDimensionNumbersAttr numbers;
-  TensorBuilder b;
-  int64_t features, batches;
-};
-} // namespace
-
-/// Cuts a dimension into the groups and what each has, and moves the groups to
-/// the front.
-Value Dot::groupsFirst(Value value, int64_t dim) {
-  int64_t groups = features * batches;
+/// Splits dimension `dim` into `groups` and the rest.
+static Value grouped(ImplicitLocOpBuilder &b, Value value, int64_t dim,
+                     int64_t groups) {
   SmallVector<int64_t> shape(typeOf(value).getShape());
   shape[dim] /= groups;
   shape.insert(shape.begin() + dim, groups);
-  value = b.reshape(value, shape);
-  SmallVector<int64_t> order{dim};
-  for (int64_t d = 0; d < int64_t(shape.size()); ++d)
-    if (d != dim)
-      order.push_back(d);
-  return b.transpose(value, order);
-}
-
-/// Groups, spatial dimensions, input features, output features.
-Value Dot::kernel() {
-  SmallVector<int64_t> order(numbers.getKernelSpatialDimensions());
-  Value value = op.getRhs();
-  if (op.getWindowReversal()) {
-    SmallVector<int64_t> reversed;
-    for (auto [dim, isReversed] : llvm::zip(order, *op.getWindowReversal()))
-      if (isReversed)
-        reversed.push_back(dim);
-    if (!reversed.empty())
-      value = b.reverse(value, reversed);
-  }
-  order.push_back(numbers.getKernelInputFeatureDimension());
-  order.push_back(numbers.getKernelOutputFeatureDimension());
-  value = b.transpose(value, order);
-  // What the windows have no dimension for.
-  SmallVector<int64_t> shape;
-  for (int64_t d = 0; d < int64_t(order.size()); ++d)
-    if (d + 2 >= int64_t(order.size()) || typeOf(value).getDimSize(d) > 1)
-      shape.push_back(typeOf(value).getDimSize(d));
-  value = b.reshape(value, shape);
-  return groupsFirst(value, int64_t(shape.size()) - 1);
-}
-
-LogicalResult Dot::run() {
-  SmallVector<int64_t> sizes, order{numbers.getInputBatchDimension()};
-  for (int64_t dim : numbers.getKernelSpatialDimensions())
-    sizes.push_back(typeOf(op.getRhs()).getDimSize(dim));
-  auto window =
-      stablehlo::readWindow(op, {sizes, op.getWindowStrides(), op.getPadding(),
-                                 op.getLhsDilation(), op.getRhsDilation()});
-  if (failed(window))
-    return failure();
-  window->insert(window->begin(), stablehlo::WindowDim());
-  window->push_back(stablehlo::WindowDim());
-  llvm::append_range(order, numbers.getInputSpatialDimensions());
-  order.push_back(numbers.getInputFeatureDimension());
-  Value input = b.transpose(op.getLhs(), order);
-  Type element = typeOf(input).getElementType();
-  // Batch, places, features, elements of the window.
-  input = b.windows(input, b.constant(0, element, {}), *window);
-  int64_t places = sizes.size(), feature = places + 1;
-  // One of the two counts is 1: groups are those of the other.
-  Value lhs = groupsFirst(input, batches > 1 ? 0 : feature);
-  Value rhs = kernel();
-  int64_t elements = typeOf(rhs).getRank() - 3;
-  SmallVector<int64_t> lhsSums, rhsSums;
-  for (int64_t d = 0; d < elements; ++d) {
-    lhsSums.push_back(feature + 2 + d);
-    rhsSums.push_back(1 + d);
-  }
-  lhsSums.push_back(feature + 1);
-  rhsSums.push_back(1 + elements);
-  // Groups, batch, places, output features.
-  SmallVector<int64_t> shape(typeOf(lhs).getShape().take_front(2 + places));
-  int64_t outputs = typeOf(rhs).getDimSize(2 + elements);
-  shape.push_back(outputs);
-  auto dims = stablehlo::DotDimensionNumbersAttr::get(op.getContext(), {0}, {0},
-                                                      lhsSums, rhsSums);
-  Value dot = stablehlo::DotGeneralOp::create(
-      b.ops, typeOf(op.getResult()).clone(shape), lhs, rhs, dims,
-      op.getPrecisionConfigAttr(), {});
-  // Groups stand before the features of the result, and features vary inside.
-  SmallVector<int64_t> back;
-  for (int64_t d = 1; d < 2 + places; ++d)
-    back.push_back(d);
-  back.append({0, 2 + places});
-  dot = b.transpose(dot, back);
-  shape.erase(shape.begin());
-  shape.back() = outputs * features * batches;
-  dot = b.reshape(dot, shape);
-  SmallVector<int64_t> result(shape.size());
-  result[numbers.getOutputBatchDimension()] = 0;
-  for (auto [i, dim] : llvm::enumerate(numbers.getOutputSpatialDimensions()))
-    result[dim] = static_cast<int64_t>(i) + 1;
-  result[numbers.getOutputFeatureDimension()] = places + 1;
-  op.getResult().replaceAllUsesWith(b.transpose(dot, result));
-  op.erase();
-  return success();
+  return reshaped(b, value, shape);
 }
 
 namespace {
-class ExpandConvolutionsPass
-    : public scalify::impl::ExpandConvolutionsBase<ExpandConvolutionsPass> {
+/// A convolution as a product: rows (batch and places) times columns (output
+/// features), for each group, summed over input features and window places.
+class Convolution {
 public:
-  void runOnOperation() override {
-    SmallVector<stablehlo::ConvolutionOp> found;
-    getOperation().walk([&](stablehlo::ConvolutionOp op) {
-      auto isFilled = [](Type type) {
-        auto tensor = dyn_cast<RankedTensorType>(type);
-        return tensor && tensor.hasStaticShape() && tensor.getNumElements() > 0;
-      };
-      if (llvm::all_of(op->getOperandTypes(), isFilled) &&
-          isFilled(op.getType()))
-        found.push_back(op);
-    });
-    for (stablehlo::ConvolutionOp op : found)
-      if (failed(Dot(op).run()))
-        return signalPassFailure();
-    numExpanded += found.size();
-  }
+  Convolution(ImplicitLocOpBuilder &b, stablehlo::ConvolutionOp op)
+      : b(b), op(op), numbers(op.getDimensionNumbers()),
+        groups(std::max(op.getFeatureGroupCount(), op.getBatchGroupCount())) {}
+
+  FailureOr<Value> expand();
+
+private:
+  void makeKernel();
+  LogicalResult makeWindows();
+  Value multiply();
+  Value product(ArrayRef<int64_t> shape, int64_t first, int64_t summed);
+  Value placed(Value result);
+
+  ImplicitLocOpBuilder &b;
+  stablehlo::ConvolutionOp op;
+  stablehlo::ConvDimensionNumbersAttr numbers;
+  int64_t groups;
+  // [group], rows, summed; and [group], output features and summed in the order
+  // in which memory has them.
+  Value windows, kernel;
+  int64_t columnDim = 0;              // of the kernel
+  SmallVector<int64_t> sums;          // dimensions of the kernel
+  SmallVector<int64_t> sumsAsSpatial; // each a spatial place, -1: features
+  SmallVector<int64_t> rows;          // dimensions of the result
 };
 } // namespace
+
+/// The kernel with groups first, turned where the op says so.
+void Convolution::makeKernel() {
+  kernel = op.getRhs();
+  ArrayRef<int64_t> spatial = numbers.getKernelSpatialDimensions();
+  SmallVector<int64_t> turned;
+  if (op.getWindowReversal())
+    for (auto [dim, isTurned] : llvm::zip(spatial, *op.getWindowReversal()))
+      if (isTurned)
+        turned.push_back(dim);
+  if (!turned.empty())
+    kernel = stablehlo::ReverseOp::create(b, kernel, turned);
+  int64_t columns = numbers.getKernelOutputFeatureDimension();
+  int64_t rank = typeOf(kernel).getRank();
+  columnDim = columns;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    if (dim == columns)
+      continue;
+    const auto *found = llvm::find(spatial, dim);
+    sums.push_back(dim);
+    sumsAsSpatial.push_back(found == spatial.end() ? -1
+                                                   : found - spatial.begin());
+  }
+  if (groups == 1)
+    return;
+  kernel = grouped(b, kernel, columns, groups);
+  SmallVector<int64_t> order{columns};
+  for (int64_t dim = 0; dim <= rank; ++dim)
+    if (dim != columns)
+      order.push_back(dim);
+  kernel = transposed(b, kernel, order);
+  ++columnDim;
+  for (int64_t &dim : sums)
+    ++dim;
+}
+
+/// The windows in the order that the product reads, and none apart.
+LogicalResult Convolution::makeWindows() {
+  Value input = op.getLhs();
+  int64_t rank = typeOf(input).getRank();
+  SmallVector<int64_t> sizes(rank, 1);
+  ArrayRef<int64_t> spatial = numbers.getInputSpatialDimensions();
+  SmallVector<int64_t> kernelSizes;
+  for (int64_t dim : numbers.getKernelSpatialDimensions())
+    kernelSizes.push_back(typeOf(op.getRhs()).getDimSize(dim));
+  auto read = stablehlo::readWindow(op, {kernelSizes, op.getWindowStrides(),
+                                         op.getPadding(), op.getLhsDilation(),
+                                         op.getRhsDilation()});
+  if (failed(read))
+    return failure();
+  SmallVector<stablehlo::WindowDim> all(rank);
+  for (auto [dim, window] : llvm::zip(spatial, *read))
+    all[dim] = window;
+  Type element = typeOf(input).getElementType();
+  Value padded = padForWindows(b, input, zeroOf(b, element), all);
+  int64_t split = op.getFeatureGroupCount() > 1
+                      ? numbers.getInputFeatureDimension()
+                      : numbers.getInputBatchDimension();
+  if (groups > 1) {
+    padded = grouped(b, padded, split, groups);
+    all.insert(all.begin() + split, stablehlo::WindowDim());
+  }
+  auto shifted = [&](int64_t dim) {
+    return dim + (groups > 1 && dim >= split ? 1 : 0);
+  };
+  // One window a spatial dimension, if only of one element, and in one order.
+  SmallVector<int64_t> order;
+  if (groups > 1)
+    order.push_back(split);
+  SmallVector<std::pair<int64_t, int64_t>> places; // in the result, in ours
+  places.push_back({numbers.getOutputBatchDimension(),
+                    shifted(numbers.getInputBatchDimension())});
+  for (auto [out, in] :
+       llvm::zip(numbers.getOutputSpatialDimensions(), spatial))
+    places.push_back({out, shifted(in)});
+  llvm::sort(places);
+  for (auto [out, in] : places) {
+    rows.push_back(out);
+    order.push_back(in);
+  }
+  SmallVector<int64_t> windowDim(spatial.size(), -1);
+  int64_t next = typeOf(padded).getRank();
+  llvm::SmallVector<std::pair<int64_t, size_t>> inOrder;
+  for (auto [i, dim] : llvm::enumerate(spatial))
+    inOrder.push_back({shifted(dim), i});
+  llvm::sort(inOrder);
+  for (auto [dim, i] : inOrder)
+    if (all[dim].size != 1 || all[dim].stride != 1)
+      windowDim[i] = next++;
+  Value view = windowsOf(b, padded, all);
+  SmallVector<int64_t> wanted;
+  for (int64_t place : sumsAsSpatial) {
+    int64_t dim = place < 0 ? shifted(numbers.getInputFeatureDimension())
+                            : windowDim[place];
+    if (dim >= 0)
+      order.push_back(dim);
+  }
+  view = transposed(b, view, order);
+  // Windows of one element, which have no dimension.
+  SmallVector<int64_t> shape(
+      typeOf(view).getShape().take_front(rows.size() + (groups > 1 ? 1 : 0)));
+  for (int64_t dim : sums)
+    shape.push_back(typeOf(kernel).getDimSize(dim));
+  windows = reshaped(b, view, shape);
+  return success();
+}
+
+/// A column a group, as in a depthwise convolution, is no product of matrices:
+/// multiplied and summed, windows are never in memory.
+Value Convolution::multiply() {
+  RankedTensorType result = typeOf(op.getResult());
+  Type element = result.getElementType();
+  bool isNarrow =
+      isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+  Type wide = isNarrow ? b.getF32Type() : element;
+  auto converted = [&](Value value, Type to) -> Value {
+    if (typeOf(value).getElementType() == to)
+      return value;
+    return stablehlo::ConvertOp::create(b, typeOf(value).clone(to), value);
+  };
+  Value x = converted(windows, wide), w = converted(kernel, wide);
+  SmallVector<int64_t> from{0}, summed;
+  int64_t first = 1 + static_cast<int64_t>(rows.size());
+  SmallVector<int64_t> shape{groups};
+  for (size_t i = 0; i < sums.size(); ++i) {
+    from.push_back(first + static_cast<int64_t>(i));
+    summed.push_back(first + static_cast<int64_t>(i));
+    shape.push_back(typeOf(kernel).getDimSize(sums[i]));
+  }
+  w = reshaped(b, w, shape); // the column is one
+  Value spread = stablehlo::BroadcastInDimOp::create(b, x.getType(), w, from);
+  Value products = stablehlo::MulOp::create(b, x, spread);
+  Value sum = stablehlo::buildReduce<stablehlo::AddOp>(b, b.getLoc(), products,
+                                                       zeroOf(b, wide), summed);
+  SmallVector<int64_t> withColumn(typeOf(sum).getShape());
+  withColumn.push_back(1);
+  return converted(reshaped(b, sum, withColumn), element);
+}
+
+/// Groups and features become one dimension, and all go to their places.
+Value Convolution::placed(Value value) {
+  RankedTensorType type = typeOf(op.getResult());
+  int64_t features = numbers.getOutputFeatureDimension();
+  int64_t shift = groups > 1 ? 1 : 0;
+  int64_t last = typeOf(value).getRank() - 1;
+  SmallVector<int64_t> order(type.getRank(), -1);
+  for (auto [i, dim] : llvm::enumerate(rows))
+    order[dim] = static_cast<int64_t>(i) + shift;
+  order[features] = last;
+  if (groups > 1)
+    order.insert(order.begin() + features, 0);
+  return reshaped(b, transposed(b, value, order), type.getShape());
+}
+
+FailureOr<Value> Convolution::expand() {
+  makeKernel();
+  if (failed(makeWindows()))
+    return failure();
+  if (groups > 1 && typeOf(kernel).getDimSize(columnDim) == 1)
+    return placed(multiply());
+  SmallVector<int64_t> batch, lhsSums,
+      shape(typeOf(windows).getShape().take_front(rows.size() +
+                                                  (groups > 1 ? 1 : 0)));
+  if (groups > 1)
+    batch.push_back(0);
+  shape.push_back(typeOf(kernel).getDimSize(columnDim));
+  for (size_t i = 0; i < sums.size(); ++i)
+    lhsSums.push_back(shape.size() - 1 + i);
+  auto dims = stablehlo::DotDimensionNumbersAttr::get(b.getContext(), batch,
+                                                      batch, lhsSums, sums);
+  auto type = typeOf(op.getResult()).clone(shape);
+  Value dot = stablehlo::DotGeneralOp::create(b, type, windows, kernel, dims,
+                                              op.getPrecisionConfigAttr(),
+                                              /*algorithm=*/nullptr);
+  return placed(dot);
+}
+
+namespace {
+struct ExpandConvolutionsPass
+    : scalify::impl::ExpandConvolutionsBase<ExpandConvolutionsPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+void ExpandConvolutionsPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal())
+    return;
+  SmallVector<stablehlo::ConvolutionOp> ops;
+  function.walk([&](stablehlo::ConvolutionOp op) { ops.push_back(op); });
+  for (stablehlo::ConvolutionOp op : ops) {
+    if (!typeOf(op.getLhs()).hasStaticShape() ||
+        !typeOf(op.getRhs()).hasStaticShape())
+      continue; // an error of scalify-prepare-plan
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    Operation *last = op->getPrevNode();
+    FailureOr<Value> result = Convolution(b, op).expand();
+    if (failed(result))
+      return signalPassFailure();
+    replaceExpanded(op, last, *result);
+    ++numConvolutions;
+  }
+}

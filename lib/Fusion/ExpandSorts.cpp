@@ -1,13 +1,22 @@
-//===- ExpandSorts.cpp - Sorts as counts of what goes before --------------===//
+//===- ExpandSorts.cpp - Sorts as elementwise ops -------------------------===//
 //
-// The place of an element is the number of elements that go before it. Counting
-// them compares each two, which is n * n small ops in one kernel: for the
-// experts of a router, or a batch, less than the kernels of a sorting network.
+// Both forms compare by the sort's own region, and by place where that calls
+// two elements equal: every sort is stable, and its result is one of elements
+// that were there, whatever the order is.
+//
+// - Short rows: an element's place is the number of those that go before it.
+// - Long rows: a bitonic network (Batcher 1968, "Sorting Networks and their
+//   Applications"): log2(n) (log2(n) + 1) / 2 steps, each elementwise.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TensorBuilder.h"
+#include "Windows.h"
+
+#include "scalify/Dialect/StableHLO/ElementRegions.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
+
+#include "llvm/Support/MathExtras.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_EXPANDSORTS
@@ -17,91 +26,258 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-// Comparisons of more are worth a remark: a second of a core, roughly.
-static constexpr int64_t kManyComparisons = int64_t(1) << 30;
+// Up to here n^2 comparisons in one kernel are cheaper than a kernel a step.
+static constexpr int64_t kShortRow = 64;
 
-/// Reads along `dim` at places that differ from row to row.
-static Value takeAlong(TensorBuilder &b, Value value, Value places,
-                       int64_t dim) {
-  int64_t rank = typeOf(value).getRank();
-  SmallVector<int64_t> shape(typeOf(value).getShape()), rows;
-  for (int64_t d = 0; d < rank; ++d)
-    if (d != dim)
-      rows.push_back(d);
-  shape.push_back(1);
-  auto numbers = stablehlo::GatherDimensionNumbersAttr::get(
-      value.getContext(), /*offsetDims=*/{}, /*collapsedSliceDims=*/{dim},
-      /*operandBatchingDims=*/rows, /*startIndicesBatchingDims=*/rows,
-      /*startIndexMap=*/{dim}, /*indexVectorDim=*/rank);
-  return stablehlo::GatherOp::create(b.ops, value.getType(), value,
-                                     b.reshape(places, shape), numbers,
-                                     SmallVector<int64_t>(rank, 1));
-}
+using MaybeValue = FailureOr<Value>;
+using MaybeValues = FailureOr<SmallVector<Value>>;
 
-static LogicalResult expand(stablehlo::SortOp op) {
-  TensorBuilder b(op);
-  RankedTensorType type = typeOf(op.getInputs().front());
-  int64_t rank = type.getRank();
-  auto dim = static_cast<int64_t>(op.getDimension());
-  dim = dim < 0 ? dim + rank : dim;
-  int64_t count = type.getDimSize(dim);
-  if (type.getNumElements() * count > kManyComparisons)
-    op.emitRemark() << "sorts " << count << " elements by comparing each two: "
-                    << type.getNumElements() * count << " comparisons";
-  // Rows of all pairs: an element along `dim`, the other one along the last.
-  SmallVector<int64_t> pairs(type.getShape()), self, other;
-  pairs.push_back(count);
-  for (int64_t d = 0; d < rank; ++d) {
-    self.push_back(d);
-    other.push_back(d == dim ? rank : d);
-  }
-  SmallVector<Value> otherFirst, selfFirst;
-  for (Value input : op.getInputs()) {
-    Value mine = b.broadcast(input, pairs, self);
-    Value theirs = b.broadcast(input, pairs, other);
-    otherFirst.append({theirs, mine});
-    selfFirst.append({mine, theirs});
-  }
-  auto before = b.elementwise(op, op.getComparator(), otherFirst);
-  auto after = b.elementwise(op, op.getComparator(), selfFirst);
-  if (failed(before) || failed(after))
-    return failure();
-  using stablehlo::ComparisonDirection;
-  Value otherPlace = b.iota(rank, pairs), place = b.iota(dim, pairs);
-  // Equal ones keep their order, so that no two have one place.
-  Value isEarlier = b.compare(otherPlace, place, ComparisonDirection::LT);
-  Value isNotAfter = b.make<stablehlo::NotOp>({(*after)[0]});
-  Value isTie = b.make<stablehlo::AndOp>({isNotAfter, isEarlier});
-  Value goesBefore = b.make<stablehlo::OrOp>({(*before)[0], isTie});
-  Value target = b.sum(b.convert(goesBefore, b.ops.getI32Type()), {rank});
-  // Which element has a place: of all of them, the one whose place it is.
-  Value isThere = b.compare(b.broadcast(target, pairs, other), place,
-                            ComparisonDirection::EQ);
-  Value none = b.constant(0, b.ops.getI32Type(), pairs);
-  Value source =
-      b.sum(b.make<stablehlo::SelectOp>({isThere, otherPlace, none}), {rank});
-  for (auto [input, result] : llvm::zip(op.getInputs(), op.getResults()))
-    result.replaceAllUsesWith(takeAlong(b, input, source, dim));
-  op.erase();
-  return success();
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
 }
 
 namespace {
-class ExpandSortsPass : public scalify::impl::ExpandSortsBase<ExpandSortsPass> {
+class Sorter {
 public:
-  void runOnOperation() override {
-    SmallVector<stablehlo::SortOp> sorts;
-    getOperation().walk([&](stablehlo::SortOp op) {
-      if (llvm::all_of(op->getOperandTypes(), [](Type type) {
-            auto tensor = dyn_cast<RankedTensorType>(type);
-            return tensor && tensor.hasStaticShape();
-          }))
-        sorts.push_back(op);
-    });
-    for (stablehlo::SortOp op : sorts)
-      if (failed(expand(op)))
-        return signalPassFailure();
-    numExpanded += sorts.size();
-  }
+  Sorter(ImplicitLocOpBuilder &b, stablehlo::SortOp op)
+      : b(b), op(op), type(typeOf(op.getInputs()[0])),
+        dim(op.getDimension() < 0 ? op.getDimension() + type.getRank()
+                                  : op.getDimension()),
+        size(type.getDimSize(dim)) {}
+
+  MaybeValues sort() { return size <= kShortRow ? byCounting() : byNetwork(); }
+
+private:
+  MaybeValues byCounting();
+  MaybeValues byNetwork();
+  MaybeValues step(ArrayRef<Value> values, int64_t length, int64_t run,
+                   int64_t distance);
+  MaybeValue isBefore(ValueRange x, Value xPlace, ValueRange y, Value yPlace);
+  Value spread(Value value, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims);
+  Value iota(ArrayRef<int64_t> shape, int64_t along);
+  Value compare(Value x, Value y, stablehlo::ComparisonDirection direction);
+  Value part(Value value, int64_t along, int64_t start, int64_t end);
+  Value reshape(Value value, ArrayRef<int64_t> shape);
+
+  ImplicitLocOpBuilder &b;
+  stablehlo::SortOp op;
+  RankedTensorType type;
+  int64_t dim, size;
+  bool isPadded = false;
 };
 } // namespace
+
+Value Sorter::spread(Value value, ArrayRef<int64_t> shape,
+                     ArrayRef<int64_t> dims) {
+  return stablehlo::BroadcastInDimOp::create(b, typeOf(value).clone(shape),
+                                             value, dims);
+}
+
+Value Sorter::iota(ArrayRef<int64_t> shape, int64_t along) {
+  return stablehlo::IotaOp::create(
+      b, RankedTensorType::get(shape, b.getI32Type()), along);
+}
+
+Value Sorter::compare(Value x, Value y,
+                      stablehlo::ComparisonDirection direction) {
+  return stablehlo::CompareOp::create(b, x, y, direction,
+                                      stablehlo::ComparisonType::SIGNED);
+}
+
+Value Sorter::reshape(Value value, ArrayRef<int64_t> shape) {
+  return stablehlo::ReshapeOp::create(b, typeOf(value).clone(shape), value);
+}
+
+Value Sorter::part(Value value, int64_t along, int64_t start, int64_t end) {
+  SmallVector<int64_t> from(typeOf(value).getRank(), 0),
+      strides(from.size(), 1);
+  SmallVector<int64_t> to(typeOf(value).getShape()), shape(to);
+  from[along] = start;
+  to[along] = end;
+  shape[along] = end - start;
+  return stablehlo::SliceOp::create(b, typeOf(value).clone(shape), value, from,
+                                    to, strides);
+}
+
+/// Whether x goes before y. The region is asked both ways: where it says no
+/// twice, they stay as they were.
+MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
+                            Value yPlace) {
+  SmallVector<Value> forward, backward;
+  for (auto [mine, other] : llvm::zip(x, y)) {
+    forward.append({mine, other});
+    backward.append({other, mine});
+  }
+  Block &body = op.getComparator().front();
+  auto less = stablehlo::applyToElements(b, op, body, forward);
+  auto more = stablehlo::applyToElements(b, op, body, backward);
+  if (failed(less) || failed(more))
+    return failure();
+  Value first = compare(xPlace, yPlace, stablehlo::ComparisonDirection::LT);
+  Value isTied = stablehlo::AndOp::create(
+      b, stablehlo::NotOp::create(b, more->front()), first);
+  Value isBefore = stablehlo::OrOp::create(b, less->front(), isTied);
+  if (!isPadded)
+    return isBefore;
+  // What fills up has the last places, and stays behind all else.
+  auto places = typeOf(xPlace);
+  Value end = stablehlo::ConstantOp::create(
+      b, DenseElementsAttr::get(places, static_cast<int32_t>(size)));
+  Value last = stablehlo::MaxOp::create(b, xPlace, yPlace);
+  Value isReal = compare(last, end, stablehlo::ComparisonDirection::LT);
+  return stablehlo::SelectOp::create(b, isReal, isBefore, first).getResult();
+}
+
+/// rank[i] = how many go before i; result[r] = the sum of what has rank r.
+MaybeValues Sorter::byCounting() {
+  // [.., i, ..] and [.., j, ..] in one tensor [.., i, .., j].
+  SmallVector<int64_t> pairs(type.getShape());
+  int64_t other = type.getRank();
+  pairs.push_back(size);
+  SmallVector<int64_t> mine, theirs;
+  for (int64_t d = 0; d < other; ++d) {
+    mine.push_back(d);
+    theirs.push_back(d == dim ? other : d);
+  }
+  SmallVector<Value> x, y;
+  for (Value input : op.getInputs()) {
+    x.push_back(spread(input, pairs, theirs));
+    y.push_back(spread(input, pairs, mine));
+  }
+  MaybeValue before = isBefore(x, iota(pairs, other), y, iota(pairs, dim));
+  if (failed(before))
+    return failure();
+  Value counts = stablehlo::ConvertOp::create(
+      b, RankedTensorType::get(pairs, b.getI32Type()), *before);
+  Value zero = zeroOf(b, b.getI32Type());
+  Value rank = stablehlo::buildReduce<stablehlo::AddOp>(b, b.getLoc(), counts,
+                                                        zero, {other});
+  // [.., r, ..] takes the j whose rank is r.
+  Value isHere = compare(spread(rank, pairs, theirs), iota(pairs, dim),
+                         stablehlo::ComparisonDirection::EQ);
+  SmallVector<Value> sorted;
+  for (Value input : op.getInputs()) {
+    Value candidates = spread(input, pairs, theirs);
+    Type element = typeOf(input).getElementType();
+    // As bits: what is added to zeros, a NaN too, stays what it is.
+    Type bits = element;
+    if (isa<FloatType>(element))
+      bits = b.getIntegerType(element.getIntOrFloatBitWidth());
+    if (bits != element)
+      candidates = stablehlo::BitcastConvertOp::create(
+          b, typeOf(candidates).clone(bits), candidates);
+    Value none = zeroOf(b, bits);
+    Value taken = stablehlo::SelectOp::create(b, isHere, candidates,
+                                              spread(none, pairs, {}));
+    Value row = stablehlo::buildReduce<stablehlo::OrOp>(b, b.getLoc(), taken,
+                                                        none, {other});
+    if (bits != element)
+      row = stablehlo::BitcastConvertOp::create(b, input.getType(), row);
+    sorted.push_back(row);
+  }
+  return sorted;
+}
+
+/// Exchanges elements `distance` apart; of each `run` of elements, every other
+/// one is in ascending order afterwards. The last value is the places.
+MaybeValues Sorter::step(ArrayRef<Value> values, int64_t length, int64_t run,
+                         int64_t distance) {
+  ArrayRef<int64_t> shape = type.getShape();
+  SmallVector<int64_t> split(shape.take_front(dim));
+  split.append({length / (2 * distance), 2, distance});
+  llvm::append_range(split, shape.drop_front(dim + 1));
+  SmallVector<Value> low, high;
+  for (Value value : values) {
+    Value pairs = reshape(value, split);
+    low.push_back(part(pairs, dim + 1, 0, 1));
+    high.push_back(part(pairs, dim + 1, 1, 2));
+  }
+  MaybeValue isWrong = isBefore(ValueRange(high).drop_back(), high.back(),
+                                ValueRange(low).drop_back(), low.back());
+  if (failed(isWrong))
+    return failure();
+  SmallVector<int64_t> half(typeOf(low[0]).getShape());
+  auto places = RankedTensorType::get(half, b.getI32Type());
+  auto constant = [&](int64_t value) -> Value {
+    return stablehlo::ConstantOp::create(
+        b, DenseElementsAttr::get(places, static_cast<int32_t>(value)));
+  };
+  // A pair's run is descending where its number is odd.
+  Value odd = stablehlo::AndOp::create(
+      b,
+      stablehlo::DivOp::create(b, iota(half, dim),
+                               constant(run / (2 * distance))),
+      constant(1));
+  Value descends =
+      compare(odd, constant(1), stablehlo::ComparisonDirection::EQ);
+  Value swaps = stablehlo::XorOp::create(b, *isWrong, descends);
+  SmallVector<int64_t> joined(shape);
+  joined[dim] = length;
+  SmallVector<Value> next;
+  for (auto [x, y] : llvm::zip(low, high)) {
+    Value first = stablehlo::SelectOp::create(b, swaps, y, x);
+    Value second = stablehlo::SelectOp::create(b, swaps, x, y);
+    auto pairs = stablehlo::ConcatenateOp::create(
+        b, typeOf(x).clone(split), ValueRange{first, second}, dim + 1);
+    // Computed within the next step it would be once for each that reads it.
+    pairs->setAttr("plan.materialise", b.getUnitAttr());
+    next.push_back(reshape(pairs, joined));
+  }
+  return next;
+}
+
+MaybeValues Sorter::byNetwork() {
+  auto length = static_cast<int64_t>(llvm::PowerOf2Ceil(size));
+  isPadded = length != size;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = length;
+  SmallVector<int64_t> none(shape.size(), 0), high(none);
+  high[dim] = length - size;
+  SmallVector<Value> values;
+  for (Value input : op.getInputs())
+    values.push_back(!isPadded ? input
+                               : stablehlo::PadOp::create(
+                                     b, typeOf(input).clone(shape), input,
+                                     zeroOf(b, typeOf(input).getElementType()),
+                                     none, high, none));
+  values.push_back(iota(shape, dim));
+  for (int64_t run = 2; run <= length; run *= 2)
+    for (int64_t distance = run / 2; distance >= 1; distance /= 2) {
+      MaybeValues next = step(values, length, run, distance);
+      if (failed(next))
+        return failure();
+      values = *next;
+    }
+  values.pop_back();
+  for (Value &value : values)
+    if (isPadded)
+      value = part(value, dim, 0, size);
+  return values;
+}
+
+namespace {
+struct ExpandSortsPass : scalify::impl::ExpandSortsBase<ExpandSortsPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
+void ExpandSortsPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal())
+    return;
+  SmallVector<stablehlo::SortOp> ops;
+  function.walk([&](stablehlo::SortOp op) {
+    if (llvm::all_of(op.getInputs(),
+                     [](Value v) { return typeOf(v).hasStaticShape(); }))
+      ops.push_back(op);
+  });
+  for (stablehlo::SortOp op : ops) {
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    Operation *last = op->getPrevNode();
+    MaybeValues values = Sorter(b, op).sort();
+    if (failed(values))
+      return signalPassFailure();
+    replaceExpanded(op, last, *values);
+    ++numSorts;
+  }
+}

@@ -1,10 +1,18 @@
-//===- ExpandWindows.cpp - Reductions of windows as reductions ------------===//
+//===- ExpandWindows.cpp - Reductions and scatters of windows -------------===//
+//
+// A window is an index (plan.windows), so a reduction over windows is one over
+// the places inside of them. The gradient of a maximum over windows goes the
+// other way: each element looks through the windows that hold it for those
+// that chose it, so that nothing is written twice and the order of the sum is
+// that of the windows.
+//
+//===----------------------------------------------------------------------===//
 
-#include "TensorBuilder.h"
+#include "Windows.h"
+
+#include "scalify/Dialect/StableHLO/ElementRegions.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
-
-#include "mlir/IR/IRMapping.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_EXPANDWINDOWS
@@ -15,254 +23,278 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::WindowDim;
 
-// Cumulative reductions of more elements go by doubling steps: n * log2(n)
-// instead of n * n.
-static constexpr int64_t kLongWindow = 64;
-// Comparisons written out for an element of a pool's gradient.
-static constexpr int64_t kLargestPool = 256;
+// Prefixes of more elements than this are joined in log2 steps, each over the
+// whole tensor, and not each from its first element.
+static constexpr int64_t kLongPrefix = 32;
 
-/// The one dimension along which a window reduces all that comes before, or all
-/// that comes after; -1 for other windows.
-static int64_t getCumulativeDim(Value input, ArrayRef<WindowDim> window) {
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static bool isStatic(Operation *op) {
+  return llvm::all_of(op->getOperandTypes(), [](Type type) {
+    return cast<RankedTensorType>(type).hasStaticShape();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// reduce_window
+//===----------------------------------------------------------------------===//
+
+/// The dimension along which each result joins all elements up to its own, or
+/// from its own on: a cumulative sum. -1 if the windows are others, or the
+/// initial value counts, which each step joins.
+static int64_t prefixDim(stablehlo::ReduceWindowOp op,
+                         ArrayRef<WindowDim> windows) {
+  if (!stablehlo::hasNeutralInit(op.getBody(), op.getInitValues()))
+    return -1;
   int64_t found = -1;
-  for (auto [d, dim] : llvm::enumerate(window)) {
-    bool isPlain = dim.stride == 1 && dim.baseDilation == 1;
-    if (dim.size == 1 && isPlain && dim.low == 0 && dim.high == 0)
-      continue;
-    int64_t rest = dim.size - 1;
-    if (found >= 0 || !isPlain || dim.windowDilation != 1 ||
-        dim.size != typeOf(input).getDimSize(d) ||
-        !((dim.low == rest && dim.high == 0) ||
-          (dim.high == rest && dim.low == 0)))
+  for (auto [dim, window] : llvm::enumerate(windows)) {
+    bool isPlain = window.stride == 1 && window.baseDilation == 1 &&
+                   window.windowDilation == 1;
+    if (!isPlain)
       return -1;
-    found = static_cast<int64_t>(d);
+    if (window.size == 1 && window.low == 0 && window.high == 0)
+      continue;
+    int64_t size = typeOf(op.getInputs()[0]).getDimSize(dim);
+    bool isWhole = window.size == size && window.low + window.high == size - 1;
+    if (found >= 0 || !isWhole || (window.low != 0 && window.high != 0))
+      return -1;
+    found = static_cast<int64_t>(dim);
   }
   return found;
 }
 
-/// After k steps an element holds the 2^k that end there.
-static LogicalResult accumulate(stablehlo::ReduceWindowOp op, int64_t dim,
-                                bool isReverse) {
-  TensorBuilder b(op);
+/// Hillis and Steele (1986): after step i each element holds the 2^i elements
+/// that end with it.
+static FailureOr<SmallVector<Value>> joinPrefixes(ImplicitLocOpBuilder &b,
+                                                  stablehlo::ReduceWindowOp op,
+                                                  int64_t dim, bool isReverse) {
   SmallVector<Value> values(op.getInputs());
-  int64_t size = typeOf(values.front()).getDimSize(dim);
-  SmallVector<int64_t> zeros(typeOf(values.front()).getRank(), 0);
+  int64_t size = typeOf(values[0]).getDimSize(dim);
   for (int64_t step = 1; step < size; step *= 2) {
-    SmallVector<int64_t> low(zeros), high(zeros);
-    low[dim] = isReverse ? -step : step;
-    high[dim] = -low[dim];
-    SmallVector<Value> earlier, later(values);
-    for (auto [value, init] : llvm::zip(values, op.getInitValues()))
-      earlier.push_back(b.pad(value, init, low, high, zeros));
-    if (isReverse)
-      std::swap(earlier, later);
-    llvm::append_range(earlier, later);
-    auto joined = b.elementwise(op, op.getBody(), earlier);
+    SmallVector<WindowDim> shift(typeOf(values[0]).getRank());
+    shift[dim].low = isReverse ? -step : step;
+    shift[dim].high = -shift[dim].low;
+    SmallVector<Value> earlier;
+    for (auto [value, init] : llvm::zip(values, op.getInitValues())) {
+      auto none = SmallVector<int64_t>(shift.size(), 0);
+      auto low = none, high = none;
+      low[dim] = shift[dim].low;
+      high[dim] = shift[dim].high;
+      earlier.push_back(stablehlo::PadOp::create(b, value.getType(), value,
+                                                 init, low, high, none));
+    }
+    SmallVector<Value> sides = isReverse ? values : earlier;
+    llvm::append_range(sides, isReverse ? earlier : values);
+    auto joined =
+        stablehlo::applyToElements(b, op, op.getBody().front(), sides);
     if (failed(joined))
       return failure();
-    values.assign(joined->begin(), joined->end());
-    // Recomputed where it is read, it would double with each step.
-    for (Value value : values)
-      if (Operation *made = value.getDefiningOp())
-        made->setAttr("plan.materialise", b.ops.getUnitAttr());
+    values = *joined;
   }
-  op.replaceAllUsesWith(values);
-  op.erase();
-  return success();
+  return values;
 }
 
-static LogicalResult expand(stablehlo::ReduceWindowOp op) {
-  auto window = stablehlo::readWindow(
+static FailureOr<SmallVector<Value>>
+expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
+  auto windows = stablehlo::readWindow(
       op, {op.getWindowDimensions(), op.getWindowStrides(), op.getPadding(),
            op.getBaseDilations(), op.getWindowDilations()});
-  if (failed(window))
+  if (failed(windows))
     return failure();
-  int64_t dim = getCumulativeDim(op.getInputs().front(), *window);
-  if (dim >= 0 && (*window)[dim].size > kLongWindow)
-    return accumulate(op, dim, (*window)[dim].high > 0);
-  TensorBuilder b(op);
-  SmallVector<Value> inputs;
+  int64_t prefix = prefixDim(op, *windows);
+  if (prefix >= 0 && (*windows)[prefix].size > kLongPrefix)
+    return joinPrefixes(b, op, prefix, (*windows)[prefix].high != 0);
+  SmallVector<Value> views;
   for (auto [input, init] : llvm::zip(op.getInputs(), op.getInitValues()))
-    inputs.push_back(b.windows(input, init, *window));
-  SmallVector<int64_t> dims;
-  for (int64_t d = window->size(); d < typeOf(inputs.front()).getRank(); ++d)
-    dims.push_back(d);
-  if (dims.empty())
-    dims.push_back(typeOf(inputs.front()).getRank());
-  for (Value &input : inputs)
-    if (dims.front() == typeOf(input).getRank()) {
-      SmallVector<int64_t> shape(typeOf(input).getShape());
-      shape.push_back(1);
-      input = b.reshape(input, shape);
-    }
-  auto reduce = stablehlo::ReduceOp::create(b.ops, op.getResultTypes(), inputs,
-                                            op.getInitValues(), dims);
+    views.push_back(
+        windowsOf(b, padForWindows(b, input, init, *windows), *windows));
+  SmallVector<int64_t> inside;
+  for (int64_t dim = typeOf(op.getInputs()[0]).getRank(),
+               end = typeOf(views[0]).getRank();
+       dim < end; ++dim)
+    inside.push_back(dim);
+  auto reduce =
+      stablehlo::ReduceOp::create(b, views, op.getInitValues(), inside);
   reduce.getBody().takeBody(op.getBody());
-  op.replaceAllUsesWith(reduce.getResults());
-  op.erase();
-  return success();
+  return SmallVector<Value>(reduce.getResults());
 }
 
-namespace {
-/// A pool's gradient: of each window the selected element gets the source.
-class PoolGradient {
-public:
-  PoolGradient(stablehlo::SelectAndScatterOp op, ArrayRef<WindowDim> window)
-      : op(op), window(window), b(op),
-        element(typeOf(op.getOperand()).getElementType()) {}
+//===----------------------------------------------------------------------===//
+// select_and_scatter
+//===----------------------------------------------------------------------===//
 
-  LogicalResult run();
+namespace {
+/// The gradient of a maximum, or another choice, over windows.
+class ChosenElements {
+public:
+  ChosenElements(ImplicitLocOpBuilder &b, stablehlo::SelectAndScatterOp op)
+      : b(b), op(op), type(typeOf(op.getOperand())) {}
+
+  FailureOr<Value> scatter();
 
 private:
-  /// Of an element of the window, given by its places in it.
-  Value elementAt(Value windows, ArrayRef<int64_t> places);
-  LogicalResult select(Value windows, Value isInside);
-  Value spread(ArrayRef<int64_t> places, int64_t number);
+  Value places();
+  FailureOr<Value> choose();
+  LogicalResult buildChoice(Region &region);
+  Value around(Value ofWindows, Value padding);
 
+  ImplicitLocOpBuilder &b;
   stablehlo::SelectAndScatterOp op;
-  ArrayRef<WindowDim> window;
-  TensorBuilder b;
-  Type element;
-  SmallVector<SmallVector<int64_t>> elements; // of a window, in order
-  Value chosen;                               // number of the one selected
+  RankedTensorType type;
+  SmallVector<WindowDim> windows;
 };
 } // namespace
 
-Value PoolGradient::elementAt(Value windows, ArrayRef<int64_t> places) {
-  int64_t rank = window.size();
-  for (auto [dim, place] : llvm::zip(window, places))
-    if (dim.size > 1)
-      windows = b.at(windows, rank, place);
-  return windows;
+/// Each element's place in the operand, counted from 0.
+Value ChosenElements::places() {
+  auto flat = RankedTensorType::get({type.getNumElements()}, b.getI32Type());
+  return stablehlo::ReshapeOp::create(b, type.clone(b.getI32Type()),
+                                      stablehlo::IotaOp::create(b, flat, 0));
 }
 
-LogicalResult PoolGradient::select(Value windows, Value isInside) {
-  Value best = elementAt(windows, elements.front()), hasBest;
-  if (isInside)
-    hasBest = elementAt(isInside, elements.front());
-  ArrayRef<int64_t> shape = typeOf(best).getShape();
-  Type i32 = b.ops.getI32Type();
-  chosen = b.constant(0, i32, shape);
-  for (size_t number = 1; number < elements.size(); ++number) {
-    Value next = elementAt(windows, elements[number]);
-    auto keeps = b.elementwise(op, op.getSelect(), {best, next});
-    if (failed(keeps))
-      return failure();
-    Value keep = (*keeps)[0];
-    if (isInside) {
-      // What is outside of the operand is never selected.
-      Value isThere = elementAt(isInside, elements[number]);
-      keep = b.make<stablehlo::AndOp>({hasBest, keep});
-      keep =
-          b.make<stablehlo::OrOp>({keep, b.make<stablehlo::NotOp>({isThere})});
-      hasBest = b.make<stablehlo::OrOp>({hasBest, isThere});
-    }
-    best = b.make<stablehlo::SelectOp>({keep, best, next});
-    chosen = b.make<stablehlo::SelectOp>(
-        {keep, chosen, b.constant(static_cast<int64_t>(number), i32, shape)});
-  }
-  chosen.getDefiningOp()->setAttr("plan.materialise", b.ops.getUnitAttr());
-  return success();
-}
-
-/// The source where the element with this number is the selected one, at the
-/// element's places.
-Value PoolGradient::spread(ArrayRef<int64_t> places, int64_t number) {
-  Value source = op.getSource();
-  ArrayRef<int64_t> shape = typeOf(source).getShape();
-  Value isChosen =
-      b.compare(chosen, b.constant(number, b.ops.getI32Type(), shape),
-                stablehlo::ComparisonDirection::EQ);
-  Value part = b.make<stablehlo::SelectOp>(
-      {isChosen, source, b.constant(0, element, shape)});
-  SmallVector<int64_t> low, high, interior;
-  for (auto [dim, place, count, size] :
-       llvm::zip(window, places, shape, typeOf(op.getOperand()).getShape())) {
-    low.push_back(place - dim.low);
-    high.push_back(size - low.back() - ((count - 1) * dim.stride + 1));
-    interior.push_back(dim.stride - 1);
-  }
-  return b.pad(part, b.constant(0, element, {}), low, high, interior);
-}
-
-LogicalResult PoolGradient::run() {
-  if (!stablehlo::isSum(op.getScatter()))
-    return op.emitOpError("not in an executable: it scatters by something else "
-                          "than a sum");
-  elements.push_back({});
-  for (const WindowDim &dim : window) {
-    SmallVector<SmallVector<int64_t>> longer;
-    for (const auto &places : elements)
-      for (int64_t place = 0; place < dim.size; ++place) {
-        longer.push_back(places);
-        longer.back().push_back(place);
-      }
-    elements = std::move(longer);
-    if (int64_t(elements.size()) > kLargestPool)
-      return op.emitOpError("not in an executable: windows of more than ")
-             << kLargestPool << " elements";
-  }
-  Value isInside;
-  ArrayRef<int64_t> shape = typeOf(op.getOperand()).getShape();
-  if (llvm::any_of(window, [](const WindowDim &dim) {
-        return dim.low != 0 || dim.high != 0;
-      })) {
-    Type i1 = b.ops.getI1Type();
-    isInside =
-        b.windows(b.constant(1, i1, shape), b.constant(0, i1, {}), window);
-  }
-  Value windows =
-      b.windows(op.getOperand(), b.constant(0, element, {}), window);
-  if (failed(select(windows, isInside)))
+/// (element, place) and (element, place) to the one that is chosen. Places of
+/// the padding are negative, and never are.
+LogicalResult ChosenElements::buildChoice(Region &region) {
+  OpBuilder::InsertionGuard guard(b);
+  auto value = RankedTensorType::get({}, type.getElementType());
+  auto place = RankedTensorType::get({}, b.getI32Type());
+  SmallVector<Location> locs(4, b.getLoc());
+  Block *block = b.createBlock(&region, {}, {value, place, value, place}, locs);
+  Value x = block->getArgument(0), i = block->getArgument(1);
+  Value y = block->getArgument(2), j = block->getArgument(3);
+  using Direction = stablehlo::ComparisonDirection;
+  auto kept = stablehlo::applyToElements(b, op, op.getSelect().front(), {x, y});
+  if (failed(kept))
     return failure();
-  Value total = b.broadcast(op.getInitValue(), shape, {});
-  for (auto [number, places] : llvm::enumerate(elements))
-    total = b.make<stablehlo::AddOp>(
-        {total, spread(places, static_cast<int64_t>(number))});
-  op.replaceAllUsesWith(total);
-  op.erase();
+  auto isPlace = [&](Value where, Direction direction) -> Value {
+    return stablehlo::CompareOp::create(b, where, zeroOf(b, b.getI32Type()),
+                                        direction,
+                                        stablehlo::ComparisonType::SIGNED);
+  };
+  Value keeps = stablehlo::OrOp::create(
+      b, stablehlo::AndOp::create(b, kept->front(), isPlace(i, Direction::GE)),
+      isPlace(j, Direction::LT));
+  Value chosen = stablehlo::SelectOp::create(b, keeps, x, y);
+  Value where = stablehlo::SelectOp::create(b, keeps, i, j);
+  stablehlo::ReturnOp::create(b, ValueRange{chosen, where});
   return success();
 }
 
-static LogicalResult expand(stablehlo::SelectAndScatterOp op) {
-  SmallVector<int64_t> sizes(typeOf(op.getOperand()).getRank(), 1);
+static Value noPlace(ImplicitLocOpBuilder &b) {
+  auto scalar = RankedTensorType::get({}, b.getI32Type());
+  return stablehlo::ConstantOp::create(
+      b, DenseElementsAttr::get(scalar, b.getI32IntegerAttr(-1)));
+}
+
+/// For each window the place that it chooses.
+FailureOr<Value> ChosenElements::choose() {
+  Value none = noPlace(b);
+  Value zero = zeroOf(b, type.getElementType());
+  Value values =
+      windowsOf(b, padForWindows(b, op.getOperand(), zero, windows), windows);
+  Value where =
+      windowsOf(b, padForWindows(b, places(), none, windows), windows);
+  SmallVector<int64_t> inside;
+  for (int64_t dim = type.getRank(); dim < typeOf(values).getRank(); ++dim)
+    inside.push_back(dim);
+  auto reduce = stablehlo::ReduceOp::create(b, ValueRange{values, where},
+                                            ValueRange{zero, none}, inside);
+  if (failed(buildChoice(reduce.getBody())))
+    return failure();
+  return reduce.getResult(1);
+}
+
+/// What the windows that hold an element have, for each element. A window's
+/// place o holds element i where i = o * stride + k - low for one of its
+/// places k: read over o * stride, windows of the same size and no stride.
+Value ChosenElements::around(Value ofWindows, Value padding) {
+  SmallVector<WindowDim> reading;
+  for (auto [dim, window] : llvm::enumerate(windows)) {
+    int64_t count = typeOf(ofWindows).getDimSize(dim);
+    WindowDim own;
+    own.size = window.size;
+    own.baseDilation = window.stride;
+    own.low = window.size - 1 - window.low;
+    int64_t spread = count == 0 ? 0 : (count - 1) * window.stride + 1;
+    own.high = type.getDimSize(dim) + window.size - 1 - own.low - spread;
+    reading.push_back(own);
+  }
+  return windowsOf(b, padForWindows(b, ofWindows, padding, reading), reading);
+}
+
+FailureOr<Value> ChosenElements::scatter() {
+  SmallVector<int64_t> sizes(type.getRank(), 1);
   if (op.getWindowDimensions())
     sizes.assign(op.getWindowDimensions()->begin(),
                  op.getWindowDimensions()->end());
-  auto window =
-      stablehlo::readWindow(op, {sizes, op.getWindowStrides(), op.getPadding(),
-                                 std::nullopt, std::nullopt});
-  return failed(window) ? failure() : PoolGradient(op, *window).run();
-}
-
-/// Whether there is something to look at; ops on nothing keep their error.
-static bool isFilled(Operation *op) {
-  return llvm::all_of(
-      llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()),
-      [](Type type) {
-        auto tensor = dyn_cast<RankedTensorType>(type);
-        return tensor && tensor.hasStaticShape() && tensor.getNumElements() > 0;
-      });
+  auto read = stablehlo::readWindow(
+      op, {sizes, op.getWindowStrides(), op.getPadding(), {}, {}});
+  if (failed(read))
+    return failure();
+  windows = *read;
+  if (!stablehlo::isSum(op.getScatter())) {
+    op.emitOpError("scatters by other than a sum, which no kernel does; "
+                   "scalify.transform leaves it to XLA");
+    return failure();
+  }
+  FailureOr<Value> chosen = choose();
+  if (failed(chosen))
+    return failure();
+  Type element = type.getElementType();
+  Value zero = zeroOf(b, element);
+  Value given = around(op.getSource(), zero);
+  Value where = around(*chosen, noPlace(b));
+  SmallVector<int64_t> own, inside;
+  for (int64_t dim = 0; dim < typeOf(given).getRank(); ++dim)
+    (dim < type.getRank() ? own : inside).push_back(dim);
+  Value mine =
+      stablehlo::BroadcastInDimOp::create(b, where.getType(), places(), own);
+  Value isMine = stablehlo::CompareOp::create(
+      b, where, mine, stablehlo::ComparisonDirection::EQ,
+      stablehlo::ComparisonType::SIGNED);
+  Value zeros = stablehlo::BroadcastInDimOp::create(b, given.getType(), zero,
+                                                    ArrayRef<int64_t>());
+  Value parts = stablehlo::SelectOp::create(b, isMine, given, zeros);
+  return stablehlo::buildReduce<stablehlo::AddOp>(b, b.getLoc(), parts,
+                                                  op.getInitValue(), inside);
 }
 
 namespace {
-class ExpandWindowsPass
-    : public scalify::impl::ExpandWindowsBase<ExpandWindowsPass> {
-public:
-  void runOnOperation() override {
-    SmallVector<Operation *> found;
-    getOperation().walk([&](Operation *op) {
-      if (isa<stablehlo::ReduceWindowOp, stablehlo::SelectAndScatterOp>(op) &&
-          isFilled(op))
-        found.push_back(op);
-    });
-    for (Operation *op : found) {
-      auto window = dyn_cast<stablehlo::ReduceWindowOp>(op);
-      if (failed(window ? expand(window)
-                        : expand(cast<stablehlo::SelectAndScatterOp>(op))))
-        return signalPassFailure();
-    }
-    numExpanded += found.size();
-  }
+struct ExpandWindowsPass : scalify::impl::ExpandWindowsBase<ExpandWindowsPass> {
+  void runOnOperation() override;
+  FailureOr<SmallVector<Value>> expand(Operation *op);
 };
 } // namespace
+
+FailureOr<SmallVector<Value>> ExpandWindowsPass::expand(Operation *op) {
+  ImplicitLocOpBuilder b(op->getLoc(), op);
+  if (auto reduce = dyn_cast<stablehlo::ReduceWindowOp>(op))
+    return expandReduceWindow(b, reduce);
+  FailureOr<Value> result =
+      ChosenElements(b, cast<stablehlo::SelectAndScatterOp>(op)).scatter();
+  if (failed(result))
+    return failure();
+  return SmallVector<Value>{*result};
+}
+
+void ExpandWindowsPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (function.isExternal())
+    return;
+  SmallVector<Operation *> ops;
+  function.walk([&](Operation *op) {
+    if (isa<stablehlo::ReduceWindowOp, stablehlo::SelectAndScatterOp>(op) &&
+        isStatic(op))
+      ops.push_back(op);
+  });
+  for (Operation *op : ops) {
+    Operation *last = op->getPrevNode();
+    auto values = expand(op);
+    if (failed(values))
+      return signalPassFailure();
+    replaceExpanded(op, last, *values);
+    ++numWindows;
+  }
+}

@@ -12,6 +12,7 @@
 #include "ScaleEntries.h"
 #include "ScaleGrids.h"
 #include "StridedView.h"
+#include "Windows.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Fusion/Passes.h"
@@ -225,10 +226,8 @@ static Value filled(Value value, OpBuilder &b) {
       high(none);
   high.back() = -shape.back() & (kFP8Alignment - 1);
   shape.back() += high.back();
-  auto scalar = RankedTensorType::get({}, type.getElementType());
-  auto zero = stablehlo::ConstantOp::create(
-      b, value.getLoc(),
-      cast<ElementsAttr>(cast<TypedAttr>(b.getZeroAttr(scalar))));
+  ImplicitLocOpBuilder at(value.getLoc(), b);
+  Value zero = zeroOf(at, type.getElementType());
   return stablehlo::PadOp::create(b, value.getLoc(), type.clone(shape), value,
                                   zero, none, high, none);
 }
@@ -260,7 +259,8 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
         b, narrow.getLoc(), typeOf(from).clone(shape), from, order);
   };
   StridedView lies = StridedView::of(narrow);
-  if (lies.base == operand.data && hasSumInnermost(lies, operand))
+  if (!isFilled(operand) && lies.base == operand.data &&
+      hasSumInnermost(lies, operand))
     return permuted(narrow);
   // Equal windows on equal data are one copy.
   SmallVector<int64_t> window{lies.offset};

@@ -19,7 +19,7 @@ double scalify::costOf(Operation *op) {
   if (isa<DequantizeOp, ReducePrecisionOp, GatherOp>(op))
     return 4;
   if (isa<stablehlo::ConstantOp, BroadcastInDimOp, ReshapeOp, TransposeOp,
-          SliceOp, IotaOp, ReverseOp>(op))
+          SliceOp, IotaOp, ReverseOp, plan::WindowsOp>(op))
     return 0;
   return 1;
 }
@@ -29,7 +29,7 @@ bool scalify::isView(Operation *op) {
   if (op->hasAttr("plan.materialise"))
     return false;
   return isa<BroadcastInDimOp, ReshapeOp, TransposeOp, SliceOp, ReverseOp,
-             IotaOp, stablehlo::ConstantOp>(op);
+             IotaOp, stablehlo::ConstantOp, plan::WindowsOp>(op);
 }
 
 unsigned scalify::largeOperands(Operation *op) {

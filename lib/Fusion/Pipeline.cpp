@@ -12,10 +12,10 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef epilogues) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
-  functions.addPass(createExpandSorts());
-  functions.addPass(createExpandWindows());
-  functions.addPass(createExpandConvolutions());
   functions.addPass(createUnrollLoops());
+  functions.addPass(createExpandConvolutions());
+  functions.addPass(createExpandWindows());
+  functions.addPass(createExpandSorts());
   PreparePlanOptions prepare;
   prepare.machine = machine.str();
   functions.addPass(createPreparePlan(prepare));

@@ -49,11 +49,10 @@ private:
 } // namespace
 
 LogicalResult PreparePlanPass::check(Operation *op) {
-  StringRef target = machine == "gpu" ? "GPU" : "CPU";
   auto refuse = [&]() -> InFlightDiagnostic {
-    return op->emitOpError("not in the ") << target << " target: ";
+    return op->emitOpError("not in the ")
+           << (machine == "gpu" ? "GPU" : "CPU") << " target: ";
   };
-  // A program of JAX is left to XLA there.
   constexpr StringLiteral wayOut = "; scalify.transform leaves it to XLA";
   for (Type type :
        llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
@@ -65,13 +64,14 @@ LogicalResult PreparePlanPass::check(Operation *op) {
       return refuse() << "element type " << tensor.getElementType() << wayOut;
   }
   using namespace stablehlo;
-  bool isKnown = isElementwiseOp(op) ||
-                 isa<BroadcastInDimOp, ConcatenateOp, stablehlo::ConstantOp,
-                     DotGeneralOp, DynamicSliceOp, DynamicUpdateSliceOp,
-                     GatherOp, IotaOp, OptimizationBarrierOp, PadOp, ReduceOp,
-                     ReshapeOp, ReverseOp, ScatterOp, SliceOp, TransposeOp,
-                     QuantizeOp, DequantizeOp, RandomBitsOp, PartitionIdOp,
-                     plan::CommunicateOp, plan::MatmulOp, func::ReturnOp>(op);
+  bool isKnown =
+      isElementwiseOp(op) ||
+      isa<BroadcastInDimOp, ConcatenateOp, stablehlo::ConstantOp, DotGeneralOp,
+          DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, IotaOp,
+          OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
+          ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
+          RandomBitsOp, PartitionIdOp, plan::CommunicateOp, plan::MatmulOp,
+          plan::WindowsOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
   return refuse() << "no lowering for this op" << wayOut;

@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Stacks.h"
-#include "TensorBuilder.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Fusion/Passes.h"
 
@@ -37,15 +37,15 @@ public:
 
   LogicalResult run();
 
-  unsigned numLoops = 0, numIterations = 0, numStacks = 0, numSelected = 0;
+  unsigned numLoops = 0, numIterations = 0, numStacks = 0, numSelects = 0;
 
 private:
   MaybeValues resolve(Operation *op);
   MaybeValues unroll(stablehlo::WhileOp loop);
   MaybeValues inlineBlock(Block &from, ValueRange arguments, Operation *before);
-  MaybeValues selectBranch(Operation *op);
   Value shareConstant(stablehlo::ConstantOp op);
   Block *getBranch(Operation *op);
+  MaybeValues select(Operation *op);
 
   Block &block;
   int64_t maxOps, count = 0;
@@ -105,11 +105,9 @@ MaybeValues Unroller::inlineBlock(Block &from, ValueRange arguments,
 MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   std::optional<int64_t> trips = stablehlo::getTripCount(loop);
   if (!trips) {
-    loop.emitOpError(
-        "runs a number of times that is not known: a plan has no "
-        "loops; give it constant bounds (jax.lax.scan, or "
-        "fori_loop with Python integers), loop over steps, or leave "
-        "it to XLA (scalify.transform)");
+    loop.emitOpError("runs a number of times that is not known: a plan has no "
+                     "loops; give it constant bounds (jax.lax.scan, or "
+                     "fori_loop with Python integers), or loop over steps");
     return failure();
   }
   Block &body = loop.getBody().front();
@@ -133,38 +131,39 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   return carries;
 }
 
-/// Whether a branch that is not the last is the one to take.
-static Value isTaken(TensorBuilder &b, Operation *op, int64_t branch) {
-  Value which = op->getOperand(0);
-  if (isa<stablehlo::IfOp>(op))
-    return which;
-  Type element = typeOf(which).getElementType();
-  return b.compare(which, b.constant(branch, element, {}),
-                   stablehlo::ComparisonDirection::EQ);
-}
-
-/// Computes all branches, as a plan runs the same commands in every step.
-MaybeValues Unroller::selectBranch(Operation *op) {
-  // An index that is none of the others means the last branch.
+/// Branches without effects are all computed, and the results of one taken.
+MaybeValues Unroller::select(Operation *op) {
+  Value index = op->getOperand(0);
   int64_t last = op->getNumRegions() - 1;
-  MaybeValues results = inlineBlock(op->getRegion(last).front(), {}, op);
-  if (failed(results))
-    return failure();
-  for (int64_t branch = last - 1; branch >= 0; --branch) {
+  MaybeValues chosen = failure();
+  for (int64_t branch = last; branch >= 0; --branch) {
     MaybeValues values = inlineBlock(op->getRegion(branch).front(), {}, op);
     if (failed(values))
       return failure();
-    TensorBuilder b(op);
-    Value taken = isTaken(b, op, branch);
-    for (auto [result, value] : llvm::zip(*results, *values)) {
-      if (result == value)
-        continue;
-      Value wide = b.broadcast(taken, typeOf(value).getShape(), {});
-      result = b.make<stablehlo::SelectOp>({wide, value, result});
+    if (branch == last) { // of any index without a branch, too
+      chosen = std::move(values);
+      continue;
+    }
+    OpBuilder b(op);
+    Value isThis = index;
+    if (isa<stablehlo::CaseOp>(op)) {
+      auto number = DenseElementsAttr::get(cast<ShapedType>(index.getType()),
+                                           static_cast<int32_t>(branch));
+      isThis = stablehlo::CompareOp::create(
+          b, op->getLoc(), index,
+          stablehlo::ConstantOp::create(b, op->getLoc(), number),
+          stablehlo::ComparisonDirection::EQ);
+    }
+    for (auto [value, own] : llvm::zip(*chosen, *values)) {
+      auto select =
+          stablehlo::SelectOp::create(b, op->getLoc(), isThis, own, value);
+      if (Attribute phase = op->getAttr(kPhaseAttr))
+        select->setAttr(kPhaseAttr, phase);
+      value = select;
     }
   }
-  ++numSelected;
-  return results;
+  ++numSelects;
+  return chosen;
 }
 
 /// Folds an op, or replaces a loop or a branch; returns the values in place of
@@ -175,9 +174,8 @@ MaybeValues Unroller::resolve(Operation *op) {
     values = unroll(loop);
   else if (Block *branch = getBranch(op))
     values = inlineBlock(*branch, {}, op);
-  else if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op) &&
-           llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
-    values = selectBranch(op);
+  else if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
+    values = select(op);
   else
     return folder.fold(op);
   if (failed(values))
@@ -231,5 +229,5 @@ void UnrollLoopsPass::runOnOperation() {
   numLoops += unroller.numLoops;
   numIterations += unroller.numIterations;
   numStacks += unroller.numStacks;
-  numSelected += unroller.numSelected;
+  numSelects += unroller.numSelects;
 }

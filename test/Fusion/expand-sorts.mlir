@@ -1,33 +1,35 @@
-// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-sorts))' -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-sorts))' | FileCheck %s
 
-// Places are counts of what goes before, and the values are read from there.
-// CHECK-LABEL: func.func @sort(
-// CHECK-SAME:    %[[X:.*]]: tensor<2x4xf32>)
-// CHECK-DAG:   %[[MINE:.*]] = stablehlo.broadcast_in_dim %[[X]], dims = [0, 1] : (tensor<2x4xf32>) -> tensor<2x4x4xf32>
-// CHECK-DAG:   %[[OTHER:.*]] = stablehlo.broadcast_in_dim %[[X]], dims = [0, 2] : (tensor<2x4xf32>) -> tensor<2x4x4xf32>
-// CHECK:       stablehlo.compare GT, %[[OTHER]], %[[MINE]]
-// CHECK:       stablehlo.compare GT, %[[MINE]], %[[OTHER]]
-// CHECK-COUNT-2: applies stablehlo.add across dimensions = [2]
-// CHECK:       "stablehlo.gather"(%[[X]]
-// CHECK-NOT:   stablehlo.sort
-func.func @sort(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
-  %s = "stablehlo.sort"(%x) <{dimension = 1 : i64, is_stable = true}> ({
+// Each element counts those before it; each place takes whose count it is.
+// CHECK-LABEL: func.func @short
+// CHECK: %[[X:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [1] : (tensor<4xf32>) -> tensor<4x4xf32>
+// CHECK: %[[Y:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+// CHECK: stablehlo.compare LT, %[[X]], %[[Y]], FLOAT
+// CHECK: stablehlo.compare LT, %[[Y]], %[[X]], FLOAT
+// CHECK: stablehlo.reduce({{.*}} applies stablehlo.add across dimensions = [1] {{.*}} -> tensor<4xi32>
+// CHECK: stablehlo.compare EQ
+// CHECK: %[[B:.*]] = stablehlo.reduce({{.*}} applies stablehlo.or across dimensions = [1] {{.*}} -> tensor<4xi32>
+// CHECK: stablehlo.bitcast_convert %[[B]] : (tensor<4xi32>) -> tensor<4xf32>
+func.func @short(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %s = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-    %p = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %p = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %p : tensor<i1>
-  }) : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  return %s : tensor<2x4xf32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return %s : tensor<4xf32>
 }
 
-// -----
-
-// CHECK-LABEL: func.func @long(
-func.func @long(%x: tensor<65536xf32>) -> tensor<65536xf32> {
-  // expected-remark @+1 {{sorts 65536 elements by comparing each two: 4294967296 comparisons}}
-  %s = "stablehlo.sort"(%x) ({
-  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-    %p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+// 65 elements, filled up to 128: 7 * 8 / 2 steps, of two tensors and the places.
+// CHECK-LABEL: func.func @long
+// CHECK-COUNT-2: stablehlo.pad
+// CHECK-COUNT-84: stablehlo.concatenate {{.*}} {plan.materialise}
+// CHECK-NOT: stablehlo.concatenate
+// CHECK-COUNT-2: stablehlo.slice {{.*}} -> tensor<3x65x{{f32|i32}}>
+func.func @long(%x: tensor<3x65xf32>, %i: tensor<3x65xi32>) -> (tensor<3x65xf32>, tensor<3x65xi32>) {
+  %s:2 = "stablehlo.sort"(%x, %i) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>):
+    %p = stablehlo.compare GT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %p : tensor<i1>
-  }) : (tensor<65536xf32>) -> tensor<65536xf32>
-  return %s : tensor<65536xf32>
+  }) : (tensor<3x65xf32>, tensor<3x65xi32>) -> (tensor<3x65xf32>, tensor<3x65xi32>)
+  return %s#0, %s#1 : tensor<3x65xf32>, tensor<3x65xi32>
 }

@@ -1,60 +1,68 @@
-// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-windows,scalify-expand-convolutions))' -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-windows))' | FileCheck %s
 
-// A view of places and elements, reduced over the elements.
-// CHECK-LABEL: func.func @pool(
-// CHECK:       tensor<3x2xf32>
-// CHECK:       stablehlo.reduce({{.*}}) across dimensions = [1] : (tensor<3x2xf32>, tensor<f32>) -> tensor<3xf32>
-// CHECK:       stablehlo.maximum
-// CHECK-NOT:   reduce_window
-func.func @pool(%x: tensor<4xf32>, %init: tensor<f32>) -> tensor<3xf32> {
-  %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 2>}> ({
+// CHECK-LABEL: func.func @pool
+// CHECK: %[[W:.*]] = plan.windows %arg0 dims [1] sizes [2] strides [2] dilations [1] {scalify.phase = "forward"} : tensor<4x8xf32> -> tensor<4x4x2xf32>
+// CHECK: stablehlo.reduce(%[[W]] init: %arg1) across dimensions = [2] {scalify.phase = "forward"}
+// CHECK: stablehlo.maximum
+func.func @pool(%x: tensor<4x8xf32>, %init: tensor<f32>) -> tensor<4x4xf32> {
+  %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %p = stablehlo.maximum %a, %b : tensor<f32>
     stablehlo.return %p : tensor<f32>
-  }) : (tensor<4xf32>, tensor<f32>) -> tensor<3xf32>
-  return %m : tensor<3xf32>
+  }) {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x4xf32>
+  return %m : tensor<4x4xf32>
 }
 
-// -----
-
-// Seven steps for 100 elements, each stored: read again it would double.
-// CHECK-LABEL: func.func @cumulative(
-// CHECK-COUNT-7: stablehlo.add {{.*}} {plan.materialise}
-// CHECK-NOT:   stablehlo.add
-func.func @cumulative(%x: tensor<100xf32>, %init: tensor<f32>) -> tensor<100xf32> {
-  %m = "stablehlo.reduce_window"(%x, %init) <{padding = dense<[[99, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 100>}> ({
+// 33 elements, in 6 steps: each joins those 1, 2, .., 32 before.
+// CHECK-LABEL: func.func @prefixes
+// CHECK-NOT: plan.windows
+// CHECK: %[[P1:.*]] = stablehlo.pad %arg0, %[[C:.*]], low = [1], high = [-1], interior = [0]
+// CHECK: %[[S1:.*]] = stablehlo.add %[[P1]], %arg0 : tensor<33xf32>
+// CHECK: %[[P2:.*]] = stablehlo.pad %[[S1]], %[[C]], low = [2], high = [-2]
+// CHECK-COUNT-4: stablehlo.pad
+// CHECK-NOT: stablehlo.pad
+func.func @prefixes(%x: tensor<33xf32>) -> tensor<33xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %m = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 33>, padding = dense<[[32, 0]]> : tensor<1x2xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %p = stablehlo.add %a, %b : tensor<f32>
     stablehlo.return %p : tensor<f32>
-  }) : (tensor<100xf32>, tensor<f32>) -> tensor<100xf32>
-  return %m : tensor<100xf32>
+  }) : (tensor<33xf32>, tensor<f32>) -> tensor<33xf32>
+  return %m : tensor<33xf32>
 }
 
-// -----
+// What a prefix starts from counts once a result, so steps may not join it.
+// CHECK-LABEL: func.func @starts_from_more
+// CHECK: plan.windows
+func.func @starts_from_more(%x: tensor<33xf32>, %init: tensor<f32>) -> tensor<33xf32> {
+  %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 33>, padding = dense<[[32, 0]]> : tensor<1x2xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %p = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %p : tensor<f32>
+  }) : (tensor<33xf32>, tensor<f32>) -> tensor<33xf32>
+  return %m : tensor<33xf32>
+}
 
-func.func @scattered_by_a_product(%x: tensor<4xf32>, %s: tensor<2xf32>, %init: tensor<f32>) -> tensor<4xf32> {
-  // expected-error @+1 {{it scatters by something else than a sum}}
-  %m = "stablehlo.select_and_scatter"(%x, %s, %init) <{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}> ({
+// Windows say which place they choose; elements sum over windows around them.
+// CHECK-LABEL: func.func @gradient
+// CHECK: %[[V:.*]] = plan.windows %arg0 dims [0] sizes [3] strides [2] dilations [1] : tensor<9xf32> -> tensor<4x3xf32>
+// CHECK: %[[I:.*]] = plan.windows %{{.*}} dims [0] sizes [3] strides [2] dilations [1] : tensor<9xi32> -> tensor<4x3xi32>
+// CHECK: %[[R:.*]]:2 = stablehlo.reduce(%[[V]] init: %{{.*}}), (%[[I]] init: %{{.*}}) across dimensions = [1]
+// CHECK: %[[G:.*]] = stablehlo.pad %arg1, %{{.*}}, low = [2], high = [2], interior = [1] : (tensor<4xf32>, tensor<f32>) -> tensor<11xf32>
+// CHECK: plan.windows %[[G]] dims [0] sizes [3] strides [1] dilations [1] : tensor<11xf32> -> tensor<9x3xf32>
+// CHECK: stablehlo.pad %[[R]]#1
+// CHECK: stablehlo.compare EQ
+// CHECK: stablehlo.select
+// CHECK: stablehlo.reduce({{.*}} applies stablehlo.add across dimensions = [1]
+func.func @gradient(%x: tensor<9xf32>, %g: tensor<4xf32>, %zero: tensor<f32>) -> tensor<9xf32> {
+  %r = "stablehlo.select_and_scatter"(%x, %g, %zero) <{window_dimensions = array<i64: 3>, window_strides = array<i64: 2>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %p = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %p : tensor<i1>
   }, {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-    %p = stablehlo.multiply %a, %b : tensor<f32>
+    %p = stablehlo.add %a, %b : tensor<f32>
     stablehlo.return %p : tensor<f32>
-  }) : (tensor<4xf32>, tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
-  return %m : tensor<4xf32>
-}
-
-// -----
-
-// The dot sums over the window and the features; it has the op's phase.
-// CHECK-LABEL: func.func @convolution(
-// CHECK:       stablehlo.dot_general {{.*}}, batching_dims = [0] x [0], contracting_dims = [4, 3] x [1, 2] {scalify.phase = "forward"} : (tensor<1x2x8x4x3xf32>, tensor<1x3x4x5xf32>) -> tensor<1x2x8x5xf32>
-// CHECK-NOT:   stablehlo.convolution
-func.func @convolution(%x: tensor<2x8x4xf32>, %k: tensor<3x4x5xf32>) -> tensor<2x8x5xf32> {
-  %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]}
-      {batch_group_count = 1 : i64, feature_group_count = 1 : i64, scalify.phase = "forward"}
-      : (tensor<2x8x4xf32>, tensor<3x4x5xf32>) -> tensor<2x8x5xf32>
-  return %y : tensor<2x8x5xf32>
+  }) : (tensor<9xf32>, tensor<4xf32>, tensor<f32>) -> tensor<9xf32>
+  return %r : tensor<9xf32>
 }

@@ -175,3 +175,18 @@ func.func @two_sums(%x: tensor<4x6x20xf32>, %w: tensor<20x8xf32>, %v: tensor<6x2
   %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1, 2] x [0, 1] : (tensor<4x6x20xf32>, tensor<6x20x8xf32>) -> tensor<4x8xf32>
   return %d, %e : tensor<4x6x8xf32>, tensor<4x8xf32>
 }
+
+// A single row lies as it is wanted, and is filled up all the same, as the
+// other operand is.
+// CHECK-LABEL: func.func @filled_row
+// CHECK-COUNT-2: stablehlo.pad
+// CHECK: stablehlo.dot_general {{.*}} : (tensor<1x32xf8E4M3FN>, tensor<48x32xf8E4M3FN>) -> tensor<1x48xf32>
+func.func @filled_row(%x: tensor<1x24xf32>, %w: tensor<48x24xf32>) -> tensor<1x48xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %xq = scalify.quantize %x, %one : tensor<1x24xf32> -> tensor<1x24xf8E4M3FN>
+  %wq = scalify.quantize %w, %one : tensor<48x24xf32> -> tensor<48x24xf8E4M3FN>
+  %xd = scalify.dequantize %xq, %one : tensor<1x24xf8E4M3FN> -> tensor<1x24xf32>
+  %wd = scalify.dequantize %wq, %one : tensor<48x24xf8E4M3FN> -> tensor<48x24xf32>
+  %y = stablehlo.dot_general %xd, %wd, contracting_dims = [1] x [1] : (tensor<1x24xf32>, tensor<48x24xf32>) -> tensor<1x48xf32>
+  return %y : tensor<1x48xf32>
+}

@@ -216,36 +216,45 @@ func.func @no_loop(%x: tensor<2x16xf32>, %u: tensor<1x16xf32>) -> tensor<2x16xf3
 
 // -----
 
-// Where data choose, all branches are computed, a loop in one of them as well;
-// what both give alike needs no selection.
-// CHECK-LABEL: func.func @chosen_by_data(
-// CHECK-SAME:    %[[I:.*]]: tensor<i32>, %[[X:.*]]: tensor<4xf32>)
-// CHECK:       %[[S:.*]] = stablehlo.sine %[[X]]
-// CHECK:       %[[S2:.*]] = stablehlo.sine %[[S]]
-// CHECK:       %[[C:.*]] = stablehlo.cosine %[[X]]
-// CHECK:       %[[IS:.*]] = stablehlo.compare EQ, %[[I]], %{{.*}}
-// CHECK:       %[[WIDE:.*]] = stablehlo.broadcast_in_dim %[[IS]], dims = []
-// CHECK:       %[[R:.*]] = stablehlo.select %[[WIDE]], %[[C]], %[[S2]]
-// CHECK-NOT:   stablehlo.select
-// CHECK:       return %[[R]], %[[X]]
-func.func @chosen_by_data(%i: tensor<i32>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %c0 = stablehlo.constant dense<0> : tensor<i32>
-  %c1 = stablehlo.constant dense<1> : tensor<i32>
-  %c2 = stablehlo.constant dense<2> : tensor<i32>
-  %r:2 = "stablehlo.case"(%i) ({
-    %s = stablehlo.cosine %x : tensor<4xf32>
-    stablehlo.return %s, %x : tensor<4xf32>, tensor<4xf32>
+// Data choose: all branches are computed; indices without one take the last.
+// CHECK-LABEL: func.func @chosen_by_data
+// CHECK-SAME: %[[I:.*]]: tensor<i32>, %[[X:.*]]: tensor<4xf32>)
+// CHECK: %[[LAST:.*]] = stablehlo.negate %[[X]]
+// CHECK: %[[ONE:.*]] = stablehlo.cosine %[[X]]
+// CHECK: %[[C1:.*]] = stablehlo.constant dense<1> : tensor<i32>
+// CHECK: %[[IS1:.*]] = stablehlo.compare EQ, %[[I]], %[[C1]]
+// CHECK: %[[S1:.*]] = stablehlo.select %[[IS1]], %[[ONE]], %[[LAST]]
+// CHECK: %[[ZERO:.*]] = stablehlo.sine %[[X]]
+// CHECK: %[[C0:.*]] = stablehlo.constant dense<0> : tensor<i32>
+// CHECK: %[[IS0:.*]] = stablehlo.compare EQ, %[[I]], %[[C0]]
+// CHECK: %[[S0:.*]] = stablehlo.select %[[IS0]], %[[ZERO]], %[[S1]]
+// CHECK: return %[[S0]]
+func.func @chosen_by_data(%i: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = "stablehlo.case"(%i) ({
+    %a = stablehlo.sine %x : tensor<4xf32>
+    stablehlo.return %a : tensor<4xf32>
   }, {
-    %l:2 = stablehlo.while(%k = %c0, %v = %x) : tensor<i32>, tensor<4xf32>
-      cond {
-        %p = stablehlo.compare LT, %k, %c2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %p : tensor<i1>
-      } do {
-        %y = stablehlo.sine %v : tensor<4xf32>
-        %j = stablehlo.add %k, %c1 : tensor<i32>
-        stablehlo.return %j, %y : tensor<i32>, tensor<4xf32>
-      }
-    stablehlo.return %l#1, %x : tensor<4xf32>, tensor<4xf32>
-  }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
-  return %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>
+    %a = stablehlo.cosine %x : tensor<4xf32>
+    stablehlo.return %a : tensor<4xf32>
+  }, {
+    %a = stablehlo.negate %x : tensor<4xf32>
+    stablehlo.return %a : tensor<4xf32>
+  }) : (tensor<i32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @chosen_by_a_predicate
+// CHECK-SAME: %[[P:.*]]: tensor<i1>, %[[X:.*]]: tensor<4xf32>)
+// CHECK: %[[NO:.*]] = stablehlo.negate %[[X]]
+// CHECK: stablehlo.select %[[P]], %[[X]], %[[NO]]
+func.func @chosen_by_a_predicate(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = "stablehlo.if"(%p) ({
+    stablehlo.return %x : tensor<4xf32>
+  }, {
+    %a = stablehlo.negate %x : tensor<4xf32>
+    stablehlo.return %a : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
 }

@@ -39,7 +39,7 @@ def main() -> None:
 
         value, grads = jax.value_and_grad(loss)(params)
         if mode == "refused":
-            value = value + jnp.sum(jnp.sort(x, axis=1))
+            value = value + jnp.sum(jax.lax.rng_uniform(0.0, value, x.shape))
         return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
 
     specs = {"first": P(), "second": P("tensor")}

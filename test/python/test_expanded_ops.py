@@ -40,10 +40,21 @@ SORTS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", SORTS)
-def test_sorts(name: str) -> None:
-    check(SORTS[name], ties(6, 17), exact=name != "grad")
+@pytest.mark.parametrize("shape", [(6, 17), (70, 9), (5, 100)])
+def test_sorts(name: str, shape: tuple[int, int]) -> None:
+    """Rows of up to 64 elements and longer ones go two ways; 70 and 100 are filled up."""
+    check(SORTS[name], ties(*shape), exact=name != "grad")
 
 
+def test_what_sorts_alike_stays_as_it_was_though_zeros_fill_up() -> None:
+    """Of a descending sort zeros that fill up would be in the middle."""
+    x = np.sign(ties(70))
+    order = jnp.argsort(x, descending=True)
+    check(lambda x: jnp.argsort(x, descending=True), x, exact=True)
+    assert sorted(np.asarray(order)) == list(range(70))
+
+
+EDGES = ((0, 0), (1, 1), (1, 0), (0, 0))
 WINDOWS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "cumsum": (lambda x: jnp.cumsum(x, 0), (9, 4)),
     "cumsum_long": (lambda x: jnp.cumsum(x, 1), (3, 100)),
@@ -151,6 +162,26 @@ CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ..
         (2, 5, 5, 6),
         (3, 3, 3, 4),
     ),
+    "depthwise_with_more_features": (
+        convolution(IMAGES, (1, 2), "SAME", feature_group_count=3),
+        (2, 5, 6, 3),
+        (2, 3, 1, 6),
+    ),
+    "groups_of_a_batch": (
+        convolution(IMAGES, (1, 1), "SAME", batch_group_count=2),
+        (4, 5, 5, 3),
+        (3, 3, 3, 8),
+    ),
+    "volumes": (
+        convolution(("NDHWC", "DHWIO", "NDHWC"), (1, 2, 1), "SAME"),
+        (2, 5, 6, 4, 3),
+        (2, 3, 2, 3, 4),
+    ),
+    "any_order": (
+        convolution(("HNCW", "IHWO", "WNCH"), (1, 1), "SAME"),
+        (9, 2, 6, 8),
+        (6, 3, 2, 5),
+    ),
     "dilated": (
         convolution(("NWC", "WIO", "NWC"), (1,), ((4, 0),), rhs_dilation=(2,)),
         (2, 9, 3),
@@ -170,6 +201,20 @@ def test_convolutions(name: str) -> None:
     fn, x, k = CONVOLUTIONS[name]
     # Sums of up to 150 products in another order.
     check(fn, normal(*x), normal(*k, seed=1), rtol=1e-4, atol=1e-4)
+
+
+def test_a_window_may_leave_out_an_edge() -> None:
+    """Beside the pad written out: XLA's CPU reads beyond the edge where padding is negative."""
+
+    def fn(x: jax.Array, k: jax.Array, edges: Any) -> jax.Array:
+        return lax.conv_general_dilated(x, k, (1, 1), edges, dimension_numbers=IMAGES)
+
+    x, k = normal(2, 8, 8, 3), normal(3, 3, 3, 5, seed=1)
+    got = scalify.jit(lambda x, k: fn(x, k, ((-1, 1), (0, -2))), recipe="none")(x, k)
+    cut = np.pad(x[:, 1:, :-2], ((0, 0), (0, 1), (0, 0), (0, 0)))
+    want = jax.jit(lambda x, k: fn(x, k, "VALID"))(cut, k)
+    # Sums of 27 products in another order.
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5, atol=1e-5)
 
 
 def test_branches_that_depend_on_data() -> None:

@@ -29,87 +29,14 @@ def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
     Statistic<"numCollectives", "collectives", "collectives formed">];
 }
 
-def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
-  let summary = "writes sorts as counts of what goes before";
-  let description = [{
-    Before: StableHLO with sorts along any dimension, of any number of tensors,
-    by any elementwise comparator. After: no `stablehlo.sort`. An element's place
-    is the number of elements before it, by the comparator and, among equal ones,
-    by where they are: a permutation, and stable. So n elements are n * n
-    comparisons, fused into a kernel; a remark says where these are more than
-    2^30. A comparator that is not elementwise is an error.
-
-    ```mlir
-    %s = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ ... compare LT ... }) : (tensor<4xf32>) -> tensor<4xf32>
-    // becomes
-    %mine = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
-    %other = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<4xf32>) -> tensor<4x4xf32>
-    %before = stablehlo.compare LT, %other, %mine : ...
-    ... // or equal, and earlier
-    %place = stablehlo.reduce(%n init: %c0) applies stablehlo.add across dimensions = [1] : ...
-    %from = ... // which element has a place
-    %s = "stablehlo.gather"(%x, %from) ...
-    ```
-  }];
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let statistics = [Statistic<"numExpanded", "expanded", "sorts expanded">];
-}
-
-def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
-  let summary = "writes reductions of windows as reductions";
-  let description = [{
-    Before: StableHLO with `reduce_window` and `select_and_scatter`. After:
-    neither. What all windows see is a view with a dimension for places and one
-    for elements, which a `stablehlo.reduce` reads. A cumulative reduction of more
-    than 64 elements goes by doubling steps. The gradient of a pool compares the
-    elements of each window in their order and adds the source where one was
-    selected, so windows of more than 256 elements, and a scatter by something
-    else than a sum, are errors.
-
-    ```mlir
-    %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 2>}> ({ ... maximum ... })
-        : (tensor<4xf32>, tensor<f32>) -> tensor<3xf32>
-    // becomes
-    %w = ... : tensor<3x2xf32>  // views of %x
-    %m = stablehlo.reduce(%w init: %init) applies stablehlo.maximum across dimensions = [1] : ...
-    ```
-  }];
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let statistics = [
-    Statistic<"numExpanded", "expanded", "reductions of windows expanded">];
-}
-
-def ExpandConvolutions
-    : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
-  let summary = "writes convolutions as dots";
-  let description = [{
-    Before: StableHLO with convolutions of any number of spatial dimensions,
-    strides, dilations, paddings, reversals and groups. After: no
-    `stablehlo.convolution`; a `dot_general` of what the windows see and the
-    kernel, with the groups as its batch. What windows see is stored for the
-    dot, each element as often as windows have it.
-
-    ```mlir
-    %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[1, 1]]} ...
-        : (tensor<2x8x4xf32>, tensor<3x4x5xf32>) -> tensor<2x8x5xf32>
-    // becomes
-    %w = ... : tensor<1x2x8x4x3xf32>  // pad and views of %x
-    %d = stablehlo.dot_general %w, %k1, batching_dims = [0] x [0], contracting_dims = [4, 3] x [1, 2] : ...
-    ```
-  }];
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let statistics = [
-    Statistic<"numExpanded", "expanded", "convolutions expanded">];
-}
-
 def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
   let summary = "replaces loops of known trip count by their iterations";
   let description = [{
-    Before: StableHLO with loops and branches. After: no `stablehlo.while`,
-    `case` or `if`; an iteration is a copy of the body in which the counter is a
-    constant, what is computed from it is folded, and a branch that it chooses is
-    inlined. Where data choose, all branches are computed and their results
-    selected: a NaN of one that is not taken goes nowhere, but casts in it count. A slice
+    Before: StableHLO with loops and branches. After: no `stablehlo.while`; an
+    iteration is a copy of the body in which the counter is a constant, what is
+    computed from it is folded, and a branch that it chooses is inlined. Of
+    branches that data choose all are computed, and a select takes the results
+    of one; what is cast in the others counts in the step's health. A slice
     of a stack reads the value that an iteration put there, and a stack that is
     read as a whole is one concatenation, marked `plan.stack` where its pieces
     can be computed in place. A loop whose trip count is not known is an error.
@@ -137,13 +64,90 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
     Statistic<"numLoops", "loops", "loops replaced">,
     Statistic<"numIterations", "iterations", "iterations written out">,
     Statistic<"numStacks", "stacks", "stacks made concatenations">,
-    Statistic<"numSelected", "selected", "branches of which results are selected">];
+    Statistic<"numSelects", "selects", "branches that data choose">];
+}
+
+def ExpandConvolutions
+    : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
+  let summary = "writes convolutions as products of windows and kernels";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `stablehlo.convolution`; the
+    input's windows (`plan.windows`, filled up at the edges), in the order in
+    which the kernel lies in memory, times the kernel by a `dot_general`. Groups
+    are batch dimensions of the product; with one output feature a group, as in
+    a depthwise convolution, it is a sum of products instead. Gradients of
+    inputs and kernels are convolutions, and no case of their own.
+
+    ```mlir
+    %y = stablehlo.convolution(%x, %k)
+        dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
+        : (tensor<2x10x3xf32>, tensor<4x3x5xf32>) -> tensor<2x7x5xf32>
+    // becomes
+    %w = plan.windows %x dims [1] sizes [4] strides [1] dilations [1]
+        : tensor<2x10x3xf32> -> tensor<2x7x3x4xf32>
+    %t = stablehlo.transpose %w, dims = [0, 1, 3, 2] : ...
+    %y = stablehlo.dot_general %t, %k, contracting_dims = [2, 3] x [0, 1] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numConvolutions", "convolutions", "convolutions replaced">];
+}
+
+def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
+  let summary = "writes reductions and scatters of windows as reductions";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `reduce_window` and no
+    `select_and_scatter`. A reduction over windows is one over the places inside
+    of them (`plan.windows`); a cumulative sum, maximum or the like of more than
+    32 elements joins neighbours at distances 1, 2, 4 and so on. For the
+    gradient of a maximum each window says which place it chooses, and each
+    element sums what windows that chose it were given. Another join than a sum
+    there is an error.
+
+    ```mlir
+    %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1, 2>,
+        window_strides = array<i64: 1, 2>}> ({ max }) : (tensor<4x8xf32>, ...) -> tensor<4x4xf32>
+    // becomes
+    %w = plan.windows %x dims [1] sizes [2] strides [2] dilations [1]
+        : tensor<4x8xf32> -> tensor<4x4x2xf32>
+    %m = stablehlo.reduce(%w init: %init) applies stablehlo.maximum across dimensions = [2] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numWindows", "windows", "reductions and scatters replaced">];
+}
+
+def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
+  let summary = "writes sorts as elementwise ops and sums";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `stablehlo.sort`; every sort
+    is stable. In rows of up to 64 elements each counts those that go before it,
+    by the comparator and then by place, and each place takes the element of
+    that number. Longer rows, filled up to a power of two, go through a bitonic
+    network; a step compares elements at one distance. What the comparator
+    cannot do for all elements at once is an error.
+
+    ```mlir
+    %s = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ LT }) : (tensor<4xf32>) -> tensor<4xf32>
+    // becomes
+    %before = ... compare LT of tensor<4x4xf32> ...
+    %rank = stablehlo.reduce(...) applies stablehlo.add across dimensions = [1] : ... -> tensor<4xi32>
+    %here = ... compare EQ of %rank and an iota ...
+    %s = stablehlo.reduce(...) applies stablehlo.or across dimensions = [1] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [Statistic<"numSorts", "sorts", "sorts replaced">];
 }
 
 def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   let summary = "rewrites ops that no kernel or GEMM can run as they are";
   let description = [{
-    Before: StableHLO without loops. After: dots are f32 and floating point; other dots
+    Before: StableHLO without loops, branches, sorts, windows and convolutions. After: dots are f32 and floating point; other dots
     are sums of products; reductions are over trailing dimensions or over
     others, never both; a sum of a large tensor to few elements has two stages
     of fixed size, so that its bits do not depend on threads; barriers are
@@ -151,7 +155,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     from forward to backward is the FP8 tensor; equal constant scales are one,
     and a scale that is an entry of `scalify.scales` is the constant that it
     starts from, marked `plan.scale_entry`, so that both plan alike. Ops that the plan cannot hold
-    (loops, Fourier transforms, random numbers) are errors.
+    (Fourier transforms, complex and random numbers) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [

@@ -2,6 +2,7 @@
 
 #include "Assembly.h"
 #include "Verification.h"
+
 #include "scalify/Dialect/StableHLO/Window.h"
 
 #include "mlir/IR/Builders.h"

@@ -2,9 +2,9 @@
 
 #include "Assembly.h"
 #include "Verification.h"
-#include "scalify/Dialect/StableHLO/Window.h"
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Dialect/StableHLO/Window.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
@@ -46,16 +46,14 @@ bool scalify::stablehlo::isSum(Region &reducer) {
          llvm::all_of(add->getOperands(), llvm::IsaPred<BlockArgument>);
 }
 
-bool scalify::stablehlo::hasNeutralInit(ReduceOp reduce) {
-  Block &body = reduce.getBody().front();
-  if (reduce.getInputs().size() != 1 ||
-      !llvm::hasSingleElement(body.without_terminator()))
+bool scalify::stablehlo::hasNeutralInit(Region &reducer, ValueRange inits) {
+  Block &body = reducer.front();
+  if (inits.size() != 1 || !llvm::hasSingleElement(body.without_terminator()))
     return false;
   if (isa<MaxOp, MinOp, AndOp, OrOp>(body.front()))
     return true; // joined twice is joined once
   DenseElementsAttr init;
-  if (!isa<AddOp>(body.front()) ||
-      !matchPattern(reduce.getInitValues()[0], m_Constant(&init)))
+  if (!isa<AddOp>(body.front()) || !matchPattern(inits[0], m_Constant(&init)))
     return false;
   return matchPattern(init, m_AnyZeroFloat()) || matchPattern(init, m_Zero());
 }

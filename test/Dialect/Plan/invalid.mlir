@@ -465,3 +465,19 @@ plan.program @rounds_to_another_type {
   // expected-error @+1 {{has an epilogue, and rounds to 'bf16' a product of 'f32'}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xbf16>
 }
+
+// -----
+
+func.func @windows_of_another_shape(%x: tensor<8x30xf32>) -> tensor<8x10x4xf32> {
+  // expected-error @+1 {{needs a result of type 'tensor<8x11x4xf32>'}}
+  %w = plan.windows %x dims [1] sizes [4] strides [2] dilations [3] : tensor<8x30xf32> -> tensor<8x10x4xf32>
+  return %w : tensor<8x10x4xf32>
+}
+
+// -----
+
+func.func @windows_out_of_order(%x: tensor<8x30xf32>) -> tensor<8x30x1x1xf32> {
+  // expected-error @+1 {{needs dimensions of the operand in their order}}
+  %w = plan.windows %x dims [1, 0] sizes [1, 1] strides [1, 1] dilations [1, 1] : tensor<8x30xf32> -> tensor<8x30x1x1xf32>
+  return %w : tensor<8x30x1x1xf32>
+}

@@ -300,6 +300,31 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
   }];
 }
 
+def WindowsOp : Plan_Op<"windows", [Pure]> {
+  let summary = "the windows of a tensor, on tensors, before buffers exist";
+  let description = [{
+    What `scalify-expand-windows` and `scalify-expand-convolutions` read: of each
+    dimension in `dims` the result has the windows' places where the operand has
+    its elements, and behind all of them the places inside of a window. An index
+    is computed, so that in a kernel the windows are never in memory.
+
+    ```mlir
+    // %w[i, j, k] = %x[i, 2 * j + 3 * k]
+    %w = plan.windows %x dims [1] sizes [4] strides [2] dilations [3]
+        : tensor<8x30xf32> -> tensor<8x11x4xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, DenseI64ArrayAttr:$dims,
+    DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides,
+    DenseI64ArrayAttr:$dilations);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{
+    $operand `dims` $dims `sizes` $sizes `strides` $strides
+    `dilations` $dilations attr-dict `:` type($operand) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def AttentionOp : Plan_Op<"attention", [AttrSizedOperandSegments]> {
   let summary = "softmax(q k^T * scale) v, or its gradients, in 16 bits";
   let description = [{

@@ -15,9 +15,12 @@ namespace scalify::stablehlo {
 /// every machine, and as soon as all are there, since until then all are kept.
 inline constexpr llvm::StringLiteral kInOrderAttr = "scalify.in_order";
 
-/// Whether a reduction of one tensor may start from its initial value several
-/// times: joining it once more changes nothing.
-bool hasNeutralInit(ReduceOp reduce);
+/// Whether a reduction of one tensor by this region may start from its initial
+/// value several times: joining it once more changes nothing.
+bool hasNeutralInit(mlir::Region &reducer, mlir::ValueRange inits);
+inline bool hasNeutralInit(ReduceOp reduce) {
+  return hasNeutralInit(reduce.getBody(), reduce.getInitValues());
+}
 
 /// Whether the region of a reduction adds its two arguments and does no more.
 bool isSum(mlir::Region &reducer);

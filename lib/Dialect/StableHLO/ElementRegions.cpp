@@ -1,0 +1,54 @@
+//===- ElementRegions.cpp - Regions on scalars, for all elements ----------===//
+
+#include "scalify/Dialect/StableHLO/ElementRegions.h"
+
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace scalify;
+
+FailureOr<SmallVector<Value>>
+scalify::stablehlo::applyToElements(OpBuilder &builder, Operation *owner,
+                                    Block &body, ValueRange arguments,
+                                    function_ref<Type(Type)> elementOf) {
+  auto shaped = cast<RankedTensorType>(arguments.front().getType());
+  auto typeFor = [&](Value scalar) {
+    return shaped.clone(elementOf(getElementTypeOrSelf(scalar)));
+  };
+  IRMapping map;
+  map.map(body.getArguments(), arguments);
+  // What is no argument and not computed here is the same for all elements.
+  auto valueOf = [&](Value scalar) {
+    if (!map.contains(scalar))
+      map.map(scalar, BroadcastInDimOp::create(builder, owner->getLoc(),
+                                               typeFor(scalar), scalar,
+                                               ArrayRef<int64_t>()));
+    return map.lookup(scalar);
+  };
+  for (Operation &inner : body.without_terminator()) {
+    if (isa<stablehlo::ConstantOp>(inner)) {
+      map.map(inner.getResult(0), builder.clone(inner)->getResult(0));
+      Value scalar = map.lookup(inner.getResult(0));
+      map.erase(inner.getResult(0));
+      map.map(inner.getResult(0), valueOf(scalar));
+      continue;
+    }
+    if (!isElementwiseOp(&inner) || inner.getNumResults() != 1)
+      return owner->emitOpError() << "joins by '" << inner.getName()
+                                  << "', which has no meaning for all "
+                                     "elements at once";
+    for (Value operand : inner.getOperands())
+      valueOf(operand);
+    Operation *copy = builder.clone(inner, map);
+    copy->getResult(0).setType(typeFor(inner.getResult(0)));
+    copy->setLoc(owner->getLoc());
+    map.map(inner.getResult(0), copy->getResult(0));
+  }
+  SmallVector<Value> results;
+  for (Value value : body.getTerminator()->getOperands())
+    results.push_back(valueOf(value));
+  return results;
+}

@@ -1,0 +1,72 @@
+//===- Windows.cpp - Windows of tensors, as an index ----------------------===//
+
+#include "Windows.h"
+
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+using namespace mlir;
+using namespace scalify;
+
+Value scalify::padForWindows(ImplicitLocOpBuilder &b, Value value,
+                             Value padding,
+                             ArrayRef<stablehlo::WindowDim> windows) {
+  auto type = cast<RankedTensorType>(value.getType());
+  bool isPlain = llvm::all_of(windows, [](const stablehlo::WindowDim &window) {
+    return window.low == 0 && window.high == 0 && window.baseDilation == 1;
+  });
+  if (isPlain)
+    return value;
+  SmallVector<int64_t> low, high, interior, shape;
+  for (auto [size, window] : llvm::zip(type.getShape(), windows)) {
+    low.push_back(window.low);
+    high.push_back(window.high);
+    interior.push_back(window.baseDilation - 1);
+    int64_t spread = size == 0 ? 0 : (size - 1) * window.baseDilation + 1;
+    shape.push_back(window.low + spread + window.high);
+  }
+  return stablehlo::PadOp::create(b, type.clone(shape), value, padding, low,
+                                  high, interior);
+}
+
+Value scalify::windowsOf(ImplicitLocOpBuilder &b, Value value,
+                         ArrayRef<stablehlo::WindowDim> windows) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> dims, sizes, strides, dilations, shape(type.getShape());
+  for (auto [dim, window] : llvm::enumerate(windows)) {
+    if (window.size == 1 && window.stride == 1)
+      continue;
+    dims.push_back(static_cast<int64_t>(dim));
+    sizes.push_back(window.size);
+    strides.push_back(window.stride);
+    dilations.push_back(window.windowDilation);
+    stablehlo::WindowDim inside = window;
+    inside.low = inside.high = 0;
+    inside.baseDilation = 1;
+    shape[dim] = inside.positions(type.getDimSize(dim));
+    shape.push_back(window.size);
+  }
+  if (dims.empty())
+    return value;
+  return plan::WindowsOp::create(b, type.clone(shape), value, dims, sizes,
+                                 strides, dilations);
+}
+
+Value scalify::zeroOf(ImplicitLocOpBuilder &b, Type element) {
+  auto scalar = RankedTensorType::get({}, element);
+  return stablehlo::ConstantOp::create(
+      b, cast<ElementsAttr>(b.getZeroAttr(scalar)));
+}
+
+void scalify::replaceExpanded(Operation *op, Operation *last,
+                              ValueRange values) {
+  Operation *made = last ? last->getNextNode() : &op->getBlock()->front();
+  for (; made != op; made = made->getNextNode()) {
+    if (isa<stablehlo::ConstantOp>(made))
+      continue; // of no phase
+    for (NamedAttribute attr : op->getDiscardableAttrs())
+      made->setDiscardableAttr(attr.getName(), attr.getValue());
+  }
+  op->replaceAllUsesWith(values);
+  op->erase();
+}
