@@ -7,6 +7,8 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
@@ -137,6 +139,8 @@ attention::traceUses(Value value, llvm::function_ref<bool(SelectOp)> isMask) {
     Scaled form = forms.pop_back_val();
     for (OpOperand &use : form.value.getUses()) {
       Operation *op = use.getOwner();
+      if (isOpTriviallyDead(op))
+        continue;
       Scaled next = form;
       auto factor = getFactor(op);
       if (auto transpose = dyn_cast<TransposeOp>(op)) {
@@ -174,27 +178,24 @@ Value attention::skipViews(Value value) {
   return value;
 }
 
+// Dimensions of one element may be left out: JAX does so in some gradients of a
+// batch of one.
 Value attention::getRowValue(Value value, int64_t row) {
   auto broadcast = value.getDefiningOp<BroadcastInDimOp>();
-  if (!broadcast)
+  if (!broadcast || !llvm::is_sorted(broadcast.getBroadcastDimensions()))
     return {};
-  RankedTensorType from = typeOf(broadcast.getOperand());
-  bool hasRow = from.getRank() == typeOf(value).getRank();
-  if (hasRow ? from.getDimSize(row) != 1
-             : from.getRank() + 1 != typeOf(value).getRank())
-    return {};
+  RankedTensorType from = typeOf(broadcast.getOperand()), to = typeOf(value);
+  SmallVector<int64_t> sizes(to.getRank(), 1), wanted(to.getShape());
   for (auto [i, d] : llvm::enumerate(broadcast.getBroadcastDimensions()))
-    if (d != int64_t(i) + (!hasRow && int64_t(i) >= row ? 1 : 0))
-      return {};
-  return skipViews(broadcast.getOperand());
+    sizes[d] = from.getDimSize(static_cast<unsigned>(i));
+  wanted[row] = 1;
+  return sizes == wanted ? skipViews(broadcast.getOperand()) : Value();
 }
 
-/// `value` as a reduction by `Op` from its neutral element; of dimension `row`.
-template <typename Op>
-static ReduceOp matchReduction(Value value, int64_t row) {
+/// `value` as a reduction by `Op` of one tensor from its neutral element.
+template <typename Op> static ReduceOp matchReduction(Value value) {
   auto reduce = value ? value.getDefiningOp<ReduceOp>() : ReduceOp();
-  if (!reduce || reduce.getInputs().size() != 1 ||
-      reduce.getDimensions() != ArrayRef<int64_t>{row})
+  if (!reduce || reduce.getInputs().size() != 1)
     return {};
   Block &body = reduce.getBody().front();
   std::optional<double> start = getSplatNumber(reduce.getInitValues()[0]);
@@ -203,6 +204,15 @@ static ReduceOp matchReduction(Value value, int64_t row) {
                                           : *start < 0 && std::isinf(*start));
   return isNeutral && llvm::hasSingleElement(body.without_terminator()) &&
                  isa<Op>(body.front())
+             ? reduce
+             : ReduceOp();
+}
+
+/// One that reduces dimension `row` and no other.
+template <typename Op>
+static ReduceOp matchReduction(Value value, int64_t row) {
+  ReduceOp reduce = matchReduction<Op>(value);
+  return reduce && reduce.getDimensions() == ArrayRef<int64_t>{row}
              ? reduce
              : ReduceOp();
 }
@@ -239,9 +249,8 @@ ReduceOp attention::matchNegatedSum(Value value, int64_t row) {
     if (auto negate = dyn_cast_or_null<NegOp>(op)) {
       isNegated = !isNegated;
       value = negate.getOperand();
-    } else if (reduce && reduce.getInputs().size() == 1 &&
-               countOf(reduce.getInputs()[0]) == countOf(value) &&
-               matchReduction<AddOp>(value, reduce.getDimensions()[0])) {
+    } else if (reduce && matchReduction<AddOp>(value) &&
+               countOf(reduce.getInputs()[0]) == countOf(value)) {
       value = reduce.getInputs()[0];
     } else {
       break;

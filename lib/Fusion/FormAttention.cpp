@@ -1,13 +1,15 @@
 //===- FormAttention.cpp - Attentions of a library ------------------------===//
 //
 // A fused attention rounds its results to 16 bits and multiplies by nothing
-// behind them. So one is formed only where the program rounds there too, and
-// where the scales that remain are powers of two, which change no bit.
+// behind them. So one is formed only where the program rounds there too, or
+// where the recipe has made it a product in BF16, and where the scales that
+// remain are powers of two, which change no bit.
 //
 //===----------------------------------------------------------------------===//
 
 #include "AttentionPattern.h"
 #include "OpCosts.h"
+#include "RepeatedOps.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Fusion/Passes.h"
@@ -39,13 +41,15 @@ static int64_t extentOf(const AttentionOperand &operand, Axis axis) {
 namespace {
 /// How a dot's result becomes one of 16 bits.
 struct Landing {
-  SmallVector<Operation *> chain; // behind the dot, up to the rounding
-  double factor = 1;              // of the chain
+  // Behind the dot, up to the rounding; none if it is rounded where it is made.
+  SmallVector<Operation *> chain;
+  double factor = 1; // of the chain
 };
 
 class Former {
 public:
-  explicit Former(AttentionPattern &pattern) : pattern(pattern) {}
+  Former(AttentionPattern &pattern, bool isExact)
+      : pattern(pattern), isExact(isExact) {}
 
   /// Why no library computes it, or "".
   std::string check();
@@ -55,6 +59,8 @@ private:
   std::string checkOperands();
   std::string checkExtents();
   std::string checkFormats();
+  bool mayRound() const;
+  std::string followResult(AttentionDot &dot, Landing &landing) const;
   std::string land(AttentionDot &dot);
   void addWindow(const AttentionOperand &operand, bool isKeySide);
   void addResultWindow(bool isKeySide);
@@ -65,6 +71,7 @@ private:
   RankedTensorType resultType(bool isKeySide);
 
   AttentionPattern &pattern;
+  bool isExact;
   SmallVector<int64_t> sizes, windows;
   llvm::DenseMap<Operation *, Landing> landings;
 };
@@ -74,6 +81,9 @@ class FormAttentionPass
 public:
   using FormAttentionBase::FormAttentionBase;
   void runOnOperation() override;
+
+private:
+  bool form(stablehlo::DivOp quotient, std::string &why);
 };
 } // namespace
 
@@ -204,9 +214,21 @@ std::string Former::checkExtents() {
   return "";
 }
 
+/// Whether it was the recipe that made all operands in memory narrow: then it
+/// says what is BF16, and the results may be.
+bool Former::mayRound() const {
+  auto isCast = [](const AttentionOperand &operand) {
+    auto cast = operand.base.getDefiningOp<QuantizeOp>();
+    return cast && typeOf(cast.getValue()).getElementType().isF32();
+  };
+  return pattern.element.isBF16() && isCast(pattern.q) && isCast(pattern.k) &&
+         (!pattern.mix || isCast(pattern.mix->operand)) &&
+         (!pattern.gradient ||
+          (isCast(pattern.gradient->v) && isCast(pattern.gradient->grad)));
+}
+
 /// Follows a result of F32 to where it is rounded to 16 bits.
-std::string Former::land(AttentionDot &dot) {
-  Landing landing;
+std::string Former::followResult(AttentionDot &dot, Landing &landing) const {
   Value value = dot.op.getResult();
   while (typeOf(value).getElementType() != pattern.element) {
     Operation *user = value.hasOneUse() ? *value.user_begin()
@@ -227,6 +249,18 @@ std::string Former::land(AttentionDot &dot) {
     }
     landing.chain.push_back(user);
     value = user->getResult(0);
+  }
+  return "";
+}
+
+std::string Former::land(AttentionDot &dot) {
+  Landing landing;
+  if (std::string why = followResult(dot, landing); !why.empty()) {
+    if (!mayRound())
+      return why;
+    if (isExact)
+      return why + " (library_attention=recipe lets the library round it)";
+    landing = Landing();
   }
   double factor = dot.factor * (landing.factor == 0 ? 1 : landing.factor);
   if (!isPowerOfTwo(dot.factor))
@@ -402,22 +436,42 @@ void Former::form() {
   replace(gradient.values, backward.getResult(2));
 }
 
+/// With `why` empty and nothing formed, the quotient is of no attention.
+bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
+  auto pattern = matchAttention(quotient, why);
+  if (!pattern)
+    return false;
+  Former former(*pattern, level == "exact");
+  why = former.check();
+  if (!why.empty())
+    return false;
+  former.form();
+  ++numForwards;
+  numGradients += pattern->gradient ? 1 : 0;
+  return true;
+}
+
 void FormAttentionPass::runOnOperation() {
   Block &block = getOperation().getBody().front();
   SmallVector<stablehlo::DivOp> quotients(block.getOps<stablehlo::DivOp>());
   for (stablehlo::DivOp quotient : quotients) {
-    std::string why;
-    auto pattern = matchAttention(quotient, why);
-    std::optional<Former> former;
-    if (pattern)
-      why = former.emplace(*pattern).check();
-    if (!why.empty())
-      quotient.emitRemark("attention stays GEMMs and kernels: ") << why;
-    if (!why.empty() || !pattern)
+    if (quotient->use_empty())
       continue;
-    former->form();
-    ++numForwards;
-    numGradients += pattern->gradient ? 1 : 0;
+    // The backward may have computed the softmax again.
+    RepeatedOps repeats(block);
+    repeats.merge(quotient.getLhs());
+    repeats.merge(quotient.getResult());
+    std::string why, whyAlone;
+    if (form(quotient, why))
+      continue;
+    repeats.undo();
+    bool isForward = !repeats.empty() && form(quotient, whyAlone);
+    if (!why.empty())
+      quotient.emitRemark(isForward
+                              ? "the gradient of an attention stays GEMMs "
+                                "and kernels: "
+                              : "attention stays GEMMs and kernels: ")
+          << why;
   }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))

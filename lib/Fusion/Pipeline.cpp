@@ -7,8 +7,8 @@
 
 void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
-                                  bool libraryAttention, bool overlap,
-                                  const PipelineOptions &pipeline,
+                                  llvm::StringRef libraryAttention,
+                                  bool overlap, const PipelineOptions &pipeline,
                                   llvm::StringRef epilogues) {
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
   functions.addPass(createFormCollectives());
@@ -21,8 +21,8 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   functions.addPass(createPreparePlan(prepare));
   if (machine == "gpu") {
     functions.addPass(createNarrowDots());
-    if (libraryAttention)
-      functions.addPass(createFormAttention());
+    if (libraryAttention != "none")
+      functions.addPass(createFormAttention({libraryAttention.str()}));
   }
   FormGemmsOptions gemms;
   gemms.machine = machine.str();

@@ -148,6 +148,11 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "unknown epilogues '" << options.epilogues
            << "': expected one of exact, all, none";
+  if (options.libraryAttention != "recipe" &&
+      options.libraryAttention != "exact" && options.libraryAttention != "none")
+    return emitError(UnknownLoc::get(&context))
+           << "unknown library attention '" << options.libraryAttention
+           << "': expected one of recipe, exact, none";
   if (options.sums != "ordered" && options.sums != "nccl")
     return emitError(UnknownLoc::get(&context))
            << "unknown sums '" << options.sums

@@ -105,6 +105,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.snapshots;
   if (key == "epilogues")
     return &options.epilogues;
+  if (key == "libraryAttention")
+    return &options.libraryAttention;
   if (key == "sums")
     return &options.sums;
   if (key == "inputName")
@@ -125,8 +127,6 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.adaptScales;
   if (key == "packState")
     return &options.packState;
-  if (key == "libraryAttention")
-    return &options.libraryAttention;
   if (key == "overlap")
     return &options.overlap;
   if (key == "narrowCollectives")

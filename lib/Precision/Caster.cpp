@@ -35,9 +35,30 @@ static bool hasOwnScale(ScaleHint hint) {
                        hint.rule.getValue().ends_with(kSharedByRanks));
 }
 
+/// A scale of run time is for formats that hold fewer binades than F32. BF16
+/// holds as many, so that a power of two changes no digit of what it keeps.
+bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
+  if (!format.isBF16() || hasOwnScale(hint))
+    return false;
+  switch (recipe.getScales()) {
+  case ScaleSource::Propagated:
+  case ScaleSource::Delayed:
+    return !getConstantScale(hint.scale);
+  case ScaleSource::Current:
+  case ScaleSource::Block:
+    return true;
+  case ScaleSource::Unit:
+  case ScaleSource::None:
+    break;
+  }
+  return false;
+}
+
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   if (hasOwnScale(hint))
     return hint.scale;
+  if (needsNoScale(hint, format))
+    return makeConstant(1.0f);
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
   case ScaleSource::Delayed:
@@ -213,7 +234,9 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
     quantize.setStreamAttr(hint.stream);
   }
   std::string rule = hint.rule ? hint.rule.str() : "argument";
-  if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
+  if (needsNoScale(hint, format))
+    rule = "bf16: as many binades as f32";
+  else if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
             ": room for gradients that fall";
   quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));

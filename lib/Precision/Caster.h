@@ -84,7 +84,7 @@ private:
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
-
+  bool needsNoScale(ScaleHint hint, mlir::FloatType format) const;
   mlir::Value leaveRoom(mlir::Value root, mlir::Value scale,
                         mlir::FloatType format);
 

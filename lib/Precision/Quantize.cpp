@@ -75,6 +75,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
                         : format;
     };
     auto getBlock = [&](Operation *dot, OpOperand &operand) {
+      if (getFormat(dot, operand.get()).isBF16())
+        return DenseI64ArrayAttr();
       return getBlockSizes(dot, operand.getOperandNumber(),
                            operand.get().getDefiningOp<SetScaleOp>().getValue(),
                            recipe);

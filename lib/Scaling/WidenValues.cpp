@@ -4,7 +4,8 @@
 // tensor. A step that the user traced in F16 or BF16 narrows without scales:
 // gradients underflow before we see them. So its values become F32 first, and
 // only arguments and results keep their types; where a narrow tensor is wanted,
-// the recipe casts.
+// the recipe casts. BF16 has F32's exponents and loses nothing so: under a
+// recipe of BF16 it stays what the user wrote.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,15 +23,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-/// The F32 type of a narrow tensor, or null.
-static RankedTensorType getWide(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor ||
-      !(tensor.getElementType().isF16() || tensor.getElementType().isBF16()))
-    return {};
-  return tensor.clone(Float32Type::get(type.getContext()));
-}
 
 static Value convert(OpBuilder &builder, Value value, Type type) {
   auto element = cast<ShapedType>(type).getElementType();
@@ -54,18 +46,31 @@ static void widenConstant(stablehlo::ConstantOp constant) {
 namespace {
 class Widener {
 public:
-  explicit Widener(func::FuncOp func) : func(func), builder(func) {}
+  /// `saved` is the recipe's format for what the backward keeps.
+  Widener(func::FuncOp func, Type saved)
+      : func(func), builder(func), keepsBF16(saved.isBF16()) {}
   unsigned run();
 
 private:
+  RankedTensorType getWide(Type type) const;
   void widenOp(Operation *op);
   void keepBits(stablehlo::BitcastConvertOp op);
 
   func::FuncOp func;
   OpBuilder builder;
+  bool keepsBF16;
   unsigned numWidened = 0;
 };
 } // namespace
+
+/// The F32 type of a tensor that becomes wide, or null.
+RankedTensorType Widener::getWide(Type type) const {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !(tensor.getElementType().isF16() ||
+                   (tensor.getElementType().isBF16() && !keepsBF16)))
+    return {};
+  return tensor.clone(Float32Type::get(type.getContext()));
+}
 
 /// Bits of a narrow value are those of its narrow type.
 void Widener::keepBits(stablehlo::BitcastConvertOp op) {
@@ -135,11 +140,12 @@ struct WidenValuesPass : scalify::impl::WidenValuesBase<WidenValuesPass> {
   using WidenValuesBase::WidenValuesBase;
 
   void runOnOperation() override {
-    if (!RecipeAttr::of(getOperation()).getStorage().saved)
+    Type saved = RecipeAttr::of(getOperation()).getStorage().saved;
+    if (!saved)
       return;
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (!func.isExternal())
-        numWidened += Widener(func).run();
+        numWidened += Widener(func, saved).run();
   }
 };
 } // namespace

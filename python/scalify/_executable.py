@@ -511,7 +511,7 @@ def compile(
     report: str = "brief",
     device: str | None = None,
     streams: int = 1,
-    library_attention: bool = True,
+    library_attention: Literal["recipe", "exact", "none"] = "recipe",
     epilogues: Literal["exact", "all", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,

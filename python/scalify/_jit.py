@@ -416,7 +416,7 @@ def jit(
     report: str = "brief",
     device: str | None = None,
     streams: int = 1,
-    library_attention: bool = True,
+    library_attention: Literal["recipe", "exact", "none"] = "recipe",
     epilogues: Literal["exact", "all", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,
@@ -476,8 +476,9 @@ def jit(
         report: "full" keeps every value, its facts and where they came from in the artefact.
         device: where steps run, as for `scalify.Executable`.
         streams: of a GPU, how many streams commands that do not fill it may run on side by side.
-        library_attention: of a GPU, whether attentions in 16 bits are cuDNN's. False for a machine
-            without cuDNN: they are kernels and products then.
+        library_attention: of a GPU, which attentions in 16 bits are cuDNN's: "exact" where the
+            program rounds the results as cuDNN does, "recipe" also where the recipe has made the
+            operands BF16, and "none" for a machine without cuDNN: kernels and products then.
         epilogues: of a GPU, whether biases and ReLUs behind products are the library's where that
             saves a kernel: "exact" where no rounding changes, "all" also where the library rounds
             once and the program more often, and GELU in its tanh form by the library's tanh.

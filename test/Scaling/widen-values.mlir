@@ -34,3 +34,32 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     return %y : tensor<4xbf16>
   }
 }
+
+// -----
+
+// A recipe of BF16 leaves BF16 as the user wrote it: it has F32's exponents.
+module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
+  // CHECK-LABEL: func.func @beside_bf16
+  // CHECK-NEXT: stablehlo.convert %arg1 : (tensor<4xf16>) -> tensor<4xf32>
+  // CHECK-NEXT: %[[Y:.*]] = stablehlo.add %arg0, %arg0 : tensor<4xbf16>
+  // CHECK-NEXT: stablehlo.add %{{.*}}, %{{.*}} : tensor<4xf32>
+  // CHECK-NEXT: %[[Z:.*]] = stablehlo.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xf16>
+  // CHECK-NEXT: return %[[Y]], %[[Z]]
+  func.func @beside_bf16(%x: tensor<4xbf16>, %h: tensor<4xf16>) -> (tensor<4xbf16>, tensor<4xf16>) {
+    %y = stablehlo.add %x, %x : tensor<4xbf16>
+    %z = stablehlo.add %h, %h : tensor<4xf16>
+    return %y, %z : tensor<4xbf16>, tensor<4xf16>
+  }
+}
+
+// -----
+
+// One of F16 has more digits than BF16.
+module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
+  // CHECK-LABEL: func.func @beside_f16
+  // CHECK: stablehlo.add %{{.*}}, %{{.*}} : tensor<4xf32>
+  func.func @beside_f16(%x: tensor<4xbf16>) -> tensor<4xbf16> {
+    %y = stablehlo.add %x, %x : tensor<4xbf16>
+    return %y : tensor<4xbf16>
+  }
+}

@@ -289,8 +289,12 @@ def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -
     # Layers share their kernels, wherever in a stack their weights lie.
     kernels = [c["symbol"] for c in manifest["functions"]["step"] if c["op"] == "kernel"]
     assert len(set(kernels)) < 160 and len(kernels) > 50 * layers
-    # A layer has seven linear layers of three products; attention may be the library's.
+    # A layer has seven linear layers of three products; a checkpoint computes six again. All
+    # attentions are the library's, forward and backward, under every recipe.
     assert len(gemms) >= 21 * layers
+    attentions = [c for c in manifest["functions"]["step"] if c["op"] == "attention"]
+    assert sum(command["gradient"] for command in attentions) == layers
+    assert len(attentions) == (3 if scanned else 2) * layers
     linear = [{buffers[gemm[side]]["dtype"] for side in "ab"} for gemm in gemms]
     # A checkpoint computes all linear layers but the last one again.
     narrow = (27 if scanned else 21) * layers

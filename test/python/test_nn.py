@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
 from typing import Any
 
+import gpu_steps
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -15,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 import scalify
-from scalify import _compiler, nn
+from scalify import Recipe, _compiler, nn
 from scalify._executable import Executable
 
 Arrays = tuple[NDArray[Any], ...]
@@ -180,9 +182,9 @@ def layers(dtype: Any, scanned: bool = False) -> str:
     return jax.jit(step, donate_argnums=0).lower(weights, x).as_text(debug_info=True)
 
 
-def on_a_gpu(text: str, recipe: str) -> tuple[Executable, list[str]]:
+def on_a_gpu(text: str, recipe: str, **named: str) -> tuple[Executable, list[str]]:
     """Returns the executable on the recording, and its remarks."""
-    options = {"recipe": recipe, "target": "sm_90a"}
+    options = {"recipe": recipe, "target": "sm_90a", **named}
     artefact, diagnostics = _compiler.compile(text, json.dumps(options))
     return Executable(artefact, device="null"), [str(found) for found in diagnostics]
 
@@ -195,7 +197,8 @@ def calls(exe: Executable) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "scanned"), [("none", False), ("bf16", True), ("fp8-current", False)]
+    ("recipe", "scanned"),
+    [("none", False), ("bf16", True), ("bf16", False), ("fp8-current", False), ("fp8-lm-o2", True)],
 )
 def test_a_gpu_calls_its_library(recipe: str, scanned: bool) -> None:
     exe, _ = on_a_gpu(layers(jnp.bfloat16, scanned), recipe)
@@ -210,17 +213,48 @@ def test_a_gpu_calls_its_library(recipe: str, scanned: bool) -> None:
     assert not any(buffer["shape"][-2:] == [96, 96] for buffer in exe.manifest["buffers"])
 
 
-def test_f32_stays_kernels_with_a_remark() -> None:
-    exe, remarks = on_a_gpu(layers(jnp.float32), "fp8")
+@pytest.mark.parametrize("recipe", ["fp8", "fp8-lm-o2"])
+def test_f32_stays_kernels_with_a_remark(recipe: str) -> None:
+    exe, remarks = on_a_gpu(layers(jnp.float32), recipe)
     assert not calls(exe)
     reasons = [text for text in remarks if "attention stays GEMMs and kernels" in text]
     assert len(reasons) == 2 and all("an operand is f32" in text for text in reasons)
 
 
+def test_f32_under_a_recipe_that_multiplies_it_in_bf16() -> None:
+    recipe = str(Recipe("fp8-current").replace(attention="bf16"))
+    exe, _ = on_a_gpu(layers(jnp.float32), recipe)
+    names = sorted(line.split(" q=")[0] for line in calls(exe))
+    assert names == ["cudnnExecute attention"] * 2 + ["cudnnExecute attention_grad"] * 2
+    # The program does not round the results, which the library does.
+    exact, remarks = on_a_gpu(layers(jnp.float32), recipe, libraryAttention="exact")
+    assert not calls(exact)
+    reasons = [text for text in remarks if "library_attention=recipe lets the library" in text]
+    assert len(reasons) == 2 and all("not rounded to the operands' format" in r for r in reasons)
+
+
+@pytest.mark.parametrize("recipe", ["none", "bf16", "fp8-block", "fp8-lm-o2"])
+def test_the_attention_that_llama_writes_out(recipe: str) -> None:
+    sizes = {"vocab": 64, "layers": 1, "dim": 64, "heads": 4, "kv_heads": 2, "ffn": 64, "seq": 48}
+    cfg = gpu_steps.config.ModelConfig(**sizes, dtype="bfloat16")
+    # Of one sequence JAX writes the gradient of the softmax in another way. In F32 the gradients
+    # of q and k go wide into those of RoPE.
+    text = gpu_steps.shapes.lower(cfg, scanned=False, batch=1 if recipe == "none" else 2)
+    if recipe == "bf16":
+        text = gpu_steps.shapes.lower(dataclasses.replace(cfg, dtype="float32"), scanned=False)
+    exe, remarks = on_a_gpu(text, recipe)
+    attentions = [c for c in exe.manifest["functions"]["step"] if c["op"] == "attention"]
+    assert [command["gradient"] for command in attentions] == [False, True]
+    assert not any(buffer["shape"][-2:] == [48, 48] for buffer in exe.manifest["buffers"])
+    assert not any("attention stays" in text for text in remarks)
+
+
 def test_without_the_library() -> None:
     step = jax.jit(lambda q: nn.attention(q, q, q, causal=True))
     text = step.lower(jax.ShapeDtypeStruct((2, 32, 4, 32), jnp.bfloat16)).as_text()
-    for library in (True, False):
+    for library in ("recipe", "exact", "none"):
         exe = scalify.compile(text, "none", "sm_90a", device="null", library_attention=library)
         ops = {command["op"] for command in exe.manifest["functions"]["step"]}
-        assert ("attention" in ops) == library
+        assert ("attention" in ops) == (library != "none")
+    with pytest.raises(scalify.CompileError, match="unknown library attention 'some'"):
+        scalify.compile(text, "none", "sm_90a", library_attention="some")  # type: ignore[arg-type]

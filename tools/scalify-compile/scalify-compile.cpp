@@ -123,11 +123,12 @@ static cl::opt<std::string> simulateRanks(
     cl::desc("one process runs a partitioned program for all devices of its "
              "mesh, which must be as many where a number is given"),
     cl::ValueOptional, cl::value_desc("ranks"), cl::cat(category));
-static cl::opt<bool> libraryAttention(
+static cl::opt<std::string> libraryAttention(
     "library-attention",
-    cl::desc("attentions of a GPU are cuDNN's where they can be; =false for "
-             "a machine without it"),
-    cl::init(true), cl::cat(category));
+    cl::desc("attentions of a GPU that are cuDNN's: those whose results the "
+             "program rounds as it does (exact), also those whose operands the "
+             "recipe casts (recipe), or none, for a machine without it (none)"),
+    cl::init("recipe"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<std::string> epilogues(
     "epilogues",
     cl::desc("what a GPU's library does behind a product: what rounds as the "

@@ -25,12 +25,13 @@ struct PipelineOptions {
 };
 
 /// All passes of the stage, in order. The machine is "cpu" or "gpu"; of a gpu
-/// `streams` may be more than one, and attentions and what is behind a product
-/// (`epilogues`) are a library's unless told otherwise. With `overlap`
-/// collectives run beside what is computed.
+/// `streams` may be more than one, and attentions (`libraryAttention`) and what
+/// is behind a product (`epilogues`) are a library's unless told otherwise.
+/// With `overlap` collectives run beside what is computed.
 void buildFusionPipeline(mlir::OpPassManager &pm,
                          llvm::StringRef machine = "cpu", int64_t streams = 1,
-                         bool libraryAttention = true, bool overlap = true,
+                         llvm::StringRef libraryAttention = "recipe",
+                         bool overlap = true,
                          const PipelineOptions &pipeline = {},
                          llvm::StringRef epilogues = "exact");
 } // namespace scalify

@@ -218,7 +218,13 @@ def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
     `plan.attend` of the forward and of the gradient; weights and scores are
     gone. What `scalify.nn.attention` and its gradient decompose to has this
     form. Scales of the operands' data are in the attention's scale, and those
-    of its results are multiplied behind it, where they are powers of two.
+    of its results are multiplied behind it, where they are powers of two. What
+    `scalify-quantize` lets the backward compute again is read as computed once.
+
+    The library rounds its results to 16 bits. With the level `exact` the program
+    must do so too. With `recipe` it need not where the recipe's own casts made
+    the operands BF16: then the attention is a product that the recipe has in
+    BF16, and its results are rounded where they leave it.
 
     Where anything else reads its weights, or the hardware's library has no such
     attention, it stays as it is, and a remark says the reason.
@@ -232,6 +238,10 @@ def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let options = [
+    Option<"level", "level", "std::string", "\"recipe\"",
+           "exact: where the program rounds as the library does; recipe: also "
+           "where the recipe casts the operands to BF16">];
   let statistics = [
     Statistic<"numForwards", "forwards", "forward attentions formed">,
     Statistic<"numGradients", "gradients", "gradients of attention formed">];

@@ -76,9 +76,11 @@ struct CompileOptions {
   /// all devices: as many as this says, or 0 for those that the mesh has. See
   /// the pass scalify-simulate-ranks.
   std::optional<int64_t> simulateRanks;
-  /// Attentions of a GPU's step are cuDNN's where they can be: see the pass
-  /// scalify-form-attention. Without, the step runs where cuDNN is not.
-  bool libraryAttention = true;
+  /// Which attentions of a GPU's step are cuDNN's: "exact", those whose results
+  /// the program rounds as it does, "recipe", also those whose operands the
+  /// recipe has cast, or "none", for where cuDNN is not. See the pass
+  /// scalify-form-attention.
+  std::string libraryAttention = "recipe";
   /// What a GPU's library does behind a product: "exact", what rounds as the
   /// program does, "all" that it has, or "none". See the pass
   /// scalify-form-epilogues.

@@ -64,8 +64,9 @@ struct StageOptions {
   /// Ranks of a partitioned program that one process shall run; 0 for those of
   /// its mesh, none for the program of one device.
   std::optional<int64_t> simulateRanks;
-  /// Attentions on a GPU are calls of its library.
-  bool libraryAttention = true;
+  /// Which attentions of a GPU are calls of its library: "recipe", "exact" or
+  /// "none".
+  std::string libraryAttention = "recipe";
   /// What is behind a product on a GPU is its library's: "exact", "all" or
   /// "none".
   std::string epilogues = "exact";

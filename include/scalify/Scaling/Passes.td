@@ -9,11 +9,12 @@ def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
   let summary = "compute in F32 what the user wrote in 16 bits";
   let description = [{
     Before: the normal form. After: under a recipe that stores what the
-    backward keeps in a format of its own (`fp16`, `bf16`), every F16 and BF16
-    value is F32; arguments and results keep their types, converted at the
-    border. A step traced in 16 bits narrows without scales, so that gradients
-    underflow before a recipe can give them one. Under other recipes nothing
-    changes.
+    backward keeps in a format of its own (`fp16`, `bf16`), every F16 value is
+    F32, and every BF16 one unless that format is BF16; arguments and results
+    keep their types, converted at the border. A step traced in F16 narrows
+    without scales, so that gradients underflow before a recipe can give them
+    one, and a recipe of F16 keeps more digits than BF16 has. Beside BF16, BF16
+    loses neither. Under other recipes nothing changes.
 
     ```mlir
     %y = stablehlo.add %x, %x : tensor<4xf16>
