@@ -115,7 +115,25 @@ bool Recomputer::collect() {
   return true;
 }
 
+/// Whether the op rounds an argument of the step, as a weight in F32 to BF16.
+static bool castsArgument(Operation *op) {
+  auto convert = dyn_cast<stablehlo::ConvertOp>(op);
+  if (!convert)
+    return false;
+  Value from = convert.getOperand();
+  while (Operation *move = from.getDefiningOp()) {
+    if (!isMove(move) || move->getNumOperands() != 1)
+      return false;
+    from = move->getOperand(0);
+  }
+  return getElementTypeOrSelf(op->getResult(0)).getIntOrFloatBitWidth() <
+         getElementTypeOrSelf(from).getIntOrFloatBitWidth();
+}
+
 bool Recomputer::isRecomputable(Operation *op) {
+  // Once a step: what is read again would be the wide weight.
+  if (castsArgument(op))
+    return false;
   bool isKind = op->getNumResults() == 1 && op->getNumRegions() == 0 &&
                 isPure(op) && (isMove(op) || isElementwiseOp(op)) &&
                 (!saved || keepsErrors(op));

@@ -82,3 +82,21 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
   }
 }
+
+// -----
+
+// A weight that the program rounds to BF16 is rounded once a step; what
+// follows from it by a move is made again.
+// CHECK-LABEL: func.func @weight
+// KEPT-LABEL: func.func @weight
+func.func @weight(%x: tensor<4x8xbf16>, %w: tensor<8x8xf32>, %g: tensor<4x8xbf16>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>) {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg1
+  // CHECK: %[[W:.*]] = stablehlo.convert %[[T]] {scalify.phase = "forward"}
+  // CHECK-NOT: stablehlo.convert
+  %t = stablehlo.transpose %w, dims = [1, 0] {scalify.phase = "forward"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %n = stablehlo.convert %t {scalify.phase = "forward"} : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+  %y = stablehlo.dot_general %x, %n, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+  // CHECK: stablehlo.dot_general %arg2, %[[W]]
+  %a = stablehlo.dot_general %g, %n, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
+  return %y, %a : tensor<4x8xbf16>, tensor<4x8xbf16>
+}
