@@ -465,7 +465,7 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
     scaled = arith::DivFOp::create(b, loc, x->value, factor);
   QuantizeResult q = quantizeNarrow(
       b, loc, scaled, op.getResult().getType().getElementType(), machine);
-  if (log)
+  if (log || op->hasAttr("plan.uncounted"))
     return Element{q.code, level};
   CastCounters &counters =
       quantizeCounters.try_emplace(op, CastCounters{pass, {}}).first->second;
@@ -518,6 +518,8 @@ LogicalResult KernelEmitter::finish() {
   Value slots = function.getArguments().back();
   int64_t slot = 0;
   kernel.getBody().walk([&](QuantizeOp op) {
+    if (op->hasAttr("plan.uncounted"))
+      return;
     CastCounters counters = quantizeCounters.lookup(op);
     for (Value memory : counters.places) {
       int64_t position = slot++;

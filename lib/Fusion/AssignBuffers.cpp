@@ -1,15 +1,16 @@
 //===- AssignBuffers.cpp - One arena for all temporaries ------------------===//
 //
-// Walks the program once. A temporary gets its place when it is first written
-// and gives it back after its last use; the smallest hole that fits is taken.
-// An output that may be written element by element over an input that dies
-// there takes its place and saves the cache a second stream.
+// Walks the program once. A temporary takes a block of the arena when it is
+// first written and gives it back after its last use; where the blocks lie is
+// decided when all are known. An output that may be written element by element
+// over an input that dies there takes its block and saves the cache a second
+// stream.
 //
 //===----------------------------------------------------------------------===//
 
-#include "scalify/Fusion/Passes.h"
+#include "PackArena.h"
 
-#include <map>
+#include "scalify/Fusion/Passes.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_ASSIGNBUFFERS
@@ -19,63 +20,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static constexpr int64_t kAlignment = 64;
-
 namespace {
-/// Holes of the arena by offset; it grows at its end.
-class Arena {
-public:
-  int64_t take(int64_t bytes) {
-    bytes = llvm::alignTo(std::max<int64_t>(bytes, 1), kAlignment);
-    auto best = holes.end();
-    for (auto it = holes.begin(); it != holes.end(); ++it)
-      if (it->second >= bytes &&
-          (best == holes.end() || it->second < best->second))
-        best = it;
-    if (best != holes.end()) {
-      auto [offset, size] = *best;
-      holes.erase(best);
-      if (size > bytes)
-        holes[offset + bytes] = size - bytes;
-      return offset;
-    }
-    // Extend a hole at the end, or the arena itself.
-    int64_t offset = end;
-    if (!holes.empty()) {
-      auto last = std::prev(holes.end());
-      if (last->first + last->second == end) {
-        offset = last->first;
-        holes.erase(last);
-      }
-    }
-    end = offset + bytes;
-    return offset;
-  }
-
-  void give(int64_t offset, int64_t bytes) {
-    bytes = llvm::alignTo(std::max<int64_t>(bytes, 1), kAlignment);
-    auto next = holes.lower_bound(offset);
-    if (next != holes.end() && offset + bytes == next->first) {
-      bytes += next->second;
-      next = holes.erase(next);
-    }
-    if (next != holes.begin()) {
-      auto before = std::prev(next);
-      if (before->first + before->second == offset) {
-        before->second += bytes;
-        return;
-      }
-    }
-    holes[offset] = bytes;
-  }
-
-  int64_t size() const { return end; }
-
-private:
-  std::map<int64_t, int64_t> holes;
-  int64_t end = 0;
-};
-
 class AssignBuffersPass
     : public scalify::impl::AssignBuffersBase<AssignBuffersPass> {
 public:
@@ -130,16 +75,11 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
   Block &block = program.getBody().front();
   llvm::DenseMap<Value, plan::LiveRange> ranges =
       plan::computeLiveRanges(program);
-  Arena arena;
-  llvm::DenseMap<Value, int64_t> offsets;
-  llvm::DenseMap<int64_t, SmallVector<Value>> freed; // by position
-  llvm::DenseSet<Value> handedOver;
+  SmallVector<ArenaBlock> blocks;
+  llvm::DenseMap<Value, size_t> blockOf;
   Builder b(program.getContext());
   for (auto [index, op] : llvm::enumerate(block)) {
     int64_t position = index;
-    for (Value value : freed.lookup(position))
-      if (!handedOver.contains(value))
-        arena.give(offsets[value], plan::bufferBytes(value));
     if (isa<plan::TempOp>(op))
       continue;
     llvm::SetVector<Value> used;
@@ -153,12 +93,12 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       pairs.append(kernel.getInplace()->begin(), kernel.getInplace()->end());
     auto collective = dyn_cast<plan::CollectiveOp>(op);
     if (collective && isHandedOver(collective, position, ranges)) {
-      handedOver.insert(collective.getSource());
-      offsets[collective.getDestination()] = offsets[collective.getSource()];
+      blockOf[collective.getDestination()] =
+          blockOf.lookup(collective.getSource());
       ++numInPlace;
     }
     for (Value value : used) {
-      if (ranges[value].first != position || offsets.contains(value))
+      if (ranges[value].first != position || blockOf.contains(value))
         continue;
       // A part is written where its whole will be.
       if (kernel && llvm::is_contained(kernel.getWrites(), value)) {
@@ -166,8 +106,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
         if (from >= 0) {
           Value in = kernel.getReads()[from];
           taken.insert(in);
-          handedOver.insert(in);
-          offsets[value] = offsets[in];
+          blockOf[value] = blockOf.lookup(in);
           int64_t write = llvm::find(kernel.getWrites(), value) -
                           kernel.getWrites().begin();
           pairs.append({write, from});
@@ -175,28 +114,31 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
           continue;
         }
       }
-      offsets[value] = arena.take(plan::bufferBytes(value));
+      blockOf[value] = blocks.size();
+      blocks.push_back({plan::bufferBytes(value), position, position});
     }
-    for (Value value : used)
-      if (ranges[value].last == position)
-        freed[ranges[value].held + 1].push_back(value);
+    for (Value value : used) {
+      int64_t &last = blocks[blockOf[value]].last;
+      last = std::max(last, ranges[value].held);
+    }
     if (kernel) {
       if (!pairs.empty())
         kernel.setInplace(pairs);
       kernel->removeAttr(plan::kElementwiseAttr);
     }
   }
+  int64_t bytes = packArena(blocks);
   // Parts stand behind their wholes.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     auto temp = dyn_cast<plan::TempOp>(op);
     if (temp && temp.getMemory().use_empty())
       temp.erase();
     else if (temp)
-      temp.setOffset(offsets[plan::getWhole(temp.getMemory())] +
+      temp.setOffset(blocks[blockOf[plan::getWhole(temp.getMemory())]].offset +
                      temp.getStart().value_or(0));
   }
-  program.setArenaBytes(arena.size());
-  arenaBytes += arena.size();
+  program.setArenaBytes(bytes);
+  arenaBytes += bytes;
 }
 
 void AssignBuffersPass::runOnOperation() {

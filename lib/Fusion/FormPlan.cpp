@@ -5,6 +5,7 @@
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Import/Locations.h"
+#include "scalify/Precision/Recompute.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -414,7 +415,10 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
       if (isa<QuantizeOp>(copy) && hasExactReciprocal(op->getOperand(1)))
         copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
     }
-    if (auto quantize = dyn_cast<QuantizeOp>(copy)) {
+    auto quantize = dyn_cast<QuantizeOp>(copy);
+    if (quantize && op->hasAttr(kUncountedAttr)) {
+      quantize->setAttr("plan.uncounted", b.getUnitAttr());
+    } else if (quantize) {
       auto type = typeOf(quantize.getResult());
       casts.push_back(b.getDictionaryAttr(
           {b.getNamedAttr("cast", b.getStringAttr(
@@ -424,8 +428,9 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
            b.getNamedAttr("format", TypeAttr::get(type.getElementType())),
            b.getNamedAttr("elements",
                           b.getI64IntegerAttr(type.getNumElements()))}));
-      quantize.removeCastAttr();
     }
+    if (quantize)
+      quantize.removeCastAttr();
   }
   SmallVector<Value> yields;
   for (Value output : outputs)

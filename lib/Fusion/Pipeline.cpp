@@ -16,6 +16,10 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   functions.addPass(createExpandConvolutions());
   functions.addPass(createExpandWindows());
   functions.addPass(createExpandSorts());
+  functions.addPass(createExpandScatters());
+  // On a CPU casts are a larger part of the step.
+  if (machine == "gpu")
+    functions.addPass(createRecomputeCasts());
   PreparePlanOptions prepare;
   prepare.machine = machine.str();
   functions.addPass(createPreparePlan(prepare));

@@ -10,6 +10,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/Recompute.h"
 #include "scalify/Scaling/RangeProofs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

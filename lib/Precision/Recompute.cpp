@@ -7,10 +7,15 @@
 // reach, and readers in the backward are the sink (Jain et al. 2020; the cut is
 // that of PyTorch's partitioner of joint graphs).
 //
+// Before values are cast the cut assumes the formats in which they will be
+// kept. Behind, casts take part in it: one whose value is kept for other
+// readers is made again. Weights are cast once.
+//
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Precision/Recompute.h"
+
 #include "MinCut.h"
-#include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
@@ -65,14 +70,24 @@ static bool keepsErrors(Operation *op) {
              stablehlo::SelectOp, stablehlo::SqrtOp, stablehlo::TanhOp>(op);
 }
 
+/// By one scale and to nearest: elementwise, and the same each time.
+static bool isPlainCast(Operation *op) {
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return !quantize.getBlock() && !quantize.isStochastic();
+  auto dequantize = dyn_cast<DequantizeOp>(op);
+  return dequantize && !dequantize.getBlock();
+}
+
 namespace {
 class Recomputer {
 public:
-  Recomputer(Block &block, Type saved) : block(block), saved(saved) {}
+  Recomputer(Block &block, Type saved, bool remakesCasts)
+      : block(block), saved(saved), remakesCasts(remakesCasts) {}
   unsigned run();
 
 private:
   bool collect();
+  bool isReadByLaterForward(Operation &op) const;
   bool isRecomputable(Operation *op);
   int64_t getBytes(Value value) const;
   void findNeeded();
@@ -84,6 +99,7 @@ private:
   Block &block;
   /// The format in which the backward keeps values; null for their own.
   Type saved;
+  bool remakesCasts;
   Operation *firstBackwardDot = nullptr;
   /// Results of the forward, by their number in the network.
   llvm::MapVector<Value, unsigned> numbers;
@@ -107,7 +123,8 @@ bool Recomputer::collect() {
   for (Operation &op : block.without_terminator()) {
     if (&op == firstBackwardDot)
       break;
-    if (getPhase(&op) != "forward" || op.hasTrait<OpTrait::ConstantLike>())
+    if (getPhase(&op) != "forward" || op.hasTrait<OpTrait::ConstantLike>() ||
+        (remakesCasts && isReadByLaterForward(op)))
       continue;
     for (Value result : op.getResults())
       numbers.insert({result, numbers.size()});
@@ -115,12 +132,21 @@ bool Recomputer::collect() {
   return true;
 }
 
+/// Then it is kept whatever the first backward reads: of several micro-batches
+/// what all of them share, as weights.
+bool Recomputer::isReadByLaterForward(Operation &op) const {
+  return llvm::any_of(op.getUsers(), [&](Operation *user) {
+    user = block.findAncestorOpInBlock(*user);
+    return getPhase(user) == "forward" &&
+           firstBackwardDot->isBeforeInBlock(user);
+  });
+}
+
 /// Whether the op rounds an argument of the step, as a weight in F32 to BF16.
 static bool castsArgument(Operation *op) {
-  auto convert = dyn_cast<stablehlo::ConvertOp>(op);
-  if (!convert)
+  if (!isa<stablehlo::ConvertOp, QuantizeOp>(op))
     return false;
-  Value from = convert.getOperand();
+  Value from = op->getOperand(0);
   while (Operation *move = from.getDefiningOp()) {
     if (!isMove(move) || move->getNumOperands() != 1)
       return false;
@@ -135,7 +161,9 @@ bool Recomputer::isRecomputable(Operation *op) {
   if (castsArgument(op))
     return false;
   bool isKind = op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-                isPure(op) && (isMove(op) || isElementwiseOp(op)) &&
+                isPure(op) &&
+                (isMove(op) || isElementwiseOp(op) ||
+                 (remakesCasts && isPlainCast(op))) &&
                 (!saved || keepsErrors(op));
   if (!isKind)
     return false;
@@ -210,6 +238,8 @@ Value Recomputer::remake(Value value, OpBuilder &builder) {
     mapping.map(operand, remake(operand, builder));
   Operation *clone = builder.clone(*op, mapping);
   clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  if (isa<QuantizeOp>(clone))
+    clone->setAttr(kUncountedAttr, builder.getUnitAttr());
   ++count;
   return remade[value] = clone->getResult(0);
 }
@@ -241,5 +271,9 @@ unsigned Recomputer::run() {
 }
 
 unsigned scalify::recomputeForBackward(func::FuncOp func, Type saved) {
-  return Recomputer(func.getBody().front(), saved).run();
+  return Recomputer(func.getBody().front(), saved, false).run();
+}
+
+unsigned scalify::recomputeCastsForBackward(func::FuncOp func) {
+  return Recomputer(func.getBody().front(), {}, true).run();
 }

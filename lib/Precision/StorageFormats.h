@@ -15,11 +15,6 @@ namespace scalify {
 void castSavedValues(mlir::func::FuncOp func, RecipeAttr recipe,
                      Caster &caster);
 
-/// Computes again, in the backward, what follows by elementwise ops from other
-/// values of the forward, so that the fewest bytes are kept: in their own type,
-/// or in the format `saved`. Returns the number of ops.
-unsigned recomputeForBackward(mlir::func::FuncOp func, mlir::Type saved);
-
 /// New parameters and moments leave the step through the recipe's formats.
 /// Without a key of random words they are rounded to nearest, with a remark.
 void castState(mlir::func::FuncOp func, RecipeAttr recipe, Caster &caster,

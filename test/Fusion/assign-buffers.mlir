@@ -101,3 +101,32 @@ plan.program @streams {
   plan.copy %c to %d : memref<16xf32>, memref<16xf32>
   plan.copy %d to %z : memref<16xf32>, memref<16xf32>
 }
+
+// -----
+
+// In the order of the program the small buffer takes a part of the hole that
+// the large one at the end would have: 256 + 64 + 256 bytes. The largest first
+// lie in the same place.
+// CHECK-LABEL: plan.program @largest_first attributes {arena_bytes = 384 : i64}
+plan.program @largest_first {
+  %x = plan.argument 0 : memref<64xf32>
+  %s = plan.argument 1 : memref<16xf32>
+  %y = plan.result 0 : memref<64xf32>
+  %z = plan.result 1 : memref<16xf32>
+  // CHECK-DAG: plan.temp at 0 : memref<64xf32>
+  // CHECK-DAG: plan.temp at 256 : memref<16xf32>
+  // CHECK-DAG: plan.temp at 320 : memref<16xf32>
+  // CHECK-DAG: plan.temp at 0 : memref<64xf32>
+  %a = plan.temp : memref<64xf32>
+  %b = plan.temp : memref<16xf32>
+  %c = plan.temp : memref<16xf32>
+  %d = plan.temp : memref<64xf32>
+  plan.copy %x to %a : memref<64xf32>, memref<64xf32>
+  plan.copy %s to %b : memref<16xf32>, memref<16xf32>
+  plan.copy %a to %y : memref<64xf32>, memref<64xf32>
+  plan.copy %s to %c : memref<16xf32>, memref<16xf32>
+  plan.copy %x to %d : memref<64xf32>, memref<64xf32>
+  plan.copy %d to %y : memref<64xf32>, memref<64xf32>
+  plan.copy %b to %z : memref<16xf32>, memref<16xf32>
+  plan.copy %c to %z : memref<16xf32>, memref<16xf32>
+}

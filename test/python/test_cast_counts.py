@@ -1,4 +1,4 @@
-"""Counts of casts whose results lie in parts of a larger array, in one kernel."""
+"""Counts of casts: of results in parts of a larger array, and of what is cast once more."""
 
 from __future__ import annotations
 
@@ -37,3 +37,28 @@ def test_what_lies_beside_a_part_counts_nothing() -> None:
     keys = ("cast", "saturated", "flushed", "zeros", "nans")
     rows = [tuple(row[key] for key in keys) for row in executable.health()]
     assert rows == [("c0: a", 3, 0, 0, 0), ("c1: b", 5, 1, 1, 1)]
+
+
+AGAIN = """
+func.func @main(%a: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %s = stablehlo.constant dense<1.0> : tensor<f32>
+  %0 = scalify.quantize %a, %s {cast = "c0: a"} : tensor<64xf32> -> tensor<64xf8E4M3FN>
+  %1 = scalify.quantize %a, %s {cast = "c0: a", scalify.uncounted}
+      : tensor<64xf32> -> tensor<64xf8E4M3FN>
+  %2 = scalify.dequantize %0, %s : tensor<64xf8E4M3FN> -> tensor<64xf32>
+  %3 = scalify.dequantize %1, %s : tensor<64xf8E4M3FN> -> tensor<64xf32>
+  return %2, %3 : tensor<64xf32>, tensor<64xf32>
+}
+"""
+
+
+def test_what_is_cast_again_counts_nothing() -> None:
+    artefact, _ = build(AGAIN, {"compileFrom": "distribution"})
+    executable = Executable(artefact, 1)
+    a = np.linspace(-3, 3, 64, dtype=np.float32)
+    a[:3] = 1e4
+    first, again = executable(a)
+    np.testing.assert_array_equal(first, again)
+    rows = executable.health()
+    assert [(row["cast"], row["saturated"]) for row in rows] == [("c0: a", 3)]
+    assert [entry["elements"] for entry in executable.manifest["counters"]] == [64]

@@ -395,6 +395,17 @@ def test_scatter_add_duplicates_and_out_of_range() -> None:
     )
 
 
+def test_gradient_of_labels() -> None:
+    """One element a row, as selects; labels outside of the row have no gradient."""
+
+    def loss(x: Any, label: Any, g: Any) -> Any:
+        taken = jnp.take_along_axis(x, label[..., None], -1, mode="fill", fill_value=0.0)
+        return (taken[..., 0] * g).sum() + jnp.square(x).sum()
+
+    label = np.array([[0, 39, 5], [40, -1, -41], [7, 7, 100]], np.int32)
+    check(jax.grad(loss), normal(3, 3, 40), label, normal(3, 3), exact=True)
+
+
 def test_embedding_gradient() -> None:
     def loss(table: Any, i: Any, w: Any) -> Any:
         return (jnp.tanh(table[i]) * w).sum()

@@ -15,6 +15,7 @@ import optax
 import pytest
 
 import scalify
+from scalify import _compiler
 from scalify.memory import largest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "llama"))
@@ -172,6 +173,48 @@ def test_the_backward_computes_again_what_it_can() -> None:
     narrow = 8 * rows * cfg.dim * wide
     head = 2 * rows * cfg.vocab * wide
     assert found["kept"] <= cfg.layers * (ffn + scores + narrow) + head
+
+
+def kept_of_gated_layers(recipe: str, dtype: Any) -> int:
+    """Bytes that a GPU keeps for the backward of a step of gated layers, by its plan."""
+
+    def loss(params: Any, x: Any) -> Any:
+        x = x.astype(dtype)
+        for layer in params:
+            gate, up, down = (weight.astype(dtype) for weight in layer)
+            x = x + (jax.nn.silu(x @ gate) * (x @ up)) @ down
+        return jnp.mean(jnp.square(x.astype(jnp.float32)))
+
+    def step(params: Any, x: Any) -> Any:
+        grads = jax.grad(loss)(params, x)
+        return jax.tree.map(lambda weight, grad: weight - 0.1 * grad, params, grads)
+
+    def shape(*dims: int) -> Any:
+        return jax.ShapeDtypeStruct(dims, np.float32)
+
+    layer = (shape(WIDTH, 4 * WIDTH), shape(WIDTH, 4 * WIDTH), shape(4 * WIDTH, WIDTH))
+    text = jax.jit(step, donate_argnums=0).lower([layer] * DEPTH, shape(16 * ROWS, WIDTH))
+    scales = [-3] * (3 * DEPTH) + [0]
+    options = {"recipe": recipe, "target": "sm_90a", "ptxas": "", "scales": scales}
+    artefact, _ = _compiler.compile(text.as_text(), json.dumps(options))
+    length = int.from_bytes(artefact[8:16], "little")
+    return int(json.loads(artefact[32 : 32 + length])["memory"]["kept"])
+
+
+def test_what_is_cast_again_is_not_kept_on_a_gpu() -> None:
+    """FP8 data are made of weights and of what gradients read in BF16: no more is kept."""
+    narrow = kept_of_gated_layers("none", jnp.bfloat16)
+    for recipe in ("fp8", "fp8-current"):
+        # Scales are numbers beside tensors.
+        assert kept_of_gated_layers(recipe, jnp.bfloat16) < narrow + 1024
+
+
+def test_bf16_keeps_less_than_f32_on_a_gpu() -> None:
+    """Of a layer of width D F32 keeps x and the results of two dots, (1 + 4 + 4) D numbers of 4
+    bytes; `bf16` these and the product, which it made of the unrounded two, (1 + 4 + 4 + 4) D of 2.
+    """
+    wide = kept_of_gated_layers("none", jnp.float32)
+    assert kept_of_gated_layers("bf16", jnp.float32) < 0.8 * wide
 
 
 @pytest.mark.parametrize(("first", "each", "step"), [(10, 3, 1), (100, 7, 4), (5, 50, 1)])

@@ -4,6 +4,7 @@
 #define SCALIFY_FUSION_PASSES
 
 include "mlir/Pass/PassBase.td"
+include "scalify/Fusion/ExpandPasses.td"
 
 def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
   let summary = "collectives on dense memory";
@@ -67,81 +68,30 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
     Statistic<"numSelects", "selects", "branches that data choose">];
 }
 
-def ExpandConvolutions
-    : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
-  let summary = "writes convolutions as products of windows and kernels";
+def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
+  let summary = "the backward casts again what is kept as it was before the cast";
   let description = [{
-    Before: StableHLO of static shapes. After: no `stablehlo.convolution`; the
-    input's windows (`plan.windows`, filled up at the edges), in the order in
-    which the kernel lies in memory, times the kernel by a `dot_general`. Groups
-    are batch dimensions of the product; with one output feature a group, as in
-    a depthwise convolution, it is a sum of products instead. Gradients of
-    inputs and kernels are convolutions, and no case of their own.
+    For GPUs. Before: StableHLO without loops, whose values Precision cast, each
+    once. After: what the forward keeps for the backward is the cheapest cut in
+    bytes through elementwise ops and casts by one scale. Data whose source the
+    backward reads as well are cast again in the backward, by a
+    `scalify.quantize` that is `scalify.uncounted`. No bit changes. Casts of
+    arguments stay, one a step, and so does what another forward behind the
+    first backward reads, in steps of several micro-batches.
 
     ```mlir
-    %y = stablehlo.convolution(%x, %k)
-        dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
-        : (tensor<2x10x3xf32>, tensor<4x3x5xf32>) -> tensor<2x7x5xf32>
-    // becomes
-    %w = plan.windows %x dims [1] sizes [4] strides [1] dilations [1]
-        : tensor<2x10x3xf32> -> tensor<2x7x3x4xf32>
-    %t = stablehlo.transpose %w, dims = [0, 1, 3, 2] : ...
-    %y = stablehlo.dot_general %t, %k, contracting_dims = [2, 3] x [0, 1] : ...
+    %t = stablehlo.tanh %h : tensor<16x32xf32>
+    %q = scalify.quantize %t, %s : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
+    // the forward's dot, ..., the backward's dot, both on
+    %d = scalify.dequantize %q, %s : ...
+    // becomes, beside the backward's dot,
+    %t1 = stablehlo.tanh %h {scalify.phase = "backward"} : tensor<16x32xf32>
+    %q1 = scalify.quantize %t1, %s {scalify.phase = "backward", scalify.uncounted} : ...
+    %d1 = scalify.dequantize %q1, %s : ...
     ```
   }];
-  let dependentDialects = ["::scalify::plan::PlanDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
   let statistics = [
-    Statistic<"numConvolutions", "convolutions", "convolutions replaced">];
-}
-
-def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
-  let summary = "writes reductions and scatters of windows as reductions";
-  let description = [{
-    Before: StableHLO of static shapes. After: no `reduce_window` and no
-    `select_and_scatter`. A reduction over windows is one over the places inside
-    of them (`plan.windows`); a cumulative sum, maximum or the like of more than
-    32 elements joins neighbours at distances 1, 2, 4 and so on. For the
-    gradient of a maximum each window says which place it chooses, and each
-    element sums what windows that chose it were given. Another join than a sum
-    there is an error.
-
-    ```mlir
-    %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1, 2>,
-        window_strides = array<i64: 1, 2>}> ({ max }) : (tensor<4x8xf32>, ...) -> tensor<4x4xf32>
-    // becomes
-    %w = plan.windows %x dims [1] sizes [2] strides [2] dilations [1]
-        : tensor<4x8xf32> -> tensor<4x4x2xf32>
-    %m = stablehlo.reduce(%w init: %init) applies stablehlo.maximum across dimensions = [2] : ...
-    ```
-  }];
-  let dependentDialects = ["::scalify::plan::PlanDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
-  let statistics = [
-    Statistic<"numWindows", "windows", "reductions and scatters replaced">];
-}
-
-def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
-  let summary = "writes sorts as elementwise ops and sums";
-  let description = [{
-    Before: StableHLO of static shapes. After: no `stablehlo.sort`; every sort
-    is stable. In rows of up to 64 elements each counts those that go before it,
-    by the comparator and then by place, and each place takes the element of
-    that number. Longer rows, filled up to a power of two, go through a bitonic
-    network; a step compares elements at one distance. What the comparator
-    cannot do for all elements at once is an error.
-
-    ```mlir
-    %s = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ LT }) : (tensor<4xf32>) -> tensor<4xf32>
-    // becomes
-    %before = ... compare LT of tensor<4x4xf32> ...
-    %rank = stablehlo.reduce(...) applies stablehlo.add across dimensions = [1] : ... -> tensor<4xi32>
-    %here = ... compare EQ of %rank and an iota ...
-    %s = stablehlo.reduce(...) applies stablehlo.or across dimensions = [1] : ...
-    ```
-  }];
-  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let statistics = [Statistic<"numSorts", "sorts", "sorts replaced">];
+    Statistic<"numRecomputed", "recomputed", "ops that the backward computes again">];
 }
 
 def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
@@ -548,11 +498,13 @@ def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "places temporaries in one arena and shares memory in place";
   let description = [{
     Before: a program whose temporaries have no offsets. After: every `plan.temp`
-    has an offset (best fit, aligned to 64 bytes), the program has
-    `arena_bytes`, and kernels say which outputs lie in the memory of an input
+    has an offset, a multiple of 64 bytes, the program has `arena_bytes`, and kernels say which outputs lie in the memory of an input
     that dies there; a collective's result takes the place of its source so, where
     both are as large. The program's verifier proves that nothing overlaps. Memory is
-    used again when every stream is behind what touched it.
+    used again when every stream is behind what touched it. Buffers are placed by
+    best fit in three orders: as the program writes them, largest first, and
+    longest in memory first; the smallest arena is taken, of equal ones the first.
+    With more than 16,384 buffers only the first order is tried.
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let statistics = [

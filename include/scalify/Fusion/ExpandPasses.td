@@ -1,0 +1,116 @@
+//===- ExpandPasses.td - Ops that become others --------------*- tablegen -*-===//
+//
+// Passes of the fusion stage that write what is no op of a kernel by ops that
+// are.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_FUSION_EXPANDPASSES
+#define SCALIFY_FUSION_EXPANDPASSES
+
+include "mlir/Pass/PassBase.td"
+
+def ExpandConvolutions
+    : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
+  let summary = "writes convolutions as products of windows and kernels";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `stablehlo.convolution`; the
+    input's windows (`plan.windows`, filled up at the edges), in the order in
+    which the kernel lies in memory, times the kernel by a `dot_general`. Groups
+    are batch dimensions of the product; with one output feature a group, as in
+    a depthwise convolution, it is a sum of products instead. Gradients of
+    inputs and kernels are convolutions, and no case of their own.
+
+    ```mlir
+    %y = stablehlo.convolution(%x, %k)
+        dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
+        : (tensor<2x10x3xf32>, tensor<4x3x5xf32>) -> tensor<2x7x5xf32>
+    // becomes
+    %w = plan.windows %x dims [1] sizes [4] strides [1] dilations [1]
+        : tensor<2x10x3xf32> -> tensor<2x7x3x4xf32>
+    %t = stablehlo.transpose %w, dims = [0, 1, 3, 2] : ...
+    %y = stablehlo.dot_general %t, %k, contracting_dims = [2, 3] x [0, 1] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numConvolutions", "convolutions", "convolutions replaced">];
+}
+
+def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
+  let summary = "writes reductions and scatters of windows as reductions";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `reduce_window` and no
+    `select_and_scatter`. A reduction over windows is one over the places inside
+    of them (`plan.windows`); a cumulative sum, maximum or the like of more than
+    32 elements joins neighbours at distances 1, 2, 4 and so on. For the
+    gradient of a maximum each window says which place it chooses, and each
+    element sums what windows that chose it were given. Another join than a sum
+    there is an error.
+
+    ```mlir
+    %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1, 2>,
+        window_strides = array<i64: 1, 2>}> ({ max }) : (tensor<4x8xf32>, ...) -> tensor<4x4xf32>
+    // becomes
+    %w = plan.windows %x dims [1] sizes [2] strides [2] dilations [1]
+        : tensor<4x8xf32> -> tensor<4x4x2xf32>
+    %m = stablehlo.reduce(%w init: %init) applies stablehlo.maximum across dimensions = [2] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numWindows", "windows", "reductions and scatters replaced">];
+}
+
+def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
+  let summary = "writes sorts as elementwise ops and sums";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `stablehlo.sort`; every sort
+    is stable. In rows of up to 64 elements each counts those that go before it,
+    by the comparator and then by place, and each place takes the element of
+    that number. Longer rows, filled up to a power of two, go through a bitonic
+    network; a step compares elements at one distance. What the comparator
+    cannot do for all elements at once is an error.
+
+    ```mlir
+    %s = "stablehlo.sort"(%x) <{dimension = 0 : i64}> ({ LT }) : (tensor<4xf32>) -> tensor<4xf32>
+    // becomes
+    %before = ... compare LT of tensor<4x4xf32> ...
+    %rank = stablehlo.reduce(...) applies stablehlo.add across dimensions = [1] : ... -> tensor<4xi32>
+    %here = ... compare EQ of %rank and an iota ...
+    %s = stablehlo.reduce(...) applies stablehlo.or across dimensions = [1] : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [Statistic<"numSorts", "sorts", "sorts replaced">];
+}
+
+def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
+  let summary = "writes scatters of one element a row as selects";
+  let description = [{
+    Before: StableHLO without loops. After: no scatter that adds one element to
+    each row of a constant; comparing places computes the same bits, and is
+    part of the kernel that reads the result. So the gradient of a cross entropy
+    by labels needs no zeros of the logits' size. An index outside of its row is
+    no place, as before. Other scatters stay: onto data, of several elements
+    a row, of windows.
+
+    ```mlir
+    %r = "stablehlo.scatter"(%zeros, %label, %g) <{... input_batching_dims = [0], ...}> ({ ... add ... })
+        : (tensor<4x512xf32>, tensor<4x1x1xi32>, tensor<4x1xf32>) -> tensor<4x512xf32>
+    // becomes
+    %p = stablehlo.iota dim = 1 : tensor<4x512xi32>
+    %w = stablehlo.broadcast_in_dim %label, dims = [0] : ...
+    %is = stablehlo.compare EQ, %p, %w : ...
+    %s = stablehlo.add %zeros, (%g broadcast) : tensor<4x512xf32>
+    %r = stablehlo.select %is, %s, %zeros : ...
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "scatters made selects">];
+}
+
+#endif // SCALIFY_FUSION_EXPANDPASSES

@@ -1,0 +1,39 @@
+//===- RecomputeCasts.cpp - Casts that the backward makes again -----------===//
+//
+// Precision casts a value once, and forward and backward read the same data.
+// In memory until the backward that is a third copy where what the data are
+// made of stays there too: a result that a gradient reads, a weight.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/Passes.h"
+#include "scalify/Precision/Recompute.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_RECOMPUTECASTS
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+struct RecomputeCastsPass
+    : scalify::impl::RecomputeCastsBase<RecomputeCastsPass> {
+  using RecomputeCastsBase::RecomputeCastsBase;
+
+  void runOnOperation() override {
+    // Without casts Precision has made the same cut.
+    Block &block = getOperation().getBody().front();
+    if (block.getOps<QuantizeOp>().empty())
+      return;
+    numRecomputed += recomputeCastsForBackward(getOperation());
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+};
+} // namespace
