@@ -147,10 +147,23 @@ static std::pair<LinearForm, LinearForm> split(const LinearForm &form,
   return {multiple, rest};
 }
 
+// Of an index that runs backwards the rest may be negative, and code divides
+// towards zero: whole multiples go from one to the other.
+void IndexScope::makeNonNegative(LinearForm &multiple, LinearForm &rest,
+                                 int64_t divisor) const {
+  int64_t low = range(build(rest)).low;
+  if (low >= 0)
+    return;
+  int64_t quotient = floorDivInt(low, divisor);
+  rest.constant -= quotient * divisor;
+  multiple.constant += quotient;
+}
+
 AffineExpr IndexScope::floorDiv(AffineExpr expr, int64_t divisor) const {
   if (divisor == 1)
     return expr;
   auto [multiple, rest] = split(flatten(expr), divisor);
+  makeNonNegative(multiple, rest, divisor);
   AffineExpr remainder = build(rest);
   Interval r = range(remainder);
   if (r.low >= 0 && r.high < divisor)
@@ -173,7 +186,9 @@ AffineExpr IndexScope::floorDiv(AffineExpr expr, int64_t divisor) const {
 AffineExpr IndexScope::mod(AffineExpr expr, int64_t divisor) const {
   if (divisor == 1)
     return constant(0);
-  AffineExpr remainder = build(split(flatten(expr), divisor).second);
+  auto [multiple, rest] = split(flatten(expr), divisor);
+  makeNonNegative(multiple, rest, divisor);
+  AffineExpr remainder = build(rest);
   Interval r = range(remainder);
   if (r.low >= 0 && r.high < divisor)
     return remainder;

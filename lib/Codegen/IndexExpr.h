@@ -87,6 +87,9 @@ public:
   bool isLaneAligned(mlir::AffineExpr expr) const;
 
 private:
+  void makeNonNegative(LinearForm &multiple, LinearForm &rest,
+                       int64_t divisor) const;
+
   mlir::MLIRContext *context;
   llvm::SmallVector<LoopDim> dims;
   llvm::SmallVector<IndexSymbol> symbols;

@@ -20,8 +20,8 @@ struct SharePlaces {
   llvm::SmallVector<int64_t> whole;
 
   /// None where an element's place is no sum over its index: behind a
-  /// transpose, padding, or a slice of rows, and where the cast reads a part
-  /// already.
+  /// transpose, padding, or a slice within rows or by steps, and where the
+  /// cast reads a part already.
   static std::optional<SharePlaces> find(stablehlo::AllGatherOp gather,
                                          QuantizeOp cast);
 

@@ -1,11 +1,12 @@
 //===- ExpandSorts.cpp - Sorts as elementwise ops -------------------------===//
 //
 // Both forms compare by the sort's own region, and by place where that calls
-// two elements equal: every sort is stable, and its result is one of elements
-// that were there, whatever the order is.
+// two elements equal: every sort is stable.
 //
-// - Short rows: an element's place is the number of those that go before it.
-// - Long rows: a bitonic network (Batcher 1968, "Sorting Networks and their
+// - Short rows, by total orders: an element's place is the number of those that
+//   go before it.
+// - Long rows, and orders in which a NaN has no place: a bitonic network
+// (Batcher 1968, "Sorting Networks and their
 //   Applications"): log2(n) (log2(n) + 1) / 2 steps, each elementwise.
 //
 //===----------------------------------------------------------------------===//
@@ -36,18 +37,25 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+/// Negative ones count from the end.
+static int64_t getDim(stablehlo::SortOp op) {
+  auto dim = static_cast<int64_t>(op.getDimension());
+  return dim < 0 ? dim + typeOf(op.getInputs()[0]).getRank() : dim;
+}
+
 namespace {
 class Sorter {
 public:
   Sorter(ImplicitLocOpBuilder &b, stablehlo::SortOp op)
-      : b(b), op(op), type(typeOf(op.getInputs()[0])),
-        dim(op.getDimension() < 0 ? op.getDimension() + type.getRank()
-                                  : op.getDimension()),
+      : b(b), op(op), type(typeOf(op.getInputs()[0])), dim(getDim(op)),
         size(type.getDimSize(dim)) {}
 
-  MaybeValues sort() { return size <= kShortRow ? byCounting() : byNetwork(); }
+  MaybeValues sort() {
+    return size <= kShortRow && isTotal() ? byCounting() : byNetwork();
+  }
 
 private:
+  bool isTotal();
   MaybeValues byCounting();
   MaybeValues byNetwork();
   MaybeValues step(ArrayRef<Value> values, int64_t length, int64_t run,
@@ -66,6 +74,22 @@ private:
   bool isPadded = false;
 };
 } // namespace
+
+/// Whether the comparator is one of total orders. By `LT` a NaN goes neither
+/// before nor behind others, and counts would name a place twice, where a
+/// network exchanges and loses nothing.
+bool Sorter::isTotal() {
+  return !op.getComparator()
+              .walk([](stablehlo::CompareOp compare) {
+                bool isFloat = isa<FloatType>(
+                    getElementTypeOrSelf(compare.getLhs().getType()));
+                return isFloat && compare.getCompareType() !=
+                                      stablehlo::ComparisonType::TOTALORDER
+                           ? WalkResult::interrupt()
+                           : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
 
 Value Sorter::spread(Value value, ArrayRef<int64_t> shape,
                      ArrayRef<int64_t> dims) {
@@ -99,8 +123,8 @@ Value Sorter::part(Value value, int64_t along, int64_t start, int64_t end) {
                                     to, strides);
 }
 
-/// Whether x goes before y. The region is asked both ways: where it says no
-/// twice, they stay as they were.
+/// Whether x goes before y. The region is asked both ways: where it says the
+/// same twice, they stay as they were.
 MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
                             Value yPlace) {
   SmallVector<Value> forward, backward;
@@ -114,9 +138,9 @@ MaybeValue Sorter::isBefore(ValueRange x, Value xPlace, ValueRange y,
   if (failed(less) || failed(more))
     return failure();
   Value first = compare(xPlace, yPlace, stablehlo::ComparisonDirection::LT);
-  Value isTied = stablehlo::AndOp::create(
-      b, stablehlo::NotOp::create(b, more->front()), first);
-  Value isBefore = stablehlo::OrOp::create(b, less->front(), isTied);
+  Value differs = stablehlo::XorOp::create(b, less->front(), more->front());
+  Value isBefore =
+      stablehlo::SelectOp::create(b, differs, less->front(), first);
   if (!isPadded)
     return isBefore;
   // What fills up has the last places, and stays behind all else.
@@ -272,6 +296,16 @@ void ExpandSortsPass::runOnOperation() {
       ops.push_back(op);
   });
   for (stablehlo::SortOp op : ops) {
+    bool isFP8 = llvm::any_of(op.getInputs(), [](Value v) {
+      auto element = dyn_cast<FloatType>(typeOf(v).getElementType());
+      return element && element.getWidth() == 8;
+    });
+    if (isFP8) {
+      op.emitOpError(
+          "sorts FP8 data, which no kernel compares; convert them to "
+          "F32, which is exact, and the result back");
+      return signalPassFailure();
+    }
     ImplicitLocOpBuilder b(op.getLoc(), op);
     Operation *last = op->getPrevNode();
     MaybeValues values = Sorter(b, op).sort();

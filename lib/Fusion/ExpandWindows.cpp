@@ -70,7 +70,16 @@ static int64_t prefixDim(stablehlo::ReduceWindowOp op,
 static FailureOr<SmallVector<Value>> joinPrefixes(ImplicitLocOpBuilder &b,
                                                   stablehlo::ReduceWindowOp op,
                                                   int64_t dim, bool isReverse) {
-  SmallVector<Value> values(op.getInputs());
+  // Once, as a reduction does: a shift by less than all may miss it.
+  SmallVector<Value> values;
+  for (auto [init, input] : llvm::zip(op.getInitValues(), op.getInputs()))
+    values.push_back(stablehlo::BroadcastInDimOp::create(
+        b, input.getType(), init, ArrayRef<int64_t>()));
+  llvm::append_range(values, op.getInputs());
+  auto begun = stablehlo::applyToElements(b, op, op.getBody().front(), values);
+  if (failed(begun))
+    return failure();
+  values = *begun;
   int64_t size = typeOf(values[0]).getDimSize(dim);
   for (int64_t step = 1; step < size; step *= 2) {
     SmallVector<WindowDim> shift(typeOf(values[0]).getRank());
@@ -234,6 +243,10 @@ FailureOr<Value> ChosenElements::scatter() {
   if (failed(read))
     return failure();
   windows = *read;
+  if (type.getNumElements() > std::numeric_limits<int32_t>::max()) {
+    op.emitOpError("has more places than 32 bits count: split the operand");
+    return failure();
+  }
   if (!stablehlo::isSum(op.getScatter())) {
     op.emitOpError("scatters by other than a sum, which no kernel does; "
                    "scalify.transform leaves it to XLA");

@@ -467,10 +467,9 @@ void FormAttentionPass::runOnOperation() {
     repeats.undo();
     bool isForward = !repeats.empty() && form(quotient, whyAlone);
     if (!why.empty())
-      quotient.emitRemark(isForward
-                              ? "the gradient of an attention stays GEMMs "
-                                "and kernels: "
-                              : "attention stays GEMMs and kernels: ")
+      quotient.emitRemark(isForward ? "what repeats the softmax of an "
+                                      "attention stays GEMMs and kernels: "
+                                    : "attention stays GEMMs and kernels: ")
           << why;
   }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))

@@ -553,6 +553,26 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   return success();
 }
 
+/// A kernel takes a reducer as it is, so that constants which rewrites have
+/// moved out of it go back.
+static LogicalResult closeRegions(Operation *op) {
+  llvm::SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op->getRegions(), captured);
+  for (Value value : captured) {
+    auto constant = value.getDefiningOp<stablehlo::ConstantOp>();
+    if (!constant)
+      return op->emitOpError("reads a value from outside in its region, which "
+                             "no kernel can: give it as an operand");
+    for (Region &region : op->getRegions())
+      replaceAllUsesInRegionWith(value,
+                                 OpBuilder::atBlockBegin(&region.front())
+                                     .clone(*constant)
+                                     ->getResult(0),
+                                 region);
+  }
+  return success();
+}
+
 void FormPlanPass::runOnOperation() {
   auto functions = llvm::to_vector(getOperation().getOps<func::FuncOp>());
   auto isMain = [](func::FuncOp function) {
@@ -566,7 +586,11 @@ void FormPlanPass::runOnOperation() {
     getOperation().emitError("has no function 'main' of one block to plan");
     return signalPassFailure();
   }
-  for (func::FuncOp function : functions)
+  for (func::FuncOp function : functions) {
+    for (Operation &op : function.getBody().front())
+      if (op.getNumRegions() > 0 && failed(closeRegions(&op)))
+        return signalPassFailure();
     if (failed(plan(function)))
       return signalPassFailure();
+  }
 }

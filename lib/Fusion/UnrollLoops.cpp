@@ -153,6 +153,8 @@ MaybeValues Unroller::select(Operation *op) {
           b, op->getLoc(), index,
           stablehlo::ConstantOp::create(b, op->getLoc(), number),
           stablehlo::ComparisonDirection::EQ);
+      if (Attribute phase = op->getAttr(kPhaseAttr))
+        isThis.getDefiningOp()->setAttr(kPhaseAttr, phase);
     }
     for (auto [value, own] : llvm::zip(*chosen, *values)) {
       auto select =

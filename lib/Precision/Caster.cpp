@@ -278,7 +278,8 @@ Value Caster::move(Value operand, Value root, Value data) {
 }
 
 Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
-  Value root = getRoot(operand, hint.block);
+  // Random words go by places, and those of a share by the operand's own.
+  Value root = hint.stream ? operand : getRoot(operand, hint.block);
   Cast cast = castRoot(root, hint, mlir::cast<FloatType>(format));
   Value data = move(operand, root, cast.data);
   // Beside its reader: a body should read narrow data from outside.

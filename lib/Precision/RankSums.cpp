@@ -65,7 +65,11 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
                                                  bool playsRanks) {
   OpBuilder builder(root.getContext());
   ScaleSource source = recipe.getScales();
-  if (source == ScaleSource::Current || source == ScaleSource::Block) {
+  bool isMeasured =
+      source == ScaleSource::Current || source == ScaleSource::Block;
+  if (isMeasured && format.isBF16()) // as many binades as F32
+    return ScaleHint{caster.makeConstant(1.0f), builder.getStringAttr(rule)};
+  if (isMeasured) {
     builder.setInsertionPointAfterValue(root);
     Location loc = root.getLoc();
     Value amaxes = buildFiniteAmaxes(builder, loc, root, !playsRanks);

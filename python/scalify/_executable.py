@@ -23,7 +23,7 @@ from scalify.recipe import RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, range_option
 
-__all__ = ["Executable", "build", "compile", "compile_text", "explain", "load"]
+__all__ = ["Executable", "attention_option", "build", "compile", "compile_text", "explain", "load"]
 
 
 class Executable:
@@ -497,6 +497,17 @@ def _to_json(options: dict[str, Any]) -> str:
     return json.dumps(given)
 
 
+def attention_option(value: str) -> str:
+    """Returns the option as it is.
+
+    Raises:
+        ValueError: it is none of the three.
+    """
+    if value not in ("recipe", "exact", "none"):
+        raise ValueError(f"library_attention={value!r}: expected 'recipe', 'exact' or 'none'")
+    return value
+
+
 def compile(
     program: str | bytes,
     recipe: RecipeLike | None = "none",
@@ -559,7 +570,7 @@ def compile(
         "mcpu": mcpu,
         "report": report,
         "streams": streams,
-        "libraryAttention": library_attention,
+        "libraryAttention": attention_option(library_attention),
         "epilogues": epilogues,
         "overlap": overlap,
         "sums": sums,

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from scalify._entry import Entry
-from scalify._executable import Executable, compile_text
+from scalify._executable import Executable, attention_option, compile_text
 from scalify._jit_state import COUNTERS, JitState, describe_arguments
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature
@@ -518,7 +518,7 @@ def jit(
         "mcpu": mcpu,
         "report": report,
         "streams": streams,
-        "libraryAttention": library_attention,
+        "libraryAttention": attention_option(library_attention),
         "epilogues": epilogues,
         "overlap": overlap,
         "sums": sums,

@@ -4,8 +4,8 @@
 // CHECK-LABEL: func.func @short
 // CHECK: %[[X:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [1] : (tensor<4xf32>) -> tensor<4x4xf32>
 // CHECK: %[[Y:.*]] = stablehlo.broadcast_in_dim %arg0, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
-// CHECK: stablehlo.compare LT, %[[X]], %[[Y]], FLOAT
-// CHECK: stablehlo.compare LT, %[[Y]], %[[X]], FLOAT
+// CHECK: stablehlo.compare LT, %[[X]], %[[Y]], TOTALORDER
+// CHECK: stablehlo.compare LT, %[[Y]], %[[X]], TOTALORDER
 // CHECK: stablehlo.reduce({{.*}} applies stablehlo.add across dimensions = [1] {{.*}} -> tensor<4xi32>
 // CHECK: stablehlo.compare EQ
 // CHECK: %[[B:.*]] = stablehlo.reduce({{.*}} applies stablehlo.or across dimensions = [1] {{.*}} -> tensor<4xi32>
@@ -13,7 +13,7 @@
 func.func @short(%x: tensor<4xf32>) -> tensor<4xf32> {
   %s = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-    %p = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %p = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %p : tensor<i1>
   }) : (tensor<4xf32>) -> tensor<4xf32>
   return %s : tensor<4xf32>

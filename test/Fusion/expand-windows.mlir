@@ -16,8 +16,9 @@ func.func @pool(%x: tensor<4x8xf32>, %init: tensor<f32>) -> tensor<4x4xf32> {
 // 33 elements, in 6 steps: each joins those 1, 2, .., 32 before.
 // CHECK-LABEL: func.func @prefixes
 // CHECK-NOT: plan.windows
-// CHECK: %[[P1:.*]] = stablehlo.pad %arg0, %[[C:.*]], low = [1], high = [-1], interior = [0]
-// CHECK: %[[S1:.*]] = stablehlo.add %[[P1]], %arg0 : tensor<33xf32>
+// CHECK: %[[S0:.*]] = stablehlo.add %{{.*}}, %arg0 : tensor<33xf32>
+// CHECK: %[[P1:.*]] = stablehlo.pad %[[S0]], %[[C:.*]], low = [1], high = [-1], interior = [0]
+// CHECK: %[[S1:.*]] = stablehlo.add %[[P1]], %[[S0]] : tensor<33xf32>
 // CHECK: %[[P2:.*]] = stablehlo.pad %[[S1]], %[[C]], low = [2], high = [-2]
 // CHECK-COUNT-4: stablehlo.pad
 // CHECK-NOT: stablehlo.pad

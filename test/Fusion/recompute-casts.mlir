@@ -70,3 +70,20 @@ func.func @batches(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %g: tensor<4x8xf32>
   %d1 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   return %y0, %d0, %y1, %d1 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// What the backward alone reads narrow is cast there only, and counts.
+// CHECK-LABEL: func.func @backward_alone
+// CHECK: scalify.quantize
+// CHECK-NOT: scalify.uncounted
+func.func @backward_alone(%x: tensor<4x8xf32>, %v: tensor<8x8xf32>, %g: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %h = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %t = stablehlo.tanh %h {scalify.phase = "forward"} : tensor<4x8xf32>
+  %q = scalify.quantize %t, %one {cast = "c0", scalify.phase = "forward"} : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
+  %a = scalify.dequantize %q, %one {scalify.phase = "forward"} : tensor<4x8xf8E4M3FN> -> tensor<4x8xf32>
+  %dw = stablehlo.dot_general %a, %g, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %c = stablehlo.cosine %h {scalify.phase = "backward"} : tensor<4x8xf32>
+  return %t, %dw, %c : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
+}

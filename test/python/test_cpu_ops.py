@@ -406,6 +406,17 @@ def test_gradient_of_labels() -> None:
     check(jax.grad(loss), normal(3, 3, 40), label, normal(3, 3), exact=True)
 
 
+def test_reversed_reads_of_reshaped_rows() -> None:
+    """Places that run backwards through rows of another length than the result's."""
+    for shape in ((4, 14), (2, 28), (14, 4), (56,)):
+        check(
+            lambda m, g: jnp.flip(m.reshape(8, 7) + g.T),
+            normal(*shape),
+            normal(7, 8),
+            exact=True,
+        )
+
+
 def test_embedding_gradient() -> None:
     def loss(table: Any, i: Any, w: Any) -> Any:
         return (jnp.tanh(table[i]) * w).sum()

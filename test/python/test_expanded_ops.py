@@ -96,6 +96,54 @@ def test_windows(name: str) -> None:
     check(fn, normal(*shape), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("padding", [(63, 0), (0, 63)])
+def test_prefixes_start_from_any_bound(padding: tuple[int, int]) -> None:
+    x = -np.abs(normal(64))
+    check(
+        lambda x: lax.reduce_window(x, np.float32(-0.01), lax.max, (64,), (1,), (padding,)),
+        x,
+        exact=True,
+    )
+
+
+def test_reducers_hold_constants() -> None:
+    def fn(x: jax.Array) -> Any:
+        decay = lambda a, b: a * 0.5 + b  # noqa: E731
+        zero = jnp.float32(0)
+        return lax.reduce(x, zero, decay, (1,)), lax.reduce_window(x, zero, decay, (1, 3))
+
+    # The same sums in the same order.
+    check(fn, normal(4, 9), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [6, 70])
+def test_any_comparator_gives_a_permutation(size: int) -> None:
+    """A NaN goes neither before nor behind others; `LE` says so of equal ones, both ways."""
+    text = """func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{
+      %r = "stablehlo.sort"(%x) <{{dimension = -1 : i64}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %p = stablehlo.compare {by}, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      }}) : (tensor<{n}xf32>) -> tensor<{n}xf32>
+      return %r : tensor<{n}xf32>
+    }}"""
+    x = np.round(normal(size))
+    for by in ("LT", "LE", "GT", "GE"):
+        got = np.asarray(compile_text(text.format(n=size, by=by)).run([x])[0])
+        np.testing.assert_array_equal(got, np.sort(x) if by[0] == "L" else np.sort(x)[::-1])
+        nans = np.where(np.arange(size) == 1, np.float32(np.nan), x)
+        got = np.asarray(compile_text(text.format(n=size, by=by)).run([nans])[0])
+        np.testing.assert_array_equal(np.sort(got), np.sort(nans))
+
+
+def test_fp8_is_sorted_as_f32() -> None:
+    x = jnp.arange(4.0).astype(jnp.float8_e4m3fn)
+    with pytest.raises(scalify.CompileError, match="convert them to F32, which is exact"):
+        scalify.jit(jnp.sort, recipe="none")(x)
+    with pytest.raises(scalify.CompileError, match="convert them to F32, which is exact"):
+        scalify.jit(jnp.max, recipe="none")(x)
+
+
 def test_the_first_of_equal_elements_gets_a_pools_gradient() -> None:
     pool = jax.grad(
         lambda x: (

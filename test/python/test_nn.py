@@ -221,8 +221,14 @@ def test_f32_stays_kernels_with_a_remark(recipe: str) -> None:
     assert len(reasons) == 2 and all("an operand is f32" in text for text in reasons)
 
 
+def test_the_library_is_chosen_by_name() -> None:
+    for choice in (False, True, None, "all"):
+        with pytest.raises(ValueError, match=f"library_attention={choice!r}: expected 'recipe'"):
+            scalify.jit(jnp.sin, library_attention=choice)
+
+
 def test_f32_under_a_recipe_that_multiplies_it_in_bf16() -> None:
-    recipe = str(Recipe("fp8-current").replace(attention="bf16"))
+    recipe = str(Recipe.preset("fp8-current").replace(attention="bf16"))
     exe, _ = on_a_gpu(layers(jnp.float32), recipe)
     names = sorted(line.split(" q=")[0] for line in calls(exe))
     assert names == ["cudnnExecute attention"] * 2 + ["cudnnExecute attention_grad"] * 2
@@ -256,5 +262,5 @@ def test_without_the_library() -> None:
         exe = scalify.compile(text, "none", "sm_90a", device="null", library_attention=library)
         ops = {command["op"] for command in exe.manifest["functions"]["step"]}
         assert ("attention" in ops) == (library != "none")
-    with pytest.raises(scalify.CompileError, match="unknown library attention 'some'"):
+    with pytest.raises(ValueError, match="library_attention='some': expected 'recipe'"):
         scalify.compile(text, "none", "sm_90a", library_attention="some")  # type: ignore[arg-type]

@@ -102,10 +102,17 @@ static LogicalResult verifyWhole(Operation *op, RankedTensorType part,
                                  std::optional<ArrayRef<int64_t>> whole) {
   auto contains = [](auto sizes) {
     auto [own, all] = sizes;
-    return own <= all;
+    return ShapedType::isStatic(own) && own <= all;
   };
-  if (!whole || (static_cast<int64_t>(whole->size()) == part.getRank() &&
-                 llvm::all_of(llvm::zip(part.getShape(), *whole), contains)))
+  if (!whole)
+    return success();
+  // Places are numbers of 64 bits.
+  int64_t elements = 1;
+  bool isCounted = llvm::none_of(*whole, [&](int64_t size) {
+    return size < 0 || llvm::MulOverflow(elements, size, elements);
+  });
+  if (isCounted && static_cast<int64_t>(whole->size()) == part.getRank() &&
+      llvm::all_of(llvm::zip(part.getShape(), *whole), contains))
     return success();
   return op->emitOpError("has 'whole' of [")
          << llvm::interleaved(*whole, ", ")

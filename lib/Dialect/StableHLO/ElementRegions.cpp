@@ -22,11 +22,16 @@ scalify::stablehlo::applyToElements(OpBuilder &builder, Operation *owner,
   map.map(body.getArguments(), arguments);
   // What is no argument and not computed here is the same for all elements.
   auto valueOf = [&](Value scalar) {
-    if (!map.contains(scalar))
-      map.map(scalar, BroadcastInDimOp::create(builder, owner->getLoc(),
-                                               typeFor(scalar), scalar,
-                                               ArrayRef<int64_t>()));
-    return map.lookup(scalar);
+    if (map.contains(scalar))
+      return map.lookup(scalar);
+    Type own = shaped.clone(getElementTypeOrSelf(scalar));
+    Value spread = BroadcastInDimOp::create(builder, owner->getLoc(), own,
+                                            scalar, ArrayRef<int64_t>());
+    if (own != typeFor(scalar))
+      spread =
+          ConvertOp::create(builder, owner->getLoc(), typeFor(scalar), spread);
+    map.map(scalar, spread);
+    return spread;
   };
   for (Operation &inner : body.without_terminator()) {
     if (isa<stablehlo::ConstantOp>(inner)) {

@@ -119,3 +119,11 @@ func.func @key(%key: tensor<4xui32>, %stream: tensor<i32>) {
   %0 = "scalify.random_bits"(%key, %stream) {word = 0 : i64} : (tensor<4xui32>, tensor<i32>) -> tensor<8xi32>
   return
 }
+
+// -----
+
+func.func @whole_of_too_many(%key: tensor<2xui32>, %stream: tensor<i32>) {
+  // expected-error @+1 {{'scalify.random_bits' op has 'whole' of [4, 9223372036854775807]: give the shape}}
+  %0 = scalify.random_bits 0 of %key, %stream {whole = array<i64: 4, 9223372036854775807>} : tensor<4x8xi32>
+  return
+}
