@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Expansions.h"
 #include "Windows.h"
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -20,6 +21,8 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
+
+using MaybeValues = FailureOr<SmallVector<Value>>;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -269,21 +272,17 @@ struct ExpandConvolutionsPass
 } // namespace
 
 void ExpandConvolutionsPass::runOnOperation() {
-  func::FuncOp function = getOperation();
-  if (function.isExternal())
-    return;
-  SmallVector<stablehlo::ConvolutionOp> ops;
-  function.walk([&](stablehlo::ConvolutionOp op) { ops.push_back(op); });
-  for (stablehlo::ConvolutionOp op : ops) {
-    if (!typeOf(op.getLhs()).hasStaticShape() ||
-        !typeOf(op.getRhs()).hasStaticShape())
-      continue; // an error of scalify-prepare-plan
-    ImplicitLocOpBuilder b(op.getLoc(), op);
-    Operation *last = op->getPrevNode();
-    FailureOr<Value> result = Convolution(b, op).expand();
-    if (failed(result))
-      return signalPassFailure();
-    replaceExpanded(op, last, *result);
-    ++numConvolutions;
-  }
+  auto count =
+      expandOps(getOperation(), llvm::IsaPred<stablehlo::ConvolutionOp>,
+                [](ImplicitLocOpBuilder &b, Operation *op) -> MaybeValues {
+                  auto convolution = cast<stablehlo::ConvolutionOp>(op);
+                  FailureOr<Value> result =
+                      Convolution(b, convolution).expand();
+                  if (failed(result))
+                    return failure();
+                  return SmallVector<Value>{*result};
+                });
+  if (failed(count))
+    return signalPassFailure();
+  numConvolutions += *count;
 }

@@ -7,12 +7,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Expansions.h"
+
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 
-#include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/StableHLO.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
 
 namespace scalify {
@@ -28,17 +27,6 @@ static bool isSplat(Value value) {
     value = broadcast.getOperand();
   SplatElementsAttr splat;
   return matchPattern(value, m_Constant(&splat));
-}
-
-/// Whether the body adds an update to what is there.
-static bool addsUpdate(stablehlo::ScatterOp op) {
-  Block &body = op.getUpdateComputation().front();
-  auto add = dyn_cast<stablehlo::AddOp>(body.front());
-  return add && body.getTerminator()->getOperand(0) == add.getResult() &&
-         ((add.getLhs() == body.getArgument(0) &&
-           add.getRhs() == body.getArgument(1)) ||
-          (add.getLhs() == body.getArgument(1) &&
-           add.getRhs() == body.getArgument(0)));
 }
 
 /// The dimension along which a row's one element is placed, where all others
@@ -63,56 +51,52 @@ static int64_t getPlacedDim(stablehlo::ScatterOp op) {
   return indices.getNumElements() == elements && holdsPlaces ? placed[0] : -1;
 }
 
-static void expand(stablehlo::ScatterOp op, int64_t dim) {
-  OpBuilder b(op);
-  Operation *before = op->getPrevNode();
-  Location loc = op.getLoc();
-  Value input = op.getInputs()[0];
+static FailureOr<SmallVector<Value>> expandScatter(ImplicitLocOpBuilder &b,
+                                                   Operation *op) {
+  auto scatter = cast<stablehlo::ScatterOp>(op);
+  Value input = scatter.getInputs()[0];
   auto type = cast<RankedTensorType>(input.getType());
   ArrayRef<int64_t> rows =
-      op.getScatterDimensionNumbers().getInputBatchingDims();
+      scatter.getScatterDimensionNumbers().getInputBatchingDims();
   SmallVector<int64_t> shape;
   for (int64_t d : rows)
     shape.push_back(type.getDimSize(d));
   auto spread = [&](Value value) -> Value {
     auto element = cast<RankedTensorType>(value.getType()).getElementType();
     value = stablehlo::ReshapeOp::create(
-        b, loc, RankedTensorType::get(shape, element), value);
-    return stablehlo::BroadcastInDimOp::create(b, loc, type.clone(element),
-                                               value, rows);
+        b, RankedTensorType::get(shape, element), value);
+    return stablehlo::BroadcastInDimOp::create(b, type.clone(element), value,
+                                               rows);
   };
-  Value wanted = spread(op.getScatterIndices());
-  Value place = stablehlo::IotaOp::create(b, loc, wanted.getType(), dim);
+  Value wanted = spread(scatter.getScatterIndices());
+  Value place =
+      stablehlo::IotaOp::create(b, wanted.getType(), getPlacedDim(scatter));
   Value isPlace = stablehlo::CompareOp::create(
-      b, loc, place, wanted, stablehlo::ComparisonDirection::EQ);
+      b, place, wanted, stablehlo::ComparisonDirection::EQ);
   Value sum =
-      stablehlo::AddOp::create(b, loc, type, input, spread(op.getUpdates()[0]));
-  Value result = stablehlo::SelectOp::create(b, loc, type, isPlace, sum, input);
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    for (Operation *made = op->getPrevNode(); made != before;
-         made = made->getPrevNode())
-      made->setAttr(kPhaseAttr, phase);
-  op.getResult(0).replaceAllUsesWith(result);
-  op.erase();
+      stablehlo::AddOp::create(b, type, input, spread(scatter.getUpdates()[0]));
+  return SmallVector<Value>{
+      stablehlo::SelectOp::create(b, type, isPlace, sum, input)};
+}
+
+static bool isOneARow(Operation *op) {
+  auto scatter = dyn_cast<stablehlo::ScatterOp>(op);
+  return scatter && scatter.getInputs().size() == 1 &&
+         isSplat(scatter.getInputs()[0]) &&
+         stablehlo::isSum(scatter.getUpdateComputation()) &&
+         getPlacedDim(scatter) >= 0;
 }
 
 namespace {
 struct ExpandScattersPass
     : scalify::impl::ExpandScattersBase<ExpandScattersPass> {
-  using ExpandScattersBase::ExpandScattersBase;
-
-  void runOnOperation() override {
-    Block &block = getOperation().getBody().front();
-    for (auto op :
-         llvm::make_early_inc_range(block.getOps<stablehlo::ScatterOp>())) {
-      if (op.getInputs().size() != 1 || !isSplat(op.getInputs()[0]) ||
-          !addsUpdate(op))
-        continue;
-      if (int64_t dim = getPlacedDim(op); dim >= 0) {
-        expand(op, dim);
-        ++numExpanded;
-      }
-    }
-  }
+  void runOnOperation() override;
 };
 } // namespace
+
+void ExpandScattersPass::runOnOperation() {
+  auto count = expandOps(getOperation(), isOneARow, expandScatter);
+  if (failed(count))
+    return signalPassFailure();
+  numExpanded += *count;
+}

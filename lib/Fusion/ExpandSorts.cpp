@@ -11,9 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Windows.h"
+#include "Expansions.h"
 
 #include "scalify/Dialect/StableHLO/ElementRegions.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 
@@ -286,32 +287,16 @@ struct ExpandSortsPass : scalify::impl::ExpandSortsBase<ExpandSortsPass> {
 } // namespace
 
 void ExpandSortsPass::runOnOperation() {
-  func::FuncOp function = getOperation();
-  if (function.isExternal())
-    return;
-  SmallVector<stablehlo::SortOp> ops;
-  function.walk([&](stablehlo::SortOp op) {
-    if (llvm::all_of(op.getInputs(),
-                     [](Value v) { return typeOf(v).hasStaticShape(); }))
-      ops.push_back(op);
-  });
-  for (stablehlo::SortOp op : ops) {
-    bool isFP8 = llvm::any_of(op.getInputs(), [](Value v) {
-      auto element = dyn_cast<FloatType>(typeOf(v).getElementType());
-      return element && element.getWidth() == 8;
-    });
-    if (isFP8) {
-      op.emitOpError(
-          "sorts FP8 data, which no kernel compares; convert them to "
-          "F32, which is exact, and the result back");
-      return signalPassFailure();
-    }
-    ImplicitLocOpBuilder b(op.getLoc(), op);
-    Operation *last = op->getPrevNode();
-    MaybeValues values = Sorter(b, op).sort();
-    if (failed(values))
-      return signalPassFailure();
-    replaceExpanded(op, last, *values);
-    ++numSorts;
-  }
+  auto count = expandOps(
+      getOperation(), llvm::IsaPred<stablehlo::SortOp>,
+      [](ImplicitLocOpBuilder &b, Operation *op) -> MaybeValues {
+        if (!llvm::any_of(op->getOperandTypes(), hasFP8Elements))
+          return Sorter(b, cast<stablehlo::SortOp>(op)).sort();
+        op->emitOpError("sorts FP8 data, which no kernel compares; convert "
+                        "them to F32, which is exact, and the result back");
+        return failure();
+      });
+  if (failed(count))
+    return signalPassFailure();
+  numSorts += *count;
 }

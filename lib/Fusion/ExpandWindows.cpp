@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Expansions.h"
 #include "Windows.h"
 
 #include "scalify/Dialect/StableHLO/ElementRegions.h"
@@ -29,12 +30,6 @@ static constexpr int64_t kLongPrefix = 32;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-static bool isStatic(Operation *op) {
-  return llvm::all_of(op->getOperandTypes(), [](Type type) {
-    return cast<RankedTensorType>(type).hasStaticShape();
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -274,15 +269,8 @@ FailureOr<Value> ChosenElements::scatter() {
                                                   op.getInitValue(), inside);
 }
 
-namespace {
-struct ExpandWindowsPass : scalify::impl::ExpandWindowsBase<ExpandWindowsPass> {
-  void runOnOperation() override;
-  FailureOr<SmallVector<Value>> expand(Operation *op);
-};
-} // namespace
-
-FailureOr<SmallVector<Value>> ExpandWindowsPass::expand(Operation *op) {
-  ImplicitLocOpBuilder b(op->getLoc(), op);
+static FailureOr<SmallVector<Value>> expandWindows(ImplicitLocOpBuilder &b,
+                                                   Operation *op) {
   if (auto reduce = dyn_cast<stablehlo::ReduceWindowOp>(op))
     return expandReduceWindow(b, reduce);
   FailureOr<Value> result =
@@ -292,22 +280,18 @@ FailureOr<SmallVector<Value>> ExpandWindowsPass::expand(Operation *op) {
   return SmallVector<Value>{*result};
 }
 
+namespace {
+struct ExpandWindowsPass : scalify::impl::ExpandWindowsBase<ExpandWindowsPass> {
+  void runOnOperation() override;
+};
+} // namespace
+
 void ExpandWindowsPass::runOnOperation() {
-  func::FuncOp function = getOperation();
-  if (function.isExternal())
-    return;
-  SmallVector<Operation *> ops;
-  function.walk([&](Operation *op) {
-    if (isa<stablehlo::ReduceWindowOp, stablehlo::SelectAndScatterOp>(op) &&
-        isStatic(op))
-      ops.push_back(op);
-  });
-  for (Operation *op : ops) {
-    Operation *last = op->getPrevNode();
-    auto values = expand(op);
-    if (failed(values))
-      return signalPassFailure();
-    replaceExpanded(op, last, *values);
-    ++numWindows;
-  }
+  auto count = expandOps(
+      getOperation(),
+      llvm::IsaPred<stablehlo::ReduceWindowOp, stablehlo::SelectAndScatterOp>,
+      expandWindows);
+  if (failed(count))
+    return signalPassFailure();
+  numWindows += *count;
 }

@@ -8,13 +8,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Expansions.h"
 #include "OpCosts.h"
 #include "ScaleEntries.h"
 #include "ScaleGrids.h"
 #include "StridedView.h"
-#include "Windows.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -31,10 +32,6 @@ using namespace scalify;
 /// Elements of FP8 in the 16 bytes that strides, offsets and sums of an FP8
 /// product are multiples of, and of F32, which rows of its result are.
 static constexpr int64_t kFP8Alignment = 16, kRowAlignment = 4;
-
-static bool isFP8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
 
 static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 
@@ -150,11 +147,11 @@ static bool isFilled(const Operand &operand) {
 /// holds both exactly. E4M3 and E5M2 are exact in BF16 and in F16.
 static Type getCommonType(Type a, Type b) {
   auto is16 = [](Type type) { return type.isBF16() || type.isF16(); };
-  if (isFP8(a) && isFP8(b))
+  if (hasFP8Elements(a) && hasFP8Elements(b))
     return a;
-  if (is16(a) && (a == b || isFP8(b)))
+  if (is16(a) && (a == b || hasFP8Elements(b)))
     return a;
-  if (is16(b) && isFP8(a))
+  if (is16(b) && hasFP8Elements(a))
     return b;
   return {};
 }
@@ -412,7 +409,7 @@ static void replaceBy(stablehlo::DotGeneralOp op, Value result) {
 Value NarrowDotsPass::buildDot(stablehlo::DotGeneralOp op, const Operand &lhs,
                                const Operand &rhs, Type element) {
   OpBuilder b(op);
-  bool asFP8 = isFP8(element);
+  bool asFP8 = hasFP8Elements(element);
   Value l = view(lhs, asFP8 ? elementOf(lhs.data) : element, b);
   Value r = view(rhs, asFP8 ? elementOf(rhs.data) : element, b);
   auto numbers = op.getDotDimensionNumbersAttr();
@@ -435,8 +432,8 @@ void NarrowDotsPass::replace(stablehlo::DotGeneralOp op, const Operand &lhs,
   Value rhsScale = isStatic ? Value() : scaleOf(rhs, b);
   Value result = buildDot(op, lhs, rhs, element);
   if (!isStatic) {
-    result = times(b, result, lhsScale, isFP8(element));
-    result = times(b, result, rhsScale, isFP8(element));
+    result = times(b, result, lhsScale, hasFP8Elements(element));
+    result = times(b, result, rhsScale, hasFP8Elements(element));
   } else if (*x * *y != 1) {
     auto type = RankedTensorType::get({}, b.getF32Type());
     Value factor = stablehlo::ConstantOp::create(
@@ -544,8 +541,8 @@ void NarrowDotsPass::replaceScaled(stablehlo::DotGeneralOp op,
 void NarrowDotsPass::narrowBlocks(stablehlo::DotGeneralOp op, Operand lhs,
                                   Operand rhs, Type element) {
   OpBuilder b(op);
-  std::string why =
-      isFP8(element) ? whyNotFP8(lhs, rhs) : "its operands are not both FP8";
+  std::string why = hasFP8Elements(element) ? whyNotFP8(lhs, rhs)
+                                            : "its operands are not both FP8";
   if (why.empty() && !lhs.batch.empty())
     why = "the library's products with many scales have no batch";
   if (why.empty()) {
@@ -577,7 +574,7 @@ void NarrowDotsPass::narrow(stablehlo::DotGeneralOp op) {
     return;
   if (lhs.byBlocks || rhs.byBlocks)
     return narrowBlocks(op, lhs, rhs, element);
-  std::string why = isFP8(element) ? whyNotFP8(lhs, rhs) : "";
+  std::string why = hasFP8Elements(element) ? whyNotFP8(lhs, rhs) : "";
   if (!why.empty())
     return runAsBF16(op, lhs, rhs, why);
   replace(op, lhs, rhs, element);

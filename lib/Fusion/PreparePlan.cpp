@@ -63,12 +63,8 @@ LogicalResult PreparePlanPass::check(Operation *op) {
     if (isa<ComplexType>(tensor.getElementType()))
       return refuse() << "element type " << tensor.getElementType() << wayOut;
   }
-  auto isFP8 = [](Type type) {
-    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
-    return element && element.getWidth() == 8;
-  };
   if (isa<stablehlo::ReduceOp>(op) &&
-      llvm::any_of(op->getOperandTypes(), isFP8))
+      llvm::any_of(op->getOperandTypes(), hasFP8Elements))
     return refuse() << "a reduction of FP8 data; convert them to F32, which is "
                        "exact, and the result back";
   using namespace stablehlo;

@@ -51,22 +51,3 @@ Value scalify::windowsOf(ImplicitLocOpBuilder &b, Value value,
   return plan::WindowsOp::create(b, type.clone(shape), value, dims, sizes,
                                  strides, dilations);
 }
-
-Value scalify::zeroOf(ImplicitLocOpBuilder &b, Type element) {
-  auto scalar = RankedTensorType::get({}, element);
-  return stablehlo::ConstantOp::create(
-      b, cast<ElementsAttr>(b.getZeroAttr(scalar)));
-}
-
-void scalify::replaceExpanded(Operation *op, Operation *last,
-                              ValueRange values) {
-  Operation *made = last ? last->getNextNode() : &op->getBlock()->front();
-  for (; made != op; made = made->getNextNode()) {
-    if (isa<stablehlo::ConstantOp>(made))
-      continue; // of no phase
-    for (NamedAttribute attr : op->getDiscardableAttrs())
-      made->setDiscardableAttr(attr.getName(), attr.getValue());
-  }
-  op->replaceAllUsesWith(values);
-  op->erase();
-}

@@ -22,14 +22,6 @@ mlir::Value padForWindows(mlir::ImplicitLocOpBuilder &builder,
 mlir::Value windowsOf(mlir::ImplicitLocOpBuilder &builder, mlir::Value value,
                       llvm::ArrayRef<stablehlo::WindowDim> windows);
 
-/// A constant of rank 0 that is zero.
-mlir::Value zeroOf(mlir::ImplicitLocOpBuilder &builder, mlir::Type element);
-
-/// Gives `op` the values, and what stands before it since `last` its
-/// discardable attributes; then erases it. `last` is null at a block's start.
-void replaceExpanded(mlir::Operation *op, mlir::Operation *last,
-                     mlir::ValueRange values);
-
 } // namespace scalify
 
 #endif // SCALIFY_LIB_FUSION_WINDOWS_H

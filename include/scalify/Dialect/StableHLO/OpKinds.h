@@ -5,6 +5,8 @@
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 namespace scalify {
 
 /// True for ops that compute each element of the result from the elements at
@@ -13,6 +15,12 @@ inline bool isElementwiseOp(mlir::Operation *op) {
   return op->hasTrait<mlir::OpTrait::Elementwise>() ||
          llvm::isa<stablehlo::SelectOp, stablehlo::ClampOp,
                    stablehlo::BitcastConvertOp>(op);
+}
+
+/// Whether a value of the type, or the type itself, is E4M3 or E5M2.
+inline bool hasFP8Elements(mlir::Type type) {
+  return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(
+      mlir::getElementTypeOrSelf(type));
 }
 
 } // namespace scalify

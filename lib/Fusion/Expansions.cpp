@@ -1,0 +1,53 @@
+//===- Expansions.cpp - Ops that become others ----------------------------===//
+
+#include "Expansions.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+using namespace mlir;
+using namespace scalify;
+
+Value scalify::zeroOf(ImplicitLocOpBuilder &b, Type element) {
+  auto scalar = RankedTensorType::get({}, element);
+  return stablehlo::ConstantOp::create(
+      b, cast<ElementsAttr>(b.getZeroAttr(scalar)));
+}
+
+static bool isStatic(Operation *op) {
+  return llvm::all_of(op->getOperandTypes(), [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.hasStaticShape();
+  });
+}
+
+/// What stands before the op since `last`, null at a block's start.
+static void replaceOp(Operation *op, Operation *last, ValueRange values) {
+  Operation *made = last ? last->getNextNode() : &op->getBlock()->front();
+  for (; made != op; made = made->getNextNode()) {
+    if (isa<stablehlo::ConstantOp>(made))
+      continue; // of no phase
+    for (NamedAttribute attr : op->getDiscardableAttrs())
+      made->setDiscardableAttr(attr.getName(), attr.getValue());
+  }
+  op->replaceAllUsesWith(values);
+  op->erase();
+}
+
+FailureOr<unsigned> scalify::expandOps(func::FuncOp function,
+                                       function_ref<bool(Operation *)> isChosen,
+                                       Expansion expand) {
+  SmallVector<Operation *> ops;
+  function.walk([&](Operation *op) {
+    if (isChosen(op) && isStatic(op))
+      ops.push_back(op);
+  });
+  for (Operation *op : ops) {
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    Operation *last = op->getPrevNode();
+    FailureOr<SmallVector<Value>> values = expand(b, op);
+    if (failed(values))
+      return failure();
+    replaceOp(op, last, *values);
+  }
+  return static_cast<unsigned>(ops.size());
+}
