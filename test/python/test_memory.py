@@ -202,7 +202,7 @@ def kept_of_gated_layers(recipe: str, dtype: Any) -> int:
 
 
 def test_what_is_cast_again_is_not_kept_on_a_gpu() -> None:
-    """FP8 data are made of weights and of what gradients read in BF16: no more is kept."""
+    """FP8 data are made of what gradients read in BF16, or are weights: no more is kept."""
     narrow = kept_of_gated_layers("none", jnp.bfloat16)
     for recipe in ("fp8", "fp8-current"):
         # Scales are numbers beside tensors.

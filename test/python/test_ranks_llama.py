@@ -140,9 +140,8 @@ def test_sums_in_order_keep_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(row["sent"] for row in ordered.collectives) == sum(
         row["sent"] for row in nccl.collectives
     )
-    # Parts that were kept would be the gradients once more, over half of the arena; where blocks
-    # lie is a matter of packing, worth 2 % here.
-    assert ordered.manifest["arena_bytes"] < 1.05 * nccl.manifest["arena_bytes"]
+    # Where blocks lie is a matter of packing; parts that were kept would be more memory.
+    assert ordered.manifest["arena_bytes"] <= nccl.manifest["arena_bytes"]
     # Each is made on the stream of what brought its parts, behind it.
     step = ordered.manifest["functions"]["step"]
     places = [at for at, command in enumerate(step) if command.get("kind") == "all_to_all"]
