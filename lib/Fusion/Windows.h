@@ -1,5 +1,4 @@
-//===- Windows.h - Windows of tensors, as an index ---------------*- C++
-//-*-===//
+//===- Windows.h - Windows of tensors, as an index --------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_FUSION_WINDOWS_H
 #define SCALIFY_LIB_FUSION_WINDOWS_H
