@@ -28,7 +28,7 @@ class Recipe:
     """A precision recipe; its fields are the parts of `#scalify.recipe`, by default those of fp8.
 
         recipe = scalify.Recipe.preset("fp8-delayed").replace(head=True, history=1024)
-        recipe = scalify.Recipe("mine", attention="bf16", where={r"layer0/": "wide"})
+        recipe = scalify.Recipe("mine", where={r"layer0/": "wide"}).replace(attention="bf16")
         step = scalify.jit(train_step, recipe=recipe)
 
     `str(recipe)` is the text of the attribute: the name, and the parts in which it differs from the
