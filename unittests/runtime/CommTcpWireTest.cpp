@@ -32,8 +32,8 @@ scalify_transport_options optionsOf(const std::string &job, int32_t rank,
   return options;
 }
 
-tcp::Patience patience() {
-  return tcp::Patience(scalify_transport_wait{20, nullptr, nullptr});
+Patience patience() {
+  return Patience(scalify_transport_wait{20, nullptr, nullptr});
 }
 
 std::string placeOf(const File &listener) {
@@ -179,7 +179,7 @@ struct Puppet {
       : table(size_t(size)),
         hello{tcp::greetingMagic, tcp::hashOfJob(job), rank, size, 1, port} {
     tcp::Reason reason;
-    tcp::Patience all = patience();
+    Patience all = patience();
     while (!(host = tcp::connectTo(tcp::readPlace(place, "it"), all, reason)) &&
            !all.isOver())
       all.sleep();

@@ -1,9 +1,9 @@
 #include "comm/local/Rendezvous.h"
+#include "comm/Patience.h"
 #include "support/Error.h"
 #include "support/File.h"
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -32,43 +31,6 @@ struct Hello {
 struct Reply {
   int32_t isRefusal;
   char text[2044];
-};
-
-[[noreturn]] void failed(const std::string &text) {
-  throw Error(SCALIFY_RT_COMM, text);
-}
-
-[[noreturn]] void failedCall(const std::string &what) {
-  failed("cannot " + what + ": " + std::strerror(errno));
-}
-
-/// Waits in slices short enough for the caller's poll.
-class Patience {
-public:
-  explicit Patience(const scalify_transport_wait &wait)
-      : limits(wait), start(std::chrono::steady_clock::now()) {}
-
-  bool isOver(double times = 1) const {
-    std::chrono::duration<double> passed =
-        std::chrono::steady_clock::now() - start;
-    return passed.count() > limits.seconds * times;
-  }
-  void check() const {
-    if (limits.poll && limits.poll(limits.context))
-      throw Error(SCALIFY_RT_INTERRUPTED, "interrupted while the ranks joined");
-  }
-  void waitFor(std::vector<pollfd> &files) const {
-    check();
-    if (::poll(files.data(), files.size(), 50) < 0 && errno != EINTR)
-      failedCall("wait for ranks");
-  }
-  std::string text() const {
-    return std::to_string(int64_t(limits.seconds)) + " s";
-  }
-
-private:
-  scalify_transport_wait limits;
-  std::chrono::steady_clock::time_point start;
 };
 
 /// The job's address: abstract, so that it goes away with rank 0.
@@ -144,7 +106,7 @@ public:
       while (joined + 1 < options.size) {
         if (patience.isOver())
           failed("rank " + missing() + " has not joined job '" + options.job +
-                 "' within " + patience.text());
+                 "'" + patience.text());
         takeOne();
       }
     } catch (const Error &error) {
@@ -173,8 +135,7 @@ private:
       if (patience.isOver())
         failed("another rank 0 waits for the ranks of job '" +
                std::string(options.job) + "'");
-      patience.check();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      patience.sleep(5);
     }
     if (::listen(listener.get(), options.size))
       failedCall("listen for ranks");
@@ -258,10 +219,9 @@ File askForMemory(const scalify_transport_options &options) {
     if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN)
       failedCall("connect to rank 0");
     if (patience.isOver())
-      failed("rank 0 has not opened job '" + std::string(options.job) +
-             "' within " + patience.text());
-    patience.check();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      failed("rank 0 has not opened job '" + std::string(options.job) + "'" +
+             patience.text());
+    patience.sleep(5);
   }
   if (ownerOf(connection).uid != ::geteuid())
     failed("rank 0 of job '" + std::string(options.job) +

@@ -9,50 +9,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace scalify::rt;
 using namespace scalify::rt::tcp;
-
-namespace {
-/// Which no attempt mends, unlike a rank that is not there yet.
-bool isOutOfFiles(int code) { return code == EMFILE || code == ENFILE; }
-} // namespace
-
-void tcp::failed(const std::string &text) {
-  throw Error(SCALIFY_RT_COMM, text);
-}
-
-void tcp::failedCall(const std::string &what) {
-  const int code = errno;
-  std::string text = "cannot " + what + ": " + std::strerror(code);
-  if (isOutOfFiles(code))
-    text += "; a rank has a connection to each other one: allow more open "
-            "files (ulimit -n)";
-  failed(text);
-}
-
-void Patience::check() const {
-  if (limits.poll && limits.poll(limits.context))
-    throw Error(SCALIFY_RT_INTERRUPTED, "interrupted while the ranks joined");
-}
-
-void Patience::waitFor(std::vector<pollfd> &files) const {
-  check();
-  if (::poll(files.data(), files.size(), 50) < 0 && errno != EINTR)
-    failedCall("wait for ranks");
-}
-
-void Patience::sleep() const {
-  check();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-}
-
-std::string Patience::text(double times) const {
-  return " within " + std::to_string(limits.seconds * times).substr(0, 5) +
-         " s";
-}
 
 std::string Place::text() const {
   bool isNumber6 = host.find(':') != std::string::npos;

@@ -1,43 +1,16 @@
-// What the ranks of transport `tcp` need of sockets: owners, and waiting that
-// the caller's poll may end.
+// What the ranks of transport `tcp` need of sockets.
 #ifndef SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
 #define SCALIFY_RUNTIME_COMM_TCP_SOCKETS_H
 
-#include "scalify/transport.h"
+#include "comm/Patience.h"
 #include "support/File.h"
 
-#include <chrono>
 #include <cstdint>
-#include <poll.h>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace scalify::rt::tcp {
-
-/// Waits in slices short enough for the caller's poll.
-class Patience {
-public:
-  explicit Patience(const scalify_transport_wait &wait)
-      : limits(wait), start(std::chrono::steady_clock::now()) {}
-
-  bool isOver(double times = 1) const {
-    std::chrono::duration<double> passed =
-        std::chrono::steady_clock::now() - start;
-    return passed.count() > limits.seconds * times;
-  }
-  /// Throws Error where the poll asks to stop.
-  void check() const;
-  /// Looks at files for up to 50 ms.
-  void waitFor(std::vector<pollfd> &files) const;
-  void sleep() const;
-  /// " within 300 s"
-  std::string text(double times = 1) const;
-
-private:
-  scalify_transport_wait limits;
-  std::chrono::steady_clock::time_point start;
-};
 
 /// A host's name or number, and a port.
 struct Place {
@@ -82,9 +55,6 @@ bool readAll(const File &connection, void *data, size_t bytes,
              const Patience &patience, double times = 1);
 bool writeAll(const File &connection, const void *data, size_t bytes,
               const Patience &patience);
-
-[[noreturn]] void failed(const std::string &text);
-[[noreturn]] void failedCall(const std::string &what);
 
 } // namespace scalify::rt::tcp
 
