@@ -110,11 +110,8 @@ LogicalResult ReduceScatterOp::verify() {
                            << operand << " into " << group << " parts";
     shape[dim] /= group;
   }
-  if (failed(verifyCompatibleShape(shape, result.getShape())))
-    return emitOpError() << "needs a result of shape "
-                         << RankedTensorType::get(shape,
-                                                  result.getElementType())
-                         << " but got " << result;
+  if (failed(checkResultShape(*this, shape, result)))
+    return failure();
   // reduce_scatter_c7
   return checkReducer(*this, getComputation(), {scalarOf(result)});
 }
@@ -145,11 +142,8 @@ LogicalResult AllGatherOp::verify() {
     SmallVector<int64_t> shape(operand.getShape());
     if (ShapedType::isStatic(shape[dim]))
       shape[dim] *= group;
-    if (failed(verifyCompatibleShape(shape, result.getShape())))
-      return emitOpError() << "needs a result of shape "
-                           << RankedTensorType::get(shape,
-                                                    result.getElementType())
-                           << " but got " << result;
+    if (failed(checkResultShape(*this, shape, result)))
+      return failure();
   }
   return success();
 }

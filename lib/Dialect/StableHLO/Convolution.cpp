@@ -10,6 +10,30 @@
 using namespace mlir;
 using namespace scalify::stablehlo;
 
+/// Checks that the dimensions of operands and result are each named once.
+static LogicalResult checkDimensionNumbers(ConvolutionOp op, int64_t rank) {
+  ConvDimensionNumbersAttr dims = op.getDimensionNumbers();
+  auto check = [&](StringRef what, int64_t a, int64_t b,
+                   ArrayRef<int64_t> spatial) -> LogicalResult {
+    SmallVector<int64_t> all{a, b};
+    llvm::append_range(all, spatial);
+    if (failed(checkLength(op.getLoc(), op.getOperationName(), what, all.size(),
+                           rank)))
+      return failure();
+    return checkDims(op.getLoc(), op.getOperationName(), what, all, rank);
+  };
+  if (failed(check("input dimensions", dims.getInputBatchDimension(),
+                   dims.getInputFeatureDimension(),
+                   dims.getInputSpatialDimensions())) ||
+      failed(check("kernel dimensions", dims.getKernelInputFeatureDimension(),
+                   dims.getKernelOutputFeatureDimension(),
+                   dims.getKernelSpatialDimensions())))
+    return failure();
+  return check("output dimensions", dims.getOutputBatchDimension(),
+               dims.getOutputFeatureDimension(),
+               dims.getOutputSpatialDimensions());
+}
+
 LogicalResult ConvolutionOp::verify() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());
   auto rhs = cast<RankedTensorType>(getRhs().getType());
@@ -21,25 +45,7 @@ LogicalResult ConvolutionOp::verify() {
     return emitOpError() << "needs tensors of one rank but got " << lhs << ", "
                          << rhs << " and " << result;
   // convolution_c13, convolution_c18, convolution_c20
-  auto checkAll = [&](StringRef what, int64_t a, int64_t b,
-                      ArrayRef<int64_t> spatial) -> LogicalResult {
-    SmallVector<int64_t> all{a, b};
-    llvm::append_range(all, spatial);
-    if (failed(
-            checkLength(getLoc(), getOperationName(), what, all.size(), rank)))
-      return failure();
-    return checkDims(getLoc(), getOperationName(), what, all, rank);
-  };
-  if (failed(checkAll("input dimensions", dims.getInputBatchDimension(),
-                      dims.getInputFeatureDimension(),
-                      dims.getInputSpatialDimensions())) ||
-      failed(checkAll("kernel dimensions",
-                      dims.getKernelInputFeatureDimension(),
-                      dims.getKernelOutputFeatureDimension(),
-                      dims.getKernelSpatialDimensions())) ||
-      failed(checkAll("output dimensions", dims.getOutputBatchDimension(),
-                      dims.getOutputFeatureDimension(),
-                      dims.getOutputSpatialDimensions())))
+  if (failed(checkDimensionNumbers(*this, rank)))
     return failure();
   int64_t batch = lhs.getDimSize(dims.getInputBatchDimension());
   int64_t features = lhs.getDimSize(dims.getInputFeatureDimension());
@@ -84,12 +90,7 @@ LogicalResult ConvolutionOp::verify() {
   for (auto [dim, size] :
        llvm::zip(dims.getOutputSpatialDimensions(), windowShape(base, *window)))
     shape[dim] = size;
-  if (failed(verifyCompatibleShape(shape, result.getShape())))
-    return emitOpError() << "needs a result of shape "
-                         << RankedTensorType::get(shape,
-                                                  result.getElementType())
-                         << " but got " << result;
-  return success();
+  return checkResultShape(*this, shape, result);
 }
 
 #define GET_OP_CLASSES

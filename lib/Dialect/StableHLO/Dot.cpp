@@ -76,12 +76,7 @@ LogicalResult DotGeneralOp::verify() {
   for (int64_t dim = 0; dim < rhs.getRank(); ++dim)
     if (!llvm::is_contained(rhsDims, dim))
       shape.push_back(rhs.getDimSize(dim));
-  if (failed(verifyCompatibleShape(shape, result.getShape())))
-    return emitOpError() << "needs a result of shape "
-                         << RankedTensorType::get(shape,
-                                                  result.getElementType())
-                         << " but got " << result;
-  return success();
+  return checkResultShape(*this, shape, result);
 }
 
 LogicalResult DotOp::verify() {
@@ -94,12 +89,7 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "cannot multiply " << lhs << " by " << rhs;
   SmallVector<int64_t> shape(lhs.getShape().drop_back());
   llvm::append_range(shape, rhs.getShape().drop_front());
-  if (failed(verifyCompatibleShape(shape, result.getShape())))
-    return emitOpError() << "needs a result of shape "
-                         << RankedTensorType::get(shape,
-                                                  result.getElementType())
-                         << " but got " << result;
-  return success();
+  return checkResultShape(*this, shape, result);
 }
 
 #define GET_OP_CLASSES

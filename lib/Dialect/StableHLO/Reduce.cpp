@@ -58,6 +58,32 @@ bool scalify::stablehlo::hasNeutralInit(Region &reducer, ValueRange inits) {
   return matchPattern(init, m_AnyZeroFloat()) || matchPattern(init, m_Zero());
 }
 
+/// Checks what a reduction to results of one shape takes, gives and joins by.
+static LogicalResult checkReduction(Operation *op, ValueRange inputs,
+                                    ValueRange inits, ArrayRef<int64_t> shape,
+                                    Region &reducer) {
+  Type first = inputs.front().getType();
+  SmallVector<Type> scalars;
+  for (auto [input, init, type] :
+       llvm::zip(inputs, inits, op->getResultTypes())) {
+    // reduce_c1, reduce_window_c2
+    if (failed(verifyCompatibleShape(first, input.getType())))
+      return op->emitOpError() << "needs inputs of one shape but got " << first
+                               << " and " << input.getType();
+    // reduce_c2
+    if (cast<RankedTensorType>(init.getType()).getRank() != 0)
+      return op->emitOpError()
+             << "needs scalar init values but got " << init.getType();
+    // reduce_c7, reduce_c8, reduce_window_c14, reduce_window_c15
+    auto result = cast<RankedTensorType>(type);
+    if (failed(checkResultShape(op, shape, result)))
+      return failure();
+    scalars.push_back(RankedTensorType::get({}, result.getElementType()));
+  }
+  // reduce_c6, reduce_window_c13
+  return checkReducer(op, reducer, scalars);
+}
+
 LogicalResult ReduceOp::verify() {
   if (getInputs().empty())
     return emitOpError("needs at least one input");
@@ -69,29 +95,8 @@ LogicalResult ReduceOp::verify() {
   if (failed(checkDims(getLoc(), getOperationName(), "dimensions",
                        getDimensions(), first.getRank())))
     return failure();
-  SmallVector<int64_t> shape = reducedShape(first, getDimensions());
-  SmallVector<Type> scalars;
-  for (auto [input, init, result] :
-       llvm::zip(getInputs(), getInitValues(), getResultTypes())) {
-    // reduce_c1
-    if (failed(verifyCompatibleShape(first, input.getType())))
-      return emitOpError() << "needs inputs of one shape but got " << first
-                           << " and " << input.getType();
-    // reduce_c2
-    auto initType = cast<RankedTensorType>(init.getType());
-    if (initType.getRank() != 0)
-      return emitOpError() << "needs scalar init values but got " << initType;
-    // reduce_c7, reduce_c8
-    auto resultType = cast<RankedTensorType>(result);
-    if (failed(verifyCompatibleShape(shape, resultType.getShape())))
-      return emitOpError() << "needs a result of shape "
-                           << RankedTensorType::get(shape,
-                                                    resultType.getElementType())
-                           << " but got " << resultType;
-    scalars.push_back(RankedTensorType::get({}, resultType.getElementType()));
-  }
-  // reduce_c6
-  return checkReducer(*this, getBody(), scalars);
+  return checkReduction(*this, getInputs(), getInitValues(),
+                        reducedShape(first, getDimensions()), getBody());
 }
 
 //===----------------------------------------------------------------------===//
@@ -115,28 +120,8 @@ LogicalResult ReduceWindowOp::verify() {
                                    getWindowDilations()});
   if (failed(window))
     return failure();
-  SmallVector<int64_t> shape = windowShape(first.getShape(), *window);
-  SmallVector<Type> scalars;
-  for (auto [input, init, result] :
-       llvm::zip(getInputs(), getInitValues(), getResultTypes())) {
-    // reduce_window_c2
-    if (failed(verifyCompatibleShape(first, input.getType())))
-      return emitOpError() << "needs inputs of one shape but got " << first
-                           << " and " << input.getType();
-    if (cast<RankedTensorType>(init.getType()).getRank() != 0)
-      return emitOpError() << "needs scalar init values but got "
-                           << init.getType();
-    // reduce_window_c14, reduce_window_c15
-    auto resultType = cast<RankedTensorType>(result);
-    if (failed(verifyCompatibleShape(shape, resultType.getShape())))
-      return emitOpError() << "needs a result of shape "
-                           << RankedTensorType::get(shape,
-                                                    resultType.getElementType())
-                           << " but got " << resultType;
-    scalars.push_back(RankedTensorType::get({}, resultType.getElementType()));
-  }
-  // reduce_window_c13
-  return checkReducer(*this, getBody(), scalars);
+  return checkReduction(*this, getInputs(), getInitValues(),
+                        windowShape(first.getShape(), *window), getBody());
 }
 
 LogicalResult SelectAndScatterOp::verify() {

@@ -31,6 +31,17 @@ LogicalResult scalify::stablehlo::checkLength(std::optional<Location> location,
                            " entries of ", what, " but got ", length);
 }
 
+LogicalResult scalify::stablehlo::checkResultShape(Operation *op,
+                                                   ArrayRef<int64_t> shape,
+                                                   RankedTensorType result) {
+  if (succeeded(verifyCompatibleShape(shape, result.getShape())))
+    return success();
+  return op->emitOpError() << "needs a result of shape "
+                           << RankedTensorType::get(shape,
+                                                    result.getElementType())
+                           << " but got " << result;
+}
+
 LogicalResult scalify::stablehlo::checkRegion(Operation *op, Region &region,
                                               StringRef what,
                                               TypeRange arguments,

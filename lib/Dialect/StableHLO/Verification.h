@@ -28,6 +28,11 @@ inline bool sizesAgree(int64_t a, int64_t b) {
          a == b;
 }
 
+/// Checks the type of a result against the shape that it must have.
+llvm::LogicalResult checkResultShape(mlir::Operation *op,
+                                     llvm::ArrayRef<int64_t> shape,
+                                     mlir::RankedTensorType result);
+
 /// Checks a region's one block: its argument types and what it returns.
 llvm::LogicalResult checkRegion(mlir::Operation *op, mlir::Region &region,
                                 llvm::StringRef what, mlir::TypeRange arguments,
