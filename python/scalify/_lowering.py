@@ -28,6 +28,7 @@ __all__ = [
     "key_impl",
     "to_logical",
     "to_physical",
+    "type_of",
 ]
 
 # Locations shall lead to the user's lines, not to ours.
@@ -161,7 +162,7 @@ class Signature:
             Whatever else tracing raises.
         """
         kinds = [key_impl(leaf) for leaf in arguments.leaves]
-        structs = [_struct(to_physical_type(leaf)) for leaf in arguments.leaves]
+        structs = [type_of(to_physical_type(leaf)) for leaf in arguments.leaves]
         # Only types are kept: the arrays of the first call are the caller's to free.
         arguments = dataclasses.replace(arguments, leaves=structs)
         out_kinds: list[str | None] = []
@@ -307,7 +308,8 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
         ) from None
 
 
-def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
+def type_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Returns what stands for a leaf where only its type is asked for."""
     shape, dtype, weak = abstract(leaf)
     return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 

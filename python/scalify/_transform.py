@@ -21,9 +21,9 @@ from scalify._lowering import (
     Batch,
     Lowered,
     Signature,
-    abstract,
     to_logical,
     to_physical,
+    type_of,
 )
 from scalify._scaled_array import ScaledArray
 from scalify._statistics import Statistics
@@ -111,12 +111,6 @@ def _input(leaf: Any) -> Any:
 def _array(leaf: Any) -> Any:
     """Returns what `jax.jit` takes for a leaf: it does not know our arrays."""
     return np.asarray(leaf) if isinstance(leaf, _OWN) else leaf
-
-
-def _type_of(leaf: Any) -> Any:
-    """Returns what stands for a leaf where only its type is asked for."""
-    shape, dtype, weak = abstract(leaf)
-    return jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
 
 
 def _is_abstract(leaf: Any) -> bool:
@@ -365,7 +359,7 @@ class Transformed:
         added = added_arguments(text, len(lowered.in_avals))
         rounds = any(aval.dtype == np.uint32 for aval in added)
         history = next((aval.shape for aval in added if aval.dtype == np.float32), None)
-        arguments = dataclasses.replace(arguments, leaves=list(map(_type_of, arguments.leaves)))
+        arguments = dataclasses.replace(arguments, leaves=list(map(type_of, arguments.leaves)))
         module = self._module(lowered, arguments, scales, (), {"wide": text}, rounds)
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
         run = jax.jit(functools.partial(call, module), donate_argnums=donated, keep_unused=True)
