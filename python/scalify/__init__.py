@@ -8,8 +8,10 @@ scales, `nn` has layers that a GPU runs as one operation.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
+from typing import Any
 
 # In a checkout the extension modules lie in the build tree; SCALIFY_BUILD names another one.
 # In an installed package they lie beside this file and the folder below does not exist.
@@ -75,3 +77,10 @@ __all__ = [
     "transform",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Late: `python -m scalify.partition` warns where the package has imported what it runs.
+    if name == "partition":
+        return importlib.import_module("scalify.partition")
+    raise AttributeError(f"module 'scalify' has no attribute '{name}'")

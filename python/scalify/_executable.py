@@ -17,7 +17,6 @@ from scalify import _compiler, _ptxas, _runtime
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
 from scalify._scaled_array import ScaledArray, Storage
 from scalify._wire import collectives
-from scalify.portable import to_text
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
 from scalify.report import Report
@@ -586,4 +585,6 @@ def compile(
         options["scales"] = scales.entries()
     elif scales is not None:
         options["scales"] = dict(scales) if isinstance(scales, Mapping) else list(scales)
-    return compile_text(to_text(program), options, threads, device)
+    from scalify import portable  # late: as a command it is a module of its own
+
+    return compile_text(portable.to_text(program), options, threads, device)

@@ -12,7 +12,6 @@ from scalify import _stages
 from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
-from scalify.partition import partition
 
 __all__ = ["abstract_mesh", "compile_on", "cut", "wrap"]
 
@@ -50,6 +49,8 @@ def compile_on(
     def local() -> str:
         if inner.size == 1:
             return text
+        from scalify.partition import partition  # late: as for the package
+
         done = partition(text, zero=zero, reduce=reduce)
         if done.devices != inner.size:
             raise ValueError(

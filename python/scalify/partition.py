@@ -160,8 +160,8 @@ def main() -> int:
         done = partition(
             options.program.read_text(encoding="utf-8"), zero=options.zero, reduce=options.reduce
         )
-    except CompileError as error:
-        print(error, file=sys.stderr)
+    except (OSError, ValueError) as error:
+        print(f"scalify.partition: error: {error}", file=sys.stderr)
         return 1
     if options.out:
         options.out.write_text(done.text, encoding="utf-8")

@@ -5,6 +5,7 @@ As a command, `python -m scalify.portable IN > OUT.mlir` converts a file.
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 import sys
 
@@ -58,11 +59,11 @@ def _print(module: object) -> str:
 
 def main() -> int:
     """Converts the file named on the command line; returns the exit status."""
-    if len(sys.argv) != 2:
-        print("usage: python -m scalify.portable IN > OUT.mlir", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(description="Prints a portable artefact as StableHLO text.")
+    parser.add_argument("program", type=pathlib.Path, help="what jax.export serialized")
+    options = parser.parse_args()
     try:
-        sys.stdout.write(to_text(pathlib.Path(sys.argv[1]).read_bytes()))
+        sys.stdout.write(to_text(options.program.read_bytes()))
     except (OSError, ValueError) as error:
         print(f"scalify.portable: error: {error}", file=sys.stderr)
         return 1

@@ -116,7 +116,7 @@ def test_portable_artefacts_become_text(tmp_path: Any) -> None:
 
     path = tmp_path / "artefact"
     path.write_bytes(exported.mlir_module_serialized)
-    command = [sys.executable, "-m", "scalify.portable"]
+    command = [sys.executable, "-W", "error", "-m", "scalify.portable"]
     options: dict[str, Any] = {
         "capture_output": True,
         "text": True,
@@ -126,6 +126,8 @@ def test_portable_artefacts_become_text(tmp_path: Any) -> None:
     assert done.returncode == 0 and "stablehlo.sine" in done.stdout
     done = subprocess.run([*command, tmp_path / "gone"], **options)
     assert done.returncode == 1 and "No such file" in done.stderr
+    done = subprocess.run([*command, "--help"], **options)
+    assert done.returncode == 0 and done.stdout.startswith("usage: ")
 
 
 def test_bytecode_is_refused_by_the_compiler_with_the_way_out() -> None:

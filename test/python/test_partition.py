@@ -119,7 +119,7 @@ def test_a_fault_of_shardy_is_an_error(
 def test_the_command(tmp_path: pathlib.Path) -> None:
     program = tmp_path / "step.mlir"
     program.write_text(lowered((16, 4), P("data"), lambda x: x.sum(0), data=8))
-    command = [sys.executable, "-m", "scalify.partition", str(program)]
+    command = [sys.executable, "-W", "error", "-m", "scalify.partition", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=True)
     assert '"stablehlo.all_reduce"' in done.stdout
     assert "dense<[[0, 1, 2, 3, 4, 5, 6, 7]]>" in done.stdout
@@ -129,3 +129,15 @@ def test_the_command(tmp_path: pathlib.Path) -> None:
     )
     assert done.returncode == 1
     assert "no mesh" in done.stderr
+    program.unlink()
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("scalify.partition: error: ")
+    assert "No such file" in done.stderr
+
+
+def test_the_package_has_the_module() -> None:
+    code = "import scalify; scalify.partition.partition"
+    subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=True)
