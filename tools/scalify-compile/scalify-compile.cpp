@@ -39,9 +39,10 @@ static cl::opt<std::string>
             cl::desc("with --target=stablehlo: how dots on FP8 data are "
                      "written: wide (default), xla-gpu, plain"),
             cl::value_desc("form"), cl::cat(category));
-static cl::opt<std::string>
-    mcpu("mcpu", cl::init("x86-64-v3"),
-         cl::desc("CPU whose instructions kernels may use"), cl::cat(category));
+static cl::opt<std::string> mcpu(
+    "mcpu", cl::init("x86-64-v3"),
+    cl::desc("CPU whose instructions kernels may use (default: x86-64-v3)"),
+    cl::cat(category));
 static cl::opt<std::string>
     ptxas("ptxas",
           cl::desc("with --target=sm_90a: NVIDIA's assembler (default: on the "
@@ -59,11 +60,12 @@ static cl::opt<std::string>
               cl::desc("measure scales from the tensors of this safetensors "
                        "file that are named as arguments"),
               cl::value_desc("file"), cl::cat(category));
-static cl::opt<std::string> compileFrom("compile-from", cl::init("input"),
-                                        cl::desc("the input is the output of "
-                                                 "this stage"),
-                                        cl::value_desc("stage"),
-                                        cl::cat(category));
+static cl::opt<std::string>
+    compileFrom("compile-from", cl::init("input"),
+                cl::desc("the input is the output of "
+                         "this stage: import, scaling, precision, "
+                         "distribution, fusion, codegen"),
+                cl::value_desc("stage"), cl::cat(category));
 static cl::opt<std::string> compileTo("compile-to", cl::init("target"),
                                       cl::desc("stop after this stage and "
                                                "write its IR"),
@@ -114,10 +116,11 @@ static cl::opt<bool>
               cl::desc("keep state that the recipe narrows as narrow data "
                        "between steps"),
               cl::cat(category));
-static cl::opt<int64_t>
-    streams("streams", cl::init(1),
-            cl::desc("streams of a GPU for what does not fill it by itself"),
-            cl::cat(category));
+static cl::opt<int64_t> streams(
+    "streams", cl::init(1),
+    cl::desc(
+        "streams of a GPU for what does not fill it by itself (default: 1)"),
+    cl::cat(category));
 static cl::opt<std::string> simulateRanks(
     "simulate-ranks",
     cl::desc("one process runs a partitioned program for all devices of its "
@@ -125,14 +128,18 @@ static cl::opt<std::string> simulateRanks(
     cl::ValueOptional, cl::value_desc("ranks"), cl::cat(category));
 static cl::opt<std::string> libraryAttention(
     "library-attention",
-    cl::desc("attentions of a GPU that are cuDNN's: those whose results the "
-             "program rounds as it does (exact), also those whose operands the "
-             "recipe casts (recipe), or none, for a machine without it (none)"),
+    cl::desc(
+        "attentions of a GPU that are cuDNN's: those whose results the "
+        "program rounds as it does (exact), also those whose operands the "
+        "recipe casts (recipe, the default), or none, for a machine without it "
+        "(none)"),
     cl::init("recipe"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<std::string> epilogues(
     "epilogues",
-    cl::desc("what a GPU's library does behind a product: what rounds as the "
-             "program does (exact), all that it has (all), or nothing (none)"),
+    cl::desc(
+        "what a GPU's library does behind a product: what rounds as the "
+        "program does (exact, the default), all that it has (all), or nothing "
+        "(none)"),
     cl::init("exact"), cl::value_desc("which"), cl::cat(category));
 static cl::opt<bool>
     overlap("overlap",
@@ -147,7 +154,7 @@ static cl::opt<int64_t> bucketBytes(
 static cl::opt<std::string>
     sums("sums",
          cl::desc("floats of several GPUs are summed in the order of ranks "
-                  "(ordered), or by NCCL in its own (nccl)"),
+                  "(ordered, the default), or by NCCL in its own (nccl)"),
          cl::init("ordered"), cl::value_desc("order"), cl::cat(category));
 static cl::opt<bool>
     memory("memory",
@@ -309,8 +316,8 @@ int main(int argc, char **argv) {
     os << result->summary;
   if (memory && !result->memory)
     return fail(
-        "--memory needs a plan: compile for the CPU, to stage fusion or "
-        "later");
+        "--memory needs a plan: compile for the CPU or a GPU, to stage fusion "
+        "or later");
   if (memory)
     os << plan::toText(*result->memory);
   for (const std::string &name : why) {
