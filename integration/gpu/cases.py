@@ -25,10 +25,11 @@ __all__ = [
     "Program",
     "attentions",
     "conversions",
-    "epilogues",
     "kernels",
+    "lower",
     "lowered",
     "many_scales",
+    "normal",
     "products",
 ]
 
@@ -62,7 +63,8 @@ class Program:
     tolerance: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def _lowered(fn: Callable[..., Any], *inputs: Any, donate: tuple[int, ...] = ()) -> str:
+def lower(fn: Callable[..., Any], *inputs: Any, donate: tuple[int, ...] = ()) -> str:
+    """Returns the function's text for these inputs."""
     return jax.jit(fn, donate_argnums=donate).lower(*inputs).as_text()
 
 
@@ -110,7 +112,7 @@ def _quantize(x: NDArray[np.float32], name: str, exponent: int) -> Program:
 def _quantize_both_ways() -> Program:
     """Returns a cast whose codes are wanted as they lie and transposed: one kernel does both."""
     rows, width = 160, 96
-    x = _normal(rows, width)
+    x = normal(rows, width)
     types = [f"tensor<{a}x{b}xf8E4M3FN>" for a, b in ((rows, width), (width, rows))]
     text = f"""
       func.func public @main(%x: tensor<{rows}x{width}xf32>) -> ({types[0]}, {types[1]}) {{
@@ -136,7 +138,7 @@ def conversions(small: bool) -> Iterator[Program]:
         yield _quantize(x, name, exponent)
     for name in [] if small else ["bf16", "f16"]:
         dtype, _ = FORMATS[name]
-        text = _lowered(lambda x, dtype=dtype: x.astype(dtype), x)
+        text = lower(lambda x, dtype=dtype: x.astype(dtype), x)
         with np.errstate(all="ignore"):
             expected = (x.astype(dtype),)
         yield Program(f"conversion f32 to {name}, plain", text, (x,), "bits", {}, expected)
@@ -144,12 +146,13 @@ def conversions(small: bool) -> Iterator[Program]:
         dtype, _ = FORMATS[name]
         size = np.dtype(dtype).itemsize
         codes = np.arange(1 << 8 * size).astype(np.uint8 if size == 1 else np.uint16).view(dtype)
-        text = _lowered(lambda x: x.astype(jnp.float32), codes)
+        text = lower(lambda x: x.astype(jnp.float32), codes)
         wide = (codes.astype(np.float32),)
         yield Program(f"conversion {name} to f32", text, (codes,), "bits", {}, wide)
 
 
-def _normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> NDArray[Any]:
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> NDArray[Any]:
+    """Returns normal numbers of mean 0 and deviation 1."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32).astype(dtype)
 
 
@@ -183,13 +186,13 @@ def _update() -> tuple[Callable[..., Any], Arrays]:
         updates, state = adamw.update(grads, state, params)
         return optax.apply_updates(params, updates), state, value
 
-    params = {"up": _normal(64, 128, seed=1) * 0.1, "down": _normal(128, 64, seed=2) * 0.1}
-    return step, (params, jax.tree.map(np.asarray, adamw.init(params)), _normal(32, 64, seed=3))  # type: ignore[return-value]
+    params = {"up": normal(64, 128, seed=1) * 0.1, "down": normal(128, 64, seed=2) * 0.1}
+    return step, (params, jax.tree.map(np.asarray, adamw.init(params)), normal(32, 64, seed=3))  # type: ignore[return-value]
 
 
 def _updates() -> Iterator[Program]:
     step, inputs = _update()
-    text = _lowered(step, *inputs, donate=(0, 1))
+    text = lower(step, *inputs, donate=(0, 1))
     leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(inputs))
     # A gradient that is a little other may be rounded up where it was rounded down, and behind
     # it one element of E4M3 or F16 state lies one unit away.
@@ -203,11 +206,11 @@ def _updates() -> Iterator[Program]:
 def kernels(small: bool) -> Iterator[Program]:
     """Yields one program for each class of kernels."""
     rows, width = (16, 96) if small else (96, 768)
-    x, y = _normal(rows, width), _normal(rows, width, seed=1)
-    gain, bias = _normal(width, seed=2), _normal(width, seed=3)
+    x, y = normal(rows, width), normal(rows, width, seed=1)
+    gain, bias = normal(width, seed=2), normal(width, seed=3)
     labels = np.random.default_rng(4).integers(0, width, rows).astype(np.int32)
     tokens = np.random.default_rng(5).integers(0, rows, 3 * rows).astype(np.int32)
-    spread = _normal(3 * rows, width, seed=6)
+    spread = normal(3 * rows, width, seed=6)
     table: list[tuple[str, Callable[..., Any], Arrays]] = [
         ("elementwise", lambda x, y: jax.nn.gelu(x) * jax.nn.sigmoid(y) + jnp.exp(-x * x), (x, y)),
         ("row softmax", lambda x: jax.nn.softmax(4 * x, axis=-1), (x,)),
@@ -225,7 +228,7 @@ def kernels(small: bool) -> Iterator[Program]:
         dtype = np.float32 if name == "f32" else FORMATS[name][0]
         table.append((f"transpose {name}", jnp.transpose, (x.astype(dtype),)))
     for name, fn, inputs in table[1:2] if small else table:
-        yield Program(f"kernel {name}", _lowered(fn, *inputs), inputs, "near")
+        yield Program(f"kernel {name}", lower(fn, *inputs), inputs, "near")
     if not small:
         yield from _updates()
 
@@ -238,7 +241,7 @@ def lowered(m: int, n: int, k: int, dtype: Any, result: Any, count: int = 1) -> 
     def fn(a: Any, *many: Any) -> Any:
         return [jax.lax.dot_general(a, b, dims, preferred_element_type=result) for b in many]
 
-    return _lowered(fn, a, *[b] * count)
+    return lower(fn, a, *[b] * count)
 
 
 def _product(
@@ -256,7 +259,7 @@ def _product(
     wide, other = a.astype(np.float64), b.astype(np.float64)
     return Program(
         f"gemm {name}",
-        _lowered(fn, a, b),
+        lower(fn, a, b),
         (a, b),
         "product",
         expected=(exact(wide, other),),
@@ -267,7 +270,7 @@ def _product(
 
 def _scaled_by_memory(m: int, n: int, k: int) -> Program:
     """Returns an FP8 product whose scales are arguments of the step."""
-    a, b = _normal(m, k, dtype=E4M3), _normal(n, k, seed=1, dtype=E4M3)
+    a, b = normal(m, k, dtype=E4M3), normal(n, k, seed=1, dtype=E4M3)
     scales = np.float32(0.375), np.float32(2.0**-3)
     text = f"""
       func.func public @main(%a: tensor<{m}x{k}xf8E4M3FN>, %b: tensor<{n}x{k}xf8E4M3FN>,
@@ -335,7 +338,7 @@ def _with_many_scales(m: int, n: int, k: int, scaling: str) -> Program:
     draw = np.random.default_rng(2)
     data, scales, wide = [], [], []
     for rows, block in zip((m, n), SCALINGS[scaling], strict=True):
-        values = _normal(rows, k, seed=rows, dtype=E4M3)
+        values = normal(rows, k, seed=rows, dtype=E4M3)
         grid = np.exp2(draw.integers(-3, 4, _grid(rows, k, block))).astype(np.float32)
         spread = np.repeat(np.repeat(grid, block[0] or rows, 0), block[1] or k, 1)[:rows, :k]
         data.append(values)
@@ -355,7 +358,7 @@ def _with_many_scales(m: int, n: int, k: int, scaling: str) -> Program:
 
 def _filled(m: int, n: int, k: int) -> Program:
     """Returns a product of casts over a sum that is no multiple of 16, of an odd number of rows."""
-    a, b = _normal(m, k), _normal(n, k, seed=1)
+    a, b = normal(m, k), normal(n, k, seed=1)
     types = [(f"tensor<{rows}x{k}xf32>", f"tensor<{rows}x{k}xf8E4M3FN>") for rows in (m, n)]
     casts = "\n".join(
         f'%{v}q = scalify.quantize %{v}, %s {{cast = "{v}"}} : {wide} -> {narrow}\n'
@@ -394,104 +397,22 @@ def products(small: bool) -> Iterator[Program]:
     first = (((0,), (0,)), ((), ()))
     yield _scaled_by_memory(m, n, k)
     for left, right, result in ((E4M3, E4M3, BF16), (E5M2, E4M3, np.float32), (E4M3, E5M2, BF16)):
-        a, b = _normal(m, k, dtype=left), _normal(n, k, seed=1, dtype=right)
+        a, b = normal(m, k, dtype=left), normal(n, k, seed=1, dtype=right)
         name = f"{MLIR[np.dtype(left)]} x {MLIR[np.dtype(right)]}"
         yield _product(name, a, b, last, result, "f8")
         if small:
             return
     for name, dtype in (("bf16", BF16), ("f16", np.float16), ("f32", np.float32)):
-        tall, wide = _normal(m, k, dtype=dtype), _normal(k, n, seed=1, dtype=dtype)
+        tall, wide = normal(m, k, dtype=dtype), normal(k, n, seed=1, dtype=dtype)
         turned, across = np.ascontiguousarray(tall.T), np.ascontiguousarray(wide.T)
         yield _product(f"{name} NN", tall, wide, plain, dtype, name)
         yield _product(f"{name} NT", tall, across, last, dtype, name)
         yield _product(f"{name} TN", turned, wide, first, dtype, name)
     each = (((2,), (2,)), ((0,), (0,)))
     for name, dtype in (("bf16", BF16), ("f8E4M3FN", E4M3)):
-        a, b = _normal(6, m, 64, dtype=dtype), _normal(6, 64, 64, seed=1, dtype=dtype)
+        a, b = normal(6, m, 64, dtype=dtype), normal(6, 64, 64, seed=1, dtype=dtype)
         kind = "f8" if dtype is E4M3 else name
         yield _product(f"{name}, a batch of 6", a, b, each, BF16, kind)
-
-
-def _with_gelu(name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any]) -> Program:
-    """Returns a product behind which the library does GELU, and stores what that reads."""
-
-    def fn(a: Any, b: Any, bias: Any) -> Any:
-        sums = jax.lax.dot_general(
-            a, b, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
-        )
-        sums = sums + bias.astype(jnp.float32)
-        return jax.nn.gelu(sums, approximate=True), sums
-
-    wide, other, added = (x.astype(np.float64) for x in (a, b, bias))
-    sums = wide @ other.T + added
-    return Program(
-        f"gemm {name}, bias and GELU",
-        _lowered(fn, a, b, bias),
-        (a, b, bias),
-        "product",
-        {"epilogues": "all"},
-        (0.5 * sums * (1 + np.tanh(np.sqrt(2 / np.pi) * (sums + 0.044715 * sums**3))), sums),
-        np.abs(wide) @ np.abs(other).T + np.abs(added),
-        {"accumulation": "gelu"},
-    )
-
-
-def _with_epilogue(
-    name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any] | None, result: Any, relu: bool
-) -> Program:
-    """Returns a product of [m, k] and [n, k] with what the library does behind its F32 sums."""
-
-    def fn(a: Any, b: Any, *bias: Any) -> Any:
-        sums = jax.lax.dot_general(
-            a, b, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
-        )
-        for vector in bias:
-            sums = sums + vector.astype(jnp.float32)
-        return (jax.lax.max(sums, jnp.zeros_like(sums)) if relu else sums).astype(result)
-
-    inputs = (a, b) if bias is None else (a, b, bias)
-    wide, other, added = (np.zeros(1) if x is None else x.astype(np.float64) for x in (a, b, bias))
-    sums = wide @ other.T + added
-    behind = [text for text, is_there in (("bias", bias is not None), ("ReLU", relu)) if is_there]
-    return Program(
-        f"gemm {name}, {' and '.join(behind)}",
-        _lowered(fn, *inputs),
-        inputs,
-        "product",
-        # A clamp at 0 moves no two numbers apart, so that the bars of the sums hold behind it.
-        expected=(np.maximum(sums, 0) if relu else sums,),
-        magnitude=np.abs(wide) @ np.abs(other).T + np.abs(added),
-        tolerance={"accumulation": "f8" if a.itemsize == 1 else MLIR.get(a.dtype, "f32")},
-    )
-
-
-def epilogues(small: bool) -> Iterator[Program]:
-    """Yields products whose bias, ReLU and GELU are the library's, by the types of its table."""
-    m, n, k = (32, 48, 64) if small else (128, 256, 512)
-    f32 = np.float32
-    table: list[tuple[str, Any, Any, Any, bool]] = [
-        ("bf16 into bf16", BF16, BF16, BF16, True),
-        ("f8E4M3FN into f32", E4M3, BF16, f32, True),
-    ]
-    if not small:
-        table += [
-            ("f32 into f32", f32, f32, f32, True),
-            ("f32 into f32", f32, f32, f32, False),
-            ("bf16 into f32", BF16, f32, f32, True),
-            ("f16 into f16", np.float16, np.float16, np.float16, False),
-            ("f16 into f32", np.float16, f32, f32, True),
-            ("f8E4M3FN into bf16", E4M3, BF16, BF16, False),
-            ("f8E4M3FN into f16", E4M3, np.float16, np.float16, True),
-            ("f32 into f32", f32, None, f32, True),
-            ("bf16 into bf16", BF16, None, BF16, True),
-        ]
-    for name, operand, bias, result, relu in table:
-        a, b = _normal(m, k, dtype=operand), _normal(n, k, seed=1, dtype=operand)
-        vector = None if bias is None else (8 * _normal(n, seed=2)).astype(bias)
-        yield _with_epilogue(name, a, b, vector, result, relu)
-    a, b = _normal(m, k, dtype=BF16), _normal(n, k, seed=1, dtype=BF16)
-    # Sums near 0, where the tanh is no constant.
-    yield _with_gelu("bf16 into f32", a, (b / 16).astype(BF16), _normal(n, seed=2))
 
 
 def _exact_attention(
@@ -535,8 +456,8 @@ def attentions(small: bool) -> Iterator[Program]:
         table.append(("bf16, all keys", BF16, 2, 2, 64, False))
         table.append(("f16, causal", np.float16, 2, 2, 64, True))
     for name, dtype, heads, kv_heads, size, causal in table:
-        q, grad = (_normal(batch, length, heads, size, seed=s, dtype=dtype) for s in (0, 3))
-        k, v = (_normal(batch, length, kv_heads, size, seed=s, dtype=dtype) for s in (1, 2))
+        q, grad = (normal(batch, length, heads, size, seed=s, dtype=dtype) for s in (0, 3))
+        k, v = (normal(batch, length, kv_heads, size, seed=s, dtype=dtype) for s in (1, 2))
 
         def fn(q: Any, k: Any, v: Any, grad: Any, causal: bool = causal) -> Any:
             out, pull = jax.vjp(lambda *x: nn.attention(*x, causal=causal), q, k, v)
@@ -546,7 +467,7 @@ def attentions(small: bool) -> Iterator[Program]:
         exact, terms = _exact_attention(*inputs, causal)
         yield Program(
             f"attention {name}",
-            _lowered(fn, *inputs),
+            lower(fn, *inputs),
             inputs,
             "product",
             expected=(np.concatenate([x.reshape(-1) for x in exact]),),

@@ -72,7 +72,8 @@ def recorded(exe: Executable) -> Figures:
     symbols = {command["symbol"] for command in commands if command["op"] == "kernel"}
     gemms = sum(command["op"] == "gemm" for command in commands)
     behind = sum(
-        bool(re.match(r"cublasLtMatmul .* \| .*( relu| bias=)", line)) for line in exe.trace
+        bool(re.match(r"cublasLtMatmul .* \| .*( d?relu| d?gelu| bias=)", line))
+        for line in exe.trace
     )
     epilogues = sum("epilogue" in command for command in commands)
     attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)

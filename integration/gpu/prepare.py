@@ -17,6 +17,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples" / "llama")]
 
+import behind
 import jax.numpy as jnp
 import large
 import ml_dtypes
@@ -149,7 +150,7 @@ def add_headers(path: pathlib.Path, small: bool) -> None:
 
 def add_small(folder: Folder, small: bool) -> None:
     """Adds all programs whose results are compared one by one."""
-    products = (cases.products, cases.epilogues)
+    products = (cases.products, behind.epilogues)
     groups = (cases.conversions, cases.kernels, *products, cases.attentions)
     for group in (*groups, exchanges.exchanges):
         for program in group(small):

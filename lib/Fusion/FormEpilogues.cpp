@@ -1,14 +1,18 @@
 //===- FormEpilogues.cpp - What a GEMM does behind its sums ---------------===//
 //
-// A bias, a ReLU and a GELU behind a product are the library's where what they
-// make is stored anyway, for another GEMM or as a result: then a kernel goes.
-// Where kernels alone read it, the bias stays in them and is free.
+// A bias, a ReLU and a GELU behind a product, and their gradients, are the
+// library's where what they make is stored anyway, for another GEMM or as a
+// result: then a kernel goes. Where kernels alone read it, the bias stays in
+// them and is free.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Clusters.h"
+#include "GELUPatterns.h"
 #include "OpCosts.h"
 #include "StridedView.h"
+
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -58,9 +62,14 @@ struct Chain {
   bool hasReLU = false, hasGELU = false, isRounded = false;
   SmallVector<stablehlo::CompareOp> signs; // of what the ReLU reads
   SmallVector<Value> kept; // what the GELU reads, if anything else does too
+  Value slopeOf;           // what a GELU reads, of which this is the gradient
+  plan::MatmulOp clamped;  // the product with a ReLU, of which this is
 
   Type element() const { return elementOf(values.front()); }
+  bool isGradient() const { return slopeOf || clamped; }
   plan::Epilogue epilogue() const {
+    if (isGradient())
+      return slopeOf ? plan::Epilogue::GELUGrad : plan::Epilogue::ReLUGrad;
     if (hasGELU)
       return bias ? plan::Epilogue::BiasGELU : plan::Epilogue::GELU;
     if (hasReLU)
@@ -177,11 +186,18 @@ static bool standsBefore(Value a, Value b) {
   return !first || (second && first->isBeforeInBlock(second));
 }
 
+/// Whether the op is done where the product is, and not by another stage of a
+/// pipeline.
+static bool isNear(Operation *op, const Chain &chain) {
+  return op->getAttr(plan::kTaskAttr) ==
+         chain.product->getAttr(plan::kTaskAttr);
+}
+
 static std::optional<Chain> addBias(Chain chain) {
   Value product = chain.product.getC();
   SmallVector<Operation *> users = usersOf(chain);
   chain.values.clear();
-  bool isNear = false;
+  bool isThere = false;
   for (Operation *user : users) {
     auto add = dyn_cast<stablehlo::AddOp>(user);
     if (!add)
@@ -196,10 +212,10 @@ static std::optional<Chain> addBias(Chain chain) {
       chain.bias = bias;
     chain.values.push_back(add);
     // Of a pipeline: the stage that multiplies must have the vector.
-    isNear |= add->getAttr(plan::kTaskAttr) ==
-              chain.product->getAttr(plan::kTaskAttr);
+    isThere |= isNear(add, chain);
   }
-  if (!isNear || chain.bias->size != static_cast<int64_t>(chain.product.getN()))
+  if (!isThere ||
+      chain.bias->size != static_cast<int64_t>(chain.product.getN()))
     return std::nullopt;
   return chain;
 }
@@ -240,121 +256,91 @@ static std::optional<Chain> clampAtZero(Chain chain) {
   return chain.values.empty() ? std::nullopt : std::optional(chain);
 }
 
-namespace {
-/// Finds x * (0.5 * (1 + tanh(c * (x + d * x^3)))), GELU in its tanh form as
-/// jax.nn.gelu has it, from its last op.
-class GELUPattern {
-public:
-  explicit GELUPattern(ValueRange inputs)
-      : inputs(inputs.begin(), inputs.end()) {}
-
-  bool match(stablehlo::MulOp last) {
-    for (unsigned side : {0, 1})
-      if (isInput(last->getOperand(side)) &&
-          isDistribution(last->getOperand(1 - side))) {
-        insert(last);
-        return true;
-      }
-    return false;
-  }
-
-  /// Whether all that reads what the op makes is in a GELU that was found.
-  bool isInside(Operation *op) const {
-    return roots.contains(op) ||
-           (inner.contains(op) && llvm::all_of(op->getUsers(), [&](auto *user) {
-              return isInside(user);
-            }));
-  }
-
-private:
-  bool isInput(Value value) const { return inputs.contains(value); }
-
-  void insert(Operation *root) {
-    roots.insert(root);
-    SmallVector<Operation *> work{root};
-    while (!work.empty())
-      for (Value operand : work.pop_back_val()->getOperands())
-        if (Operation *def = operand.getDefiningOp();
-            def && !isInput(operand) && inner.insert(def).second)
-          work.push_back(def);
-  }
-
-  /// The operand beside a constant, which is rounded to its format.
-  template <typename Op> static Value besides(Value value, double constant) {
-    auto op = value.getDefiningOp<Op>();
-    if (!op)
-      return {};
-    for (unsigned side : {0, 1}) {
-      DenseFPElementsAttr found;
-      Value number = op->getOperand(side);
-      if (auto wide = number.getDefiningOp<stablehlo::BroadcastInDimOp>())
-        number = wide.getOperand();
-      if (!matchPattern(number, m_Constant(&found)) || !found.isSplat())
-        continue;
-      APFloat wanted(constant);
-      bool isLost;
-      wanted.convert(cast<FloatType>(elementOf(number)).getFloatSemantics(),
-                     APFloat::rmNearestTiesToEven, &isLost);
-      if (found.getSplatValue<APFloat>() == wanted)
-        return op->getOperand(1 - side);
-    }
-    return {};
-  }
-
-  bool isDistribution(Value value) const {
-    constexpr double slope = 0.7978845608028654; // sqrt(2 / pi)
-    Value sum = besides<stablehlo::MulOp>(value, 0.5);
-    Value tanh = sum ? besides<stablehlo::AddOp>(sum, 1.0) : Value();
-    auto op = tanh ? tanh.getDefiningOp<stablehlo::TanhOp>() : nullptr;
-    Value inner =
-        op ? besides<stablehlo::MulOp>(op.getOperand(), slope) : Value();
-    auto add = inner ? inner.getDefiningOp<stablehlo::AddOp>() : nullptr;
-    if (!add)
-      return false;
-    for (unsigned side : {0, 1})
-      if (isInput(add->getOperand(side)) && isCubic(add->getOperand(1 - side)))
-        return true;
-    return false;
-  }
-
-  bool isCubic(Value value) const {
-    Value cube = besides<stablehlo::MulOp>(value, 0.044715);
-    auto mul = cube ? cube.getDefiningOp<stablehlo::MulOp>() : nullptr;
-    if (!mul)
-      return false;
-    for (unsigned side : {0, 1}) {
-      auto square = mul->getOperand(1 - side).getDefiningOp<stablehlo::MulOp>();
-      if (square && isInput(mul->getOperand(side)) &&
-          isInput(square.getLhs()) && isInput(square.getRhs()))
-        return true;
-    }
-    return false;
-  }
-
-  llvm::SmallDenseSet<Value> inputs;
-  llvm::SmallPtrSet<Operation *, 16> roots, inner;
-};
-} // namespace
+/// The sums and products that the values are in, nearest first.
+static SmallVector<Operation *> arithmeticOf(ValueRange values) {
+  constexpr size_t most = 128; // a gradient of GELU has about 40
+  llvm::SmallSetVector<Operation *, 32> users;
+  for (Value value : values)
+    users.insert_range(value.getUsers());
+  for (size_t i = 0; i < users.size() && i < most; ++i)
+    if (isa<stablehlo::AddOp, stablehlo::SubtractOp, stablehlo::MulOp,
+            stablehlo::NegOp, stablehlo::TanhOp, stablehlo::ConvertOp,
+            stablehlo::ReshapeOp>(users[i]))
+      users.insert_range(users[i]->getUsers());
+  auto shape = typeOf(values.front()).getShape();
+  users.remove_if([&](Operation *op) {
+    return !isa<stablehlo::AddOp, stablehlo::SubtractOp, stablehlo::MulOp>(
+               op) ||
+           typeOf(op->getResult(0)).getShape() != shape;
+  });
+  return users.takeVector();
+}
 
 static std::optional<Chain> applyGELU(Chain chain) {
   if (chain.hasReLU)
     return std::nullopt;
   SmallVector<Value> before(chain.values);
-  SmallVector<Operation *> users = usersOf(chain);
-  GELUPattern pattern(before);
+  GELUPattern pattern = GELUPattern::of(before);
   chain.values.clear();
-  for (Operation *user : users)
-    if (auto mul = dyn_cast<stablehlo::MulOp>(user);
-        mul && !llvm::is_contained(chain.values, mul.getResult()) &&
-        pattern.match(mul))
-      chain.values.push_back(mul);
+  for (Operation *op : arithmeticOf(before))
+    if (pattern.match(op))
+      chain.values.push_back(op->getResult(0));
   if (chain.values.empty())
     return std::nullopt;
-  if (!llvm::all_of(users,
-                    [&](Operation *user) { return pattern.isInside(user); }))
-    chain.kept = before;
+  for (Value value : before)
+    if (!llvm::all_of(value.getUsers(),
+                      [&](Operation *user) { return pattern.isInside(user); }))
+      chain.kept = before;
   chain.hasGELU = true;
   return chain;
+}
+
+static std::optional<Chain> passGELU(Chain chain) {
+  if (chain.epilogue() != plan::Epilogue::None)
+    return std::nullopt;
+  Value product = chain.product.getC();
+  for (Operation *op : arithmeticOf(chain.values)) {
+    GELUPattern pattern = GELUPattern::ofGradient(product);
+    if (!pattern.match(op))
+      continue;
+    auto isInside = [&](Operation *user) { return pattern.isInside(user); };
+    if (!isNear(op, chain) || !llvm::all_of(product.getUsers(), isInside))
+      return std::nullopt;
+    chain.values = {op->getResult(0)};
+    chain.slopeOf = pattern.input();
+    return chain;
+  }
+  return std::nullopt;
+}
+
+static std::optional<Chain> passReLU(Chain chain) {
+  if (chain.epilogue() != plan::Epilogue::None)
+    return std::nullopt;
+  Value product = chain.product.getC();
+  chain.values.clear();
+  for (Operation *user : product.getUsers()) {
+    auto select = dyn_cast<stablehlo::SelectOp>(user);
+    if (!select || select.getOnTrue() != product ||
+        !isZero(select.getOnFalse()) || !isNear(select, chain))
+      return std::nullopt;
+    auto sign = select.getPred().getDefiningOp<stablehlo::CompareOp>();
+    for (unsigned side : {0, 1}) {
+      auto forward =
+          sign ? sign->getOperand(side).getDefiningOp<plan::MatmulOp>()
+               : nullptr;
+      if (!forward || !plan::hasReLU(forward.getEpilogue()) ||
+          !isSign(sign, forward.getC()))
+        continue;
+      if (chain.clamped && chain.clamped != forward)
+        return std::nullopt;
+      chain.clamped = forward;
+      chain.values.push_back(select);
+    }
+  }
+  return chain.values.size() == llvm::range_size(product.getUsers()) &&
+                 chain.clamped
+             ? std::optional(chain)
+             : std::nullopt;
 }
 
 static std::optional<Chain> roundOnce(Chain chain) {
@@ -419,29 +405,57 @@ std::string FormEpiloguesPass::whyNotBias(const Chain &chain) const {
   return text;
 }
 
+static bool isFP8(plan::MatmulOp op) {
+  return hasFP8Elements(op.getA().getType());
+}
+
+/// Why the library does not find what the gradient needs, or "".
+static std::string whyNotGradient(const Chain &chain) {
+  plan::MatmulOp op = chain.product, forward = chain.clamped;
+  if (forward && (isFP8(op) || isFP8(forward)))
+    return "FP8 products keep and read no bits of a ReLU";
+  if (forward)
+    return op.getBatch().empty() && forward.getBatch().empty() &&
+                   op.getM() == forward.getM() && op.getN() == forward.getN()
+               ? ""
+               : "the ReLU's bits are those of a batch of products";
+  Value input = chain.slopeOf;
+  Operation *maker = input.getDefiningOp();
+  if (maker && !isLibraryCall(maker))
+    return "what the GELU reads is not in memory, since a kernel does the GELU";
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (elementOf(input) != chain.element())
+    out << "for a result of " << chain.element() << " it reads the GELU's "
+        << "input in that type, and this one is " << elementOf(input);
+  return text;
+}
+
 /// Why the product and what is done to it are not one call, or "".
 std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
   plan::MatmulOp op = chain.product;
-  bool isFP8 = isa<Float8E4M3FNType, Float8E5M2Type>(elementOf(op.getA()));
   if (op.getAScaling() != plan::Scaling::Tensor ||
       op.getBScaling() != plan::Scaling::Tensor)
     return "the operands have more than one scale each";
-  if (isFP8 && !op.getBatch().empty())
+  if (isFP8(op) && !op.getBatch().empty())
     return "it is a batch of FP8 products";
-  if (chain.isRounded && !isFP8 && elementOf(op.getA()) != chain.element())
+  if (chain.isRounded && !isFP8(op) && elementOf(op.getA()) != chain.element())
     return "the library rounds a product to the type of its operands only";
   if (op.getCStrides()[1] != 1)
     return "the rows of the result are not contiguous";
   constexpr int64_t rowBytes = 16;
   int64_t row =
       static_cast<int64_t>(op.getN()) * plan::elementBytes(chain.element());
-  if (isFP8 && chain.isRounded && row % rowBytes)
+  if (isFP8(op) && chain.isRounded && row % rowBytes)
     return "rows of an FP8 product that are rounded would be no multiple of "
            "16 bytes";
-  if (!chain.kept.empty() && chain.isRounded)
+  if (!chain.kept.empty() && elementOf(chain.kept.front()) != chain.element())
     return "what the backward reads of the product would be rounded too";
-  if (!chain.kept.empty() && !isWrittenAlong(op, plan::kAuxAlignment))
+  if ((!chain.kept.empty() || chain.slopeOf) &&
+      !isWrittenAlong(op, plan::kAuxAlignment))
     return "what the GELU reads has rows of no multiple of 8 elements";
+  if (chain.isGradient())
+    return whyNotGradient(chain);
   return chain.bias ? whyNotBias(chain) : "";
 }
 
@@ -449,23 +463,43 @@ std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
 // The pass
 //===----------------------------------------------------------------------===//
 
+/// The bits that a product with a ReLU keeps for its gradient.
+static Value getMask(plan::MatmulOp op) {
+  if (op.getAux())
+    return op.getAux();
+  OpBuilder b(op);
+  auto rows = static_cast<int64_t>(op.getM());
+  auto type = RankedTensorType::get(
+      {rows, plan::getMaskBytes(static_cast<int64_t>(op.getN()))},
+      b.getIntegerType(8, /*isSigned=*/false));
+  auto keeping = cast<plan::MatmulOp>(
+      b.create(op.getLoc(), op->getName().getIdentifier(), op->getOperands(),
+               TypeRange{op.getC().getType(), type}, op->getAttrs()));
+  op.getC().replaceAllUsesWith(keeping.getC());
+  op.erase();
+  return keeping.getAux();
+}
+
 void FormEpiloguesPass::apply(const Chain &chain) {
   plan::MatmulOp op = chain.product;
   OpBuilder b(op);
-  Value bias;
+  Value bias, saved = chain.slopeOf;
   SmallVector<int64_t> offsets(op.getOffsets());
   if (chain.bias) {
     Vector added = *getAdded(chain);
     bias = added.base;
     offsets.push_back(added.offset);
-    if (Operation *maker = bias.getDefiningOp();
-        maker && op->isBeforeInBlock(maker))
-      b.setInsertionPointAfter(maker);
   }
+  if (chain.clamped)
+    saved = getMask(chain.clamped);
+  for (Value read : {bias, saved})
+    if (Operation *maker = read ? read.getDefiningOp() : nullptr;
+        maker && b.getInsertionPoint()->isBeforeInBlock(maker))
+      b.setInsertionPointAfter(maker);
   RankedTensorType type = typeOf(chain.values.front());
   auto product = plan::MatmulOp::create(
       b, op.getLoc(), type, chain.kept.empty() ? Type() : type, op.getA(),
-      op.getB(), op.getScales(), bias, op.getM(), op.getN(), op.getK(),
+      op.getB(), op.getScales(), bias, saved, op.getM(), op.getN(), op.getK(),
       op.getAStrides(), op.getBStrides(), op.getCStrides(), offsets,
       op.getBatch(), op.getBatchStrides(), op.getAlpha(),
       op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
@@ -486,9 +520,11 @@ void FormEpiloguesPass::form(plan::MatmulOp op) {
   chain.values = {op.getC()};
   std::optional<Chain> best;
   std::string why;
-  for (auto step : {addBias, clampAtZero, applyGELU, roundOnce}) {
-    if (step == applyGELU && !isLoose())
-      continue;
+  SmallVector<std::optional<Chain> (*)(Chain)> steps = {addBias, clampAtZero};
+  if (isLoose())
+    steps.append({applyGELU, passGELU, passReLU});
+  steps.push_back(roundOnce);
+  for (auto *step : steps) {
     std::optional<Chain> longer = step(chain);
     if (!longer)
       continue;

@@ -208,46 +208,86 @@ void readBias(const JsonNode &node, const Interface &interface,
   types.bias = static_cast<int32_t>(command.buffers.size()) - 1;
 }
 
-/// What a GELU reads is stored in a buffer like the result's, in its strides.
-void readAux(const JsonNode &node, const Interface &interface,
-             Command &command) {
-  int32_t buffer = bufferIndex(node["aux"], interface);
-  const TensorType &type = interface.buffers[buffer].type;
-  const TensorType &result = interface.buffers[command.buffers[2]].type;
+bool addsBias(Epilogue epilogue) {
+  return epilogue == Epilogue::Bias || epilogue == Epilogue::BiasReLU ||
+         epilogue == Epilogue::BiasGELU;
+}
+
+bool isGradient(Epilogue epilogue) {
+  return epilogue == Epilogue::ReLUGrad || epilogue == Epilogue::GELUGrad;
+}
+
+bool hasReLU(Epilogue epilogue) {
+  return epilogue == Epilogue::ReLU || epilogue == Epilogue::BiasReLU ||
+         epilogue == Epilogue::ReLUGrad;
+}
+
+/// One bit an element, each row in a multiple of 128 of them.
+void checkMask(const JsonNode &node, const TensorType &type,
+               const Command &command) {
+  constexpr int64_t rowBits = 128;
+  const GemmShape &gemm = command.gemm;
+  int64_t rowBytes = (gemm.n + rowBits - 1) / rowBits * rowBits / 8;
+  if (type.dtype != DType::U8 || type.elements % rowBytes ||
+      type.elements / rowBytes != gemm.m)
+    node.fail("is of type " + toString(type) + ", not the bits of " +
+              std::to_string(gemm.m) + " rows in " + std::to_string(rowBytes) +
+              " bytes each");
+  if (!gemm.batch.empty() || command.gemmPlan.swapped)
+    node.fail("is the mask of one product, in rows that are contiguous");
+}
+
+/// What a GELU reads is in a buffer like the result's, in its strides.
+void checkLike(const JsonNode &node, const TensorType &type,
+               const TensorType &result, const Command &command) {
   if (type.dtype != result.dtype || type.elements != result.elements ||
       command.gemmOffsets[2] != 0 || command.gemmPlan.swapped)
-    node["aux"].fail("is buffer " + std::to_string(buffer) + " of type " +
-                     toString(type) + ", which does not lie as the result of " +
-                     toString(result));
-  requireWritable(node["aux"], buffer, interface);
+    node.fail("is of type " + toString(type) +
+              ", which does not lie as the result of " + toString(result));
+}
+
+/// What a ReLU or GELU stores for its gradient, and what this reads.
+void readAux(const JsonNode &node, const Interface &interface,
+             Command &command) {
+  Epilogue epilogue = command.gemmTypes.epilogue;
+  int32_t buffer = bufferIndex(node, interface);
+  const TensorType &type = interface.buffers[buffer].type;
+  if (hasReLU(epilogue))
+    checkMask(node, type, command);
+  else
+    checkLike(node, type, interface.buffers[command.buffers[2]].type, command);
+  if (!isGradient(epilogue))
+    requireWritable(node, buffer, interface);
   command.buffers.push_back(buffer);
   command.gemmTypes.aux = static_cast<int32_t>(command.buffers.size()) - 1;
 }
 
 void readEpilogue(const JsonNode &node, const Interface &interface,
                   Command &command) {
-  constexpr const char *names[] = {"none",      "bias", "relu",
-                                   "bias_relu", "gelu", "bias_gelu"};
+  constexpr const char *names[] = {"none",      "bias",     "relu",
+                                   "bias_relu", "gelu",     "bias_gelu",
+                                   "relu_grad", "gelu_grad"};
   std::string text = node.textOr("epilogue", names[0]);
   const auto *found = std::find(std::begin(names), std::end(names), text);
   if (found == std::end(names))
     node["epilogue"].fail("is '" + text +
-                          "', not none, bias, relu, bias_relu, gelu or "
-                          "bias_gelu");
+                          "', not none, bias, relu, bias_relu, gelu, "
+                          "bias_gelu, relu_grad or gelu_grad");
   Epilogue epilogue = static_cast<Epilogue>(found - std::begin(names));
-  bool hasGELU = epilogue == Epilogue::GELU || epilogue == Epilogue::BiasGELU;
-  bool addsBias = epilogue == Epilogue::Bias ||
-                  epilogue == Epilogue::BiasReLU ||
-                  epilogue == Epilogue::BiasGELU;
-  if (node.has("bias") && !addsBias)
+  if (node.has("bias") && !addsBias(epilogue))
     node["bias"].fail("has no epilogue that adds it");
   command.gemmTypes.epilogue = epilogue;
-  if (addsBias)
+  if (addsBias(epilogue))
     readBias(node, interface, command);
-  if (node.has("aux") && !hasGELU)
-    node["aux"].fail("has no GELU that reads it");
-  if (node.has("aux"))
-    readAux(node, interface, command);
+  bool isPlain = epilogue == Epilogue::None || epilogue == Epilogue::Bias;
+  if (node.has("aux") && (isPlain || isGradient(epilogue)))
+    node["aux"].fail("has no ReLU or GELU that stores it");
+  if (node.has("saved") && !isGradient(epilogue))
+    node["saved"].fail("has no gradient that reads it");
+  if (isGradient(epilogue))
+    readAux(node["saved"], interface, command);
+  else if (node.has("aux"))
+    readAux(node["aux"], interface, command);
 }
 
 void readGpuGemm(const JsonNode &node, const Interface &interface,

@@ -66,7 +66,16 @@ struct Counter {
 enum class Scaling : uint8_t { Tensor, Rows, Vectors, Blocks };
 
 /// What is done to the sums of a product before they are stored.
-enum class Epilogue : uint8_t { None, Bias, ReLU, BiasReLU, GELU, BiasGELU };
+enum class Epilogue : uint8_t {
+  None,
+  Bias,
+  ReLU,
+  BiasReLU,
+  GELU,
+  BiasGELU,
+  ReLUGrad,
+  GELUGrad
+};
 
 /// What a product on a GPU is made of; a CPU multiplies f32 only.
 struct GemmTypes {
@@ -82,7 +91,8 @@ struct GemmTypes {
   int32_t bias = -1;
   int64_t biasOffset = 0;
   DType biasType = DType::F32;
-  /// Place of what a GELU reads, stored as c is, or -1.
+  /// Place of what a ReLU or GELU keeps for its gradient, or -1: stored in the
+  /// forward, read by a gradient.
   int32_t aux = -1;
 };
 

@@ -117,3 +117,158 @@ func.func @refused(%x: tensor<16x8xbf16>, %w: tensor<8x32xbf16>, %v: tensor<8x12
   %y = stablehlo.cosine %t : tensor<16x12xbf16>
   return %h, %z, %k, %y : tensor<16x32xbf16>, tensor<16x32xf32>, tensor<16x12xbf16>, tensor<16x12xbf16>
 }
+
+// -----
+
+// A gradient behind a GELU, in another order than JAX's, with 3 * 0.044715 as
+// one constant. What the GELU read is in memory: an argument.
+// CHECK-LABEL: func.func @gradient
+// CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<16x32xf32>)
+// CHECK: %[[D:.*]] = plan.matmul {{.*}} epilogue gelu_grad saved(%[[X]]) :
+// CHECK-NOT: stablehlo.
+// CHECK: plan.matmul %[[D]],
+// EXACT-LABEL: func.func @gradient
+// EXACT-NOT: epilogue
+func.func @gradient(%dy: tensor<16x8xf32>, %w: tensor<8x32xf32>, %v: tensor<32x8xf32>, %x: tensor<16x32xf32>) -> tensor<16x8xf32> {
+  %half = stablehlo.constant dense<0.5> : tensor<16x32xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<16x32xf32>
+  %slope = stablehlo.constant dense<0.797884583> : tensor<16x32xf32>
+  %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
+  %cubic3 = stablehlo.constant dense<0.134145> : tensor<16x32xf32>
+  %g = plan.matmul %dy, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %x2 = stablehlo.multiply %x, %x : tensor<16x32xf32>
+  %dx2 = stablehlo.multiply %cubic3, %x2 : tensor<16x32xf32>
+  %inner = stablehlo.add %one, %dx2 : tensor<16x32xf32>
+  %x3 = stablehlo.multiply %x2, %x : tensor<16x32xf32>
+  %cx3 = stablehlo.multiply %x3, %cubic : tensor<16x32xf32>
+  %sum = stablehlo.add %cx3, %x : tensor<16x32xf32>
+  %arg = stablehlo.multiply %sum, %slope : tensor<16x32xf32>
+  %t = stablehlo.tanh %arg : tensor<16x32xf32>
+  %t2 = stablehlo.multiply %t, %t : tensor<16x32xf32>
+  %minus = stablehlo.negate %t2 : tensor<16x32xf32>
+  %rest = stablehlo.add %one, %minus : tensor<16x32xf32>
+  %hg = stablehlo.multiply %g, %half : tensor<16x32xf32>
+  %p1 = stablehlo.multiply %hg, %x : tensor<16x32xf32>
+  %p2 = stablehlo.multiply %p1, %rest : tensor<16x32xf32>
+  %p3 = stablehlo.multiply %p2, %slope : tensor<16x32xf32>
+  %p4 = stablehlo.multiply %inner, %p3 : tensor<16x32xf32>
+  %q1 = stablehlo.add %t, %one : tensor<16x32xf32>
+  %q2 = stablehlo.multiply %q1, %hg : tensor<16x32xf32>
+  %dx = stablehlo.add %q2, %p4 : tensor<16x32xf32>
+  %y = plan.matmul %dx, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %y : tensor<16x8xf32>
+}
+
+// -----
+
+// 3 * 0.0447 is another function.
+// CHECK-LABEL: func.func @almost_a_gradient
+// CHECK-NOT: epilogue
+func.func @almost_a_gradient(%dy: tensor<16x8xf32>, %w: tensor<8x32xf32>, %v: tensor<32x8xf32>, %x: tensor<16x32xf32>) -> tensor<16x8xf32> {
+  %half = stablehlo.constant dense<0.5> : tensor<16x32xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<16x32xf32>
+  %slope = stablehlo.constant dense<0.797884583> : tensor<16x32xf32>
+  %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
+  %cubic3 = stablehlo.constant dense<0.1341> : tensor<16x32xf32>
+  %g = plan.matmul %dy, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %x2 = stablehlo.multiply %x, %x : tensor<16x32xf32>
+  %dx2 = stablehlo.multiply %cubic3, %x2 : tensor<16x32xf32>
+  %inner = stablehlo.add %one, %dx2 : tensor<16x32xf32>
+  %x3 = stablehlo.multiply %x2, %x : tensor<16x32xf32>
+  %cx3 = stablehlo.multiply %x3, %cubic : tensor<16x32xf32>
+  %sum = stablehlo.add %cx3, %x : tensor<16x32xf32>
+  %arg = stablehlo.multiply %sum, %slope : tensor<16x32xf32>
+  %t = stablehlo.tanh %arg : tensor<16x32xf32>
+  %t2 = stablehlo.multiply %t, %t : tensor<16x32xf32>
+  %minus = stablehlo.negate %t2 : tensor<16x32xf32>
+  %rest = stablehlo.add %one, %minus : tensor<16x32xf32>
+  %hg = stablehlo.multiply %g, %half : tensor<16x32xf32>
+  %p1 = stablehlo.multiply %hg, %x : tensor<16x32xf32>
+  %p2 = stablehlo.multiply %p1, %rest : tensor<16x32xf32>
+  %p3 = stablehlo.multiply %p2, %slope : tensor<16x32xf32>
+  %p4 = stablehlo.multiply %inner, %p3 : tensor<16x32xf32>
+  %q1 = stablehlo.add %t, %one : tensor<16x32xf32>
+  %q2 = stablehlo.multiply %q1, %hg : tensor<16x32xf32>
+  %dx = stablehlo.add %q2, %p4 : tensor<16x32xf32>
+  %y = plan.matmul %dx, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %y : tensor<16x8xf32>
+}
+
+// -----
+
+// A kernel computes what the GELU reads: the library would have to be given it.
+// CHECK-LABEL: func.func @nowhere
+// CHECK-NOT: epilogue
+func.func @nowhere(%dy: tensor<16x8xf32>, %w: tensor<8x32xf32>, %v: tensor<32x8xf32>, %z: tensor<16x32xf32>) -> tensor<16x8xf32> {
+  %half = stablehlo.constant dense<0.5> : tensor<16x32xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<16x32xf32>
+  %slope = stablehlo.constant dense<0.797884583> : tensor<16x32xf32>
+  %cubic = stablehlo.constant dense<4.471500e-02> : tensor<16x32xf32>
+  %cubic3 = stablehlo.constant dense<0.134145> : tensor<16x32xf32>
+  %x = stablehlo.cosine %z : tensor<16x32xf32>
+  // expected-remark @+1 {{what the GELU reads is not in memory, since a kernel does the GELU}}
+  %g = plan.matmul %dy, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %x2 = stablehlo.multiply %x, %x : tensor<16x32xf32>
+  %dx2 = stablehlo.multiply %cubic3, %x2 : tensor<16x32xf32>
+  %inner = stablehlo.add %one, %dx2 : tensor<16x32xf32>
+  %x3 = stablehlo.multiply %x2, %x : tensor<16x32xf32>
+  %cx3 = stablehlo.multiply %x3, %cubic : tensor<16x32xf32>
+  %sum = stablehlo.add %cx3, %x : tensor<16x32xf32>
+  %arg = stablehlo.multiply %sum, %slope : tensor<16x32xf32>
+  %t = stablehlo.tanh %arg : tensor<16x32xf32>
+  %t2 = stablehlo.multiply %t, %t : tensor<16x32xf32>
+  %minus = stablehlo.negate %t2 : tensor<16x32xf32>
+  %rest = stablehlo.add %one, %minus : tensor<16x32xf32>
+  %hg = stablehlo.multiply %g, %half : tensor<16x32xf32>
+  %p1 = stablehlo.multiply %hg, %x : tensor<16x32xf32>
+  %p2 = stablehlo.multiply %p1, %rest : tensor<16x32xf32>
+  %p3 = stablehlo.multiply %p2, %slope : tensor<16x32xf32>
+  %p4 = stablehlo.multiply %inner, %p3 : tensor<16x32xf32>
+  %q1 = stablehlo.add %t, %one : tensor<16x32xf32>
+  %q2 = stablehlo.multiply %q1, %hg : tensor<16x32xf32>
+  %dx = stablehlo.add %q2, %p4 : tensor<16x32xf32>
+  %y = plan.matmul %dx, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %y : tensor<16x8xf32>
+}
+
+// -----
+
+// The bits of a ReLU are stored by the product that has it, once, and read by
+// that of the gradient; h itself is read by products only.
+// CHECK-LABEL: func.func @clamped
+// CHECK: %[[H:.*]], %[[MASK:.*]] = plan.matmul {{.*}} epilogue relu : {{.*}} -> (tensor<16x32xf32>, tensor<16x16xui8>)
+// CHECK: plan.matmul %{{.*}}, %{{.*}} m 16 n 32 {{.*}} epilogue relu_grad saved(%[[MASK]]) :
+// CHECK-NOT: stablehlo.
+// CHECK: return
+// EXACT-LABEL: func.func @clamped
+// EXACT: stablehlo.select
+func.func @clamped(%dy: tensor<16x8xf32>, %a: tensor<16x8xf32>, %w: tensor<8x32xf32>, %v: tensor<32x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<16x32xf32>
+  %s = plan.matmul %a, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %h = stablehlo.maximum %s, %zero : tensor<16x32xf32>
+  %y = plan.matmul %h, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  %g = plan.matmul %dy, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %p = stablehlo.compare GT, %s, %zero : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xi1>
+  %dx = stablehlo.select %p, %g, %zero : tensor<16x32xi1>, tensor<16x32xf32>
+  %z = plan.matmul %dx, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %y, %z : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// -----
+
+// Nothing says that the library keeps bits of FP8 products.
+// CHECK-LABEL: func.func @clamped_fp8
+// CHECK: plan.matmul {{.*}} epilogue relu :
+// CHECK: stablehlo.select
+func.func @clamped_fp8(%dy: tensor<16x16xf8E5M2>, %a: tensor<16x8xf32>, %w: tensor<8x32xf32>, %w2: tensor<32x16xf8E4M3FN>, %v: tensor<32x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<16x32xf32>
+  %s = plan.matmul %a, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %h = stablehlo.maximum %s, %zero : tensor<16x32xf32>
+  %y = plan.matmul %h, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  // expected-remark @+1 {{FP8 products keep and read no bits of a ReLU}}
+  %g = plan.matmul %dy, %w2 m 16 n 32 k 16 strides [16, 1] x [1, 16] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x16xf8E5M2>, tensor<32x16xf8E4M3FN>) -> tensor<16x32xf32>
+  %p = stablehlo.compare GT, %s, %zero : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xi1>
+  %dx = stablehlo.select %p, %g, %zero : tensor<16x32xi1>, tensor<16x32xf32>
+  %z = plan.matmul %dx, %v m 16 n 8 k 32 strides [32, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %y, %z : tensor<16x8xf32>, tensor<16x8xf32>
+}

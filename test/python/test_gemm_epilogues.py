@@ -1,4 +1,4 @@
-"""Biases and ReLUs that GEMMs of a GPU have: fewer kernels, less memory moved, the same values."""
+"""Biases, ReLUs, GELUs and their gradients by GEMMs of a GPU: fewer kernels, the same values."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ MATMUL = re.compile(
     r" to \[(?P<c0>\d+), (?P<c1>\d+)\]"
     r" offsets \[(?P<a_start>\d+), (?P<b_start>\d+), 0(?:, (?P<start>\d+))?\]"
     r" batch \[\] \[\] alpha 1.000000e\+00"
-    r"(?: epilogue (?P<epilogue>\w+))?(?: bias\((?P<bias>%\w+)\))?(?: \{.*?\})?"
-    r" : \((?P<types>.*?)\) -> \(?(?P<result>tensor<[^>]*>)(?:, tensor<[^>]*>\))?"
+    r"(?: epilogue (?P<epilogue>\w+))?(?: bias\((?P<bias>%\w+)\))?"
+    r"(?: saved\((?P<saved>%\w+)\))?(?: \{.*?\})?"
+    r" : \((?P<types>.*?)\) -> \(?(?P<result>tensor<[^>]*>)(?:, (?P<kept>tensor<[^>]*>)\))?"
 )
 
 
@@ -106,6 +107,29 @@ def size_of(tensor: str) -> int:
     return int(np.prod([int(extent) for extent in re.findall(r"(\d+)x", tensor)]))
 
 
+def gelu_slope(own: str, saved: str, given: str, wide: str) -> list[str]:
+    """Returns ops for the gradient of GELU at `saved`: (1 + t + x (1 - t^2) u') / 2, t = tanh u."""
+    numbers = (("c", 0.7978845608028654), ("d", 0.044715), ("e", 3.0), ("o", 1.0), ("h", 0.5))
+    lines = [f"{own}_s{c} = stablehlo.constant dense<{x}> : {wide}" for c, x in numbers]
+    lines.append(f"{own}_v = stablehlo.convert {saved} : ({given}) -> {widened_type(given)}")
+    lines.append(f"{own}_x = stablehlo.reshape {own}_v : ({widened_type(given)}) -> {wide}")
+    steps = (
+        *("multiply @x, @x", "multiply @t0, @sd", "multiply @t1, @x", "add @x, @t2"),
+        *("multiply @t3, @sc", "tanh @t4", "multiply @t1, @se", "add @so, @t6"),
+        *("multiply @t7, @sc", "multiply @t5, @t5", "subtract @so, @t9", "multiply @t10, @t8"),
+        *("multiply @t11, @x", "add @so, @t5", "add @t13, @t12", "multiply @t14, @sh"),
+    )
+    names = [*(f"t{i}" for i in range(len(steps) - 1)), "slope"]
+    for name, step in zip(names, steps, strict=True):
+        lines.append(f"{own}_{name} = stablehlo.{step.replace('@', f'{own}_')} : {wide}")
+    return lines
+
+
+def widened_type(tensor: str) -> str:
+    """Returns the type with F32 elements."""
+    return tensor.rpartition("x")[0] + "xf32>"
+
+
 def written_out(match: re.Match[str]) -> str:
     """Returns a `plan.matmul` as StableHLO ops, by what PlanOps.td says that it does."""
     m, n, k = (int(match[name]) for name in "mnk")
@@ -113,7 +137,7 @@ def written_out(match: re.Match[str]) -> str:
     own = f"%m{out[1:]}"
     types = match["types"].split(", ")
     element = types[0].rpartition("x")[2].rstrip(">")
-    wide = f"tensor<{m}x{n}xf32>"
+    wide, mask = f"tensor<{m}x{n}xf32>", f"tensor<{m}x{n}xi1>"
     lines: list[str] = []
     shapes: list[str] = []
     sides = (("a", m, k, types[0]), ("b", k, n, types[1]))
@@ -167,9 +191,26 @@ def written_out(match: re.Match[str]) -> str:
             kept = f"tensor<{m}x{n}x{result.rpartition('x')[2].rstrip('>')}>"
             lines.append(f"{own}_y = stablehlo.convert {before} : ({wide}) -> {kept}")
             lines.append(f"{match['aux']} = stablehlo.reshape {own}_y : ({kept}) -> {result}")
+    if epilogue == "gelu_grad":
+        lines += gelu_slope(own, match["saved"], types[-1], wide)
+        lines.append(f"{own}_d = stablehlo.multiply {last}, {own}_slope : {wide}")
+        last = f"{own}_d"
+    if epilogue == "relu_grad":
+        # Our mask is of booleans and not of bits: nothing else reads it.
+        lines += [
+            f"{own}_n = stablehlo.constant dense<0.0> : {wide}",
+            f"{own}_d = stablehlo.select {match['saved']}, {last}, {own}_n : {mask}, {wide}",
+        ]
+        last = f"{own}_d"
     if epilogue.endswith("relu"):
         zero = f"{own}_z = stablehlo.constant dense<0.0> : {wide}"
         lines += [zero, f"{own}_2 = stablehlo.maximum {last}, {own}_z : {wide}"]
+        if match["aux"]:
+            assert match["kept"] == f"tensor<{m}x{-(-n // 128) * 16}xui8>"
+            lines.append(
+                f"{match['aux']} = stablehlo.compare GT, {last}, {own}_z"
+                f" : ({wide}, {wide}) -> {mask}"
+            )
         last = f"{own}_2"
     kind = result.rpartition("x")[2].rstrip(">")
     stored = f"tensor<{m}x{n}x{kind}>"
@@ -196,7 +237,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "a step of GELUs": (
         functools.partial(gradients, act=gelu),
         (layers(24, 40, 56, 8), normal(16, 24), normal(16, 8, seed=1)),
-        ["bias_gelu", "bias_gelu", "", "", "", "", "", ""],
+        ["bias_gelu", "bias_gelu", "", "", "gelu_grad", "", "gelu_grad", ""],
+    ),
+    "an MLP's step by masks": (
+        gradients,
+        (layers(24, 40, 56, 8), normal(16, 24), normal(16, 8, seed=1)),
+        ["bias_relu", "bias_relu", "", "", "relu_grad", "", "relu_grad", ""],
     ),
     "results": (mlp, (layers(24, 40), normal(16, 24)), ["bias"]),
     "a stack": (
@@ -216,7 +262,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
 def test_products_with_epilogues_are_the_program(name: str) -> None:
     fn, args, epilogues = CASES[name]
     text = lowered(fn, *args)
-    level = "all" if any("gelu" in epilogue for epilogue in epilogues) else "exact"
+    level = "all" if any(re.search("gelu|grad", each) for each in epilogues) else "exact"
     passes = f"{FUSION},scalify-form-epilogues{{level={level}}}"
     formed = scalify.opt(text, f"builtin.module(func.func({passes}))")
     found = [match["epilogue"] or "" for match in MATMUL.finditer(formed)]
@@ -361,6 +407,9 @@ def test_all_that_the_library_has() -> None:
     assert not any("epilogue" in gemm for gemm in commands(exact, "gemm"))
     first = commands(loose, "gemm")[0]
     assert first["epilogue"] == "bias_gelu"
+    # In the backward the gradient goes behind the GELU in the product that makes it.
+    slopes = [gemm for gemm in commands(loose, "gemm") if gemm.get("epilogue") == "gelu_grad"]
+    assert [gemm["saved"] for gemm in slopes] == [first["aux"]]
     aux, result = (loose["buffers"][first[name]] for name in ("aux", "c"))
     assert aux["dtype"] == result["dtype"] == "bf16" and aux["shape"] == result["shape"]
     assert first["aux"] != first["c"]
@@ -370,7 +419,32 @@ def test_all_that_the_library_has() -> None:
     artefact, _ = _compiler.compile(text, json.dumps(options))
     exe = Executable(artefact, device="null")
     exe(*(np.zeros(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(args)))
-    assert re.search(r"cublasLtMatmul .* bias=arg1\+0 aux=arena\+\d+ \| .* gelu aux=256", exe.trace)
+    stored = re.search(
+        r"cublasLtMatmul .* bias=arg1\+0 (aux=arena\+\d+) \| .* gelu aux=256", exe.trace
+    )
+    assert stored
+    assert re.search(rf" {re.escape(stored[1])} \| .* dgelu aux=256\n", exe.trace)
+
+
+def test_masks_of_relus() -> None:
+    """A bit an element in place of the hidden layer: two kernels less, and what they moved."""
+    exact, loose = (manifest_of(step_text(), which) for which in ("exact", "all"))
+    forward = [gemm for gemm in commands(loose, "gemm") if gemm.get("epilogue") == "bias_relu"]
+    backward = [gemm for gemm in commands(loose, "gemm") if gemm.get("epilogue") == "relu_grad"]
+    assert [gemm["saved"] for gemm in backward] == [gemm["aux"] for gemm in reversed(forward)]
+    assert [loose["buffers"][gemm["aux"]]["shape"] for gemm in forward] == [[256, 16]] * 2
+    before, after = commands(exact, "kernel"), commands(loose, "kernel")
+    assert len(after) == len(before) - 2
+    hidden = 4 * 256 * 128
+    # Each read the product and the hidden layer, and wrote the gradient.
+    assert sum(k["bytes"] for k in before) - sum(k["bytes"] for k in after) >= 2 * 3 * hidden
+    options = {"recipe": "none", "target": "sm_90a", "ptxas": "", "epilogues": "all"}
+    artefact, _ = _compiler.compile(step_text(), json.dumps(options))
+    exe = Executable(artefact, device="null")
+    exe(*(np.zeros(a["shape"], np.float32) for a in exe.args))
+    wrote = re.findall(r" (aux=arena\+\d+) \| .* relu aux=128 bias=f32\n", exe.trace)
+    read = re.findall(r" (aux=arena\+\d+) \| .* drelu aux=128\n", exe.trace)
+    assert len(read) == 2 and read == wrote[::-1]
 
 
 def test_heads_have_their_biases() -> None:

@@ -86,8 +86,11 @@ def test_steps_run_on_the_recording_and_nothing_passes(
                 element = entry["name"].split()[2].rstrip(",")
                 assert figures["recorded_collectives"] == wanted[element]
                 assert (figures["recorded_launches"] == 0) == ("in order" not in entry["name"])
-            if "bias" in entry["name"]:
+            if "bias" in entry["name"] or "gradient of GELU" in entry["name"]:
                 assert figures["recorded_epilogues"] == figures["recorded_products"] == 1
+                assert figures["recorded_launches"] == 0
+            if "ReLU and its gradient" in entry["name"]:
+                assert figures["recorded_epilogues"] == figures["recorded_products"] == 2
                 assert figures["recorded_launches"] == 0
             if entry["name"].startswith("attention"):
                 assert figures["recorded_attentions"] == 2

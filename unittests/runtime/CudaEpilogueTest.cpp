@@ -27,7 +27,8 @@ Json manifestOf(const Product &p) {
                   buffer("temp", 4 * room, {room}, p.operand),
                   buffer("temp", 8 * room, {room}, p.result),
                   buffer("temp", 12 * room, {p.elements}, p.bias),
-                  buffer("temp", 13 * room, {room}, p.result)};
+                  buffer("temp", 13 * room, {room}, p.result),
+                  buffer("temp", 16 * room, {32, 16}, "ui8")};
   Json gemm = {{"op", "gemm"},
                {"name", "dot"},
                {"loc", "step/dot"},
@@ -110,6 +111,36 @@ TEST(CudaEpilogue, GELUStoresWhatItReads) {
   line = matmuls(p);
   EXPECT_TRUE(contains(line, " beta=0 aux=arena+13631488 | ")) << line;
   EXPECT_TRUE(contains(line, " beta=0 aux=arena+13731488 | ")) << line;
+}
+
+// Of a ReLU one bit an element, in rows of 128 of them: our rows are the
+// library's columns.
+TEST(CudaEpilogue, ReLUStoresItsBits) {
+  Product p;
+  p.more["aux"] = 5;
+  std::string line = matmuls(p);
+  EXPECT_TRUE(contains(line, " bias=arena+12582944 aux=arena+16777216 | "));
+  EXPECT_TRUE(contains(line, " relu aux=128 bias=bf16\n")) << line;
+  p.more = {{"epilogue", "relu"}, {"aux", 5}};
+  EXPECT_TRUE(contains(matmuls(p), " compute=f32 relu aux=128\n"));
+}
+
+// What the forward stored is read where it lies, and need not be writable.
+TEST(CudaEpilogue, GradientsReadWhatWasStored) {
+  Product p;
+  p.more = {{"epilogue", "gelu_grad"}, {"saved", 4}};
+  std::string line = matmuls(p);
+  EXPECT_TRUE(contains(line, " beta=0 aux=arena+13631488 | ")) << line;
+  EXPECT_TRUE(contains(line, " compute=f32 dgelu aux=48\n")) << line;
+  p.batch = {{{"n", 3}, {"a", 2048}, {"b", 0}, {"c", 1536}},
+             {{"n", 2}, {"a", 0}, {"b", 3072}, {"c", 50000}}};
+  line = matmuls(p);
+  EXPECT_TRUE(contains(line, " beta=0 aux=arena+13731488 | ")) << line;
+  p.batch = Json::array();
+  p.more = {{"epilogue", "relu_grad"}, {"saved", 5}};
+  line = matmuls(p);
+  EXPECT_TRUE(contains(line, " beta=0 aux=arena+16777216 | ")) << line;
+  EXPECT_TRUE(contains(line, " compute=f32 drelu aux=128\n")) << line;
 }
 
 // As the manual's tables have it, row by row.
@@ -200,6 +231,37 @@ TEST(CudaEpilogue, ContractCatchesEveryMutation) {
     stored[i](bad);
     EXPECT_NE(ltViolation(bad, status), "") << "stored, mutation " << i;
   }
+  good.epilogue = EpilogueDGELU;
+  good.bias = nullptr;
+  EXPECT_EQ(ltViolation(good, status), "");
+  good.bias = place;
+  // Bits need rows of 128, and the gradients their forward's.
+  good.epilogue = EpilogueReLUAuxBias;
+  good.auxLeading = 128;
+  EXPECT_TRUE(contains(ltViolation(good, status),
+                       "FP8 products keep and read no bits of a ReLU"));
+  good.a.type = good.b.type = R16BF;
+  good.aScale = good.bScale = nullptr;
+  good.biasType = R32F;
+  good.auxLeading = 48;
+  EXPECT_TRUE(contains(ltViolation(good, status),
+                       "the bits of a ReLU needs a leading dimension of a "
+                       "multiple of 128 and of the rows at least, not 48"));
+  good.auxLeading = 128;
+  EXPECT_EQ(ltViolation(good, status), "");
+  EXPECT_EQ(ltAuxBytes(good), 31u * 16u + 48u / 8u);
+  good.bias = nullptr;
+  for (LtEpilogue epilogue : {EpilogueDReLU, EpilogueDGELU}) {
+    good.epilogue = epilogue;
+    EXPECT_EQ(ltViolation(good, status), "");
+    LtProblem bad = good;
+    bad.aux = nullptr;
+    EXPECT_NE(ltViolation(bad, status), "") << epilogue;
+    bad = good;
+    bad.bias = place;
+    EXPECT_NE(ltViolation(bad, status), "") << epilogue;
+  }
+  good.epilogue = EpilogueGELUAuxBias;
   good.aux = place + 1;
   EXPECT_EQ(ltMisplaced(good, {nullptr, nullptr, nullptr}),
             "what a GELU reads is not at a multiple of 16 bytes");
@@ -252,28 +314,43 @@ TEST(CudaEpilogue, ManifestIsChecked) {
     std::string got, want;
   } cases[] = {
       {error([](Product &, Json &j) { j["epilogue"] = "silu"; }),
-       "epilogue is 'silu', not none, bias, relu, bias_relu, gelu or "
-       "bias_gelu"},
+       "epilogue is 'silu', not none, bias, relu, bias_relu, gelu, "
+       "bias_gelu, relu_grad or gelu_grad"},
+      {error([](Product &p, Json &j) {
+         p.more["epilogue"] = "bias";
+         j["aux"] = 4;
+       }),
+       "aux has no ReLU or GELU that stores it"},
       {error([](Product &, Json &j) { j["aux"] = 4; }),
-       "aux has no GELU that reads it"},
+       "aux is of type bf16[1048576], not the bits of 32 rows in 16 bytes "
+       "each"},
+      {error([](Product &, Json &j) { j["saved"] = 4; }),
+       "saved has no gradient that reads it"},
+      {error([](Product &p, Json &) { p.more = {{"epilogue", "gelu_grad"}}; }),
+       "saved is missing"},
+      {error([](Product &p, Json &) {
+         p.more = {{"epilogue", "relu_grad"}, {"saved", 5}};
+         p.batch = {{{"n", 2}, {"a", 2048}, {"b", 0}, {"c", 1536}}};
+       }),
+       "saved is the mask of one product"},
       {error([](Product &, Json &j) {
          j["epilogue"] = "bias_gelu";
          j["aux"] = 3;
        }),
-       "aux is buffer 3 of type bf16[128], which does not lie as the result "
+       "aux is of type bf16[128], which does not lie as the result "
        "of bf16[1048576]"},
       {error([](Product &, Json &j) {
          j["epilogue"] = "bias_gelu";
          j["aux"] = 4;
          j["c_off"] = 8;
        }),
-       "aux is buffer 4 of type bf16[1048576], which does not lie as"},
+       "aux is of type bf16[1048576], which does not lie as"},
       {error([](Product &, Json &j) { j["epilogue"] = "relu"; }),
        "bias has no epilogue that adds it"},
       {error([](Product &p, Json &) { p.more.erase("bias"); }),
        "bias is missing"},
-      {error([](Product &, Json &j) { j["bias"] = 5; }),
-       "bias is 5, but there are 5 buffers"},
+      {error([](Product &, Json &j) { j["bias"] = 6; }),
+       "bias is 6, but there are 6 buffers"},
       {error([](Product &, Json &j) { j["bias_off"] = 81; }),
        "bias reaches past the end of buffer 3 of type bf16[128]"},
       {error([](Product &, Json &j) { j["bias_off"] = -1; }),

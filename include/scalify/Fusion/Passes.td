@@ -225,7 +225,7 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
 }
 
 def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "adds biases and clamps at zero in the GEMMs of a GPU's library";
+  let summary = "adds biases and does ReLU, GELU and their gradients in a GPU's GEMMs";
   let description = [{
     For GPUs, behind `scalify-form-gemms`. Before: `plan.matmul` without an
     epilogue, and what is done to its result. After: where a vector is added to
@@ -243,7 +243,9 @@ def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
 
     With the level `all` the library also rounds once where the program rounds the
     product before it adds the bias, and does GELU in its tanh form, by a tanh of
-    its own. What else reads the sum reads what the library stores of it.
+    its own. What else reads the sum reads what the library stores of it. The
+    product of a gradient goes on behind a GELU whose input is in memory, and
+    behind a ReLU that is a GEMM's, which stores a bit an element for it.
 
     ```mlir
     %d = plan.matmul %x, %w m 16 n 32 k 8 ... : ... -> tensor<16x32xf32>

@@ -34,6 +34,7 @@ static bool isReadOnly(OpOperand &operand) {
       .Case([&](GemmOp gemm) {
         return operand.get() != gemm.getC() &&
                (index < 2 || operand.get() == gemm.getBias() ||
+                operand.get() == gemm.getSaved() ||
                 llvm::is_contained(gemm.getScales(), operand.get()));
       })
       .Case([&](AttentionOp attention) {

@@ -232,6 +232,8 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
   }
   if (op.getAux())
     command["aux"] = index(op.getAux());
+  if (op.getSaved())
+    command["saved"] = index(op.getSaved());
   if (op.getFastAccumulation())
     command["fast_accumulation"] = true;
   if (op.getTf32())

@@ -92,13 +92,17 @@ LtEpilogue epilogueOf(const GemmTypes &types) {
   case Epilogue::Bias:
     return EpilogueBias;
   case Epilogue::ReLU:
-    return EpilogueReLU;
+    return types.aux < 0 ? EpilogueReLU : EpilogueReLUAux;
   case Epilogue::BiasReLU:
-    return EpilogueReLUBias;
+    return types.aux < 0 ? EpilogueReLUBias : EpilogueReLUAuxBias;
   case Epilogue::GELU:
     return types.aux < 0 ? EpilogueGELU : EpilogueGELUAux;
   case Epilogue::BiasGELU:
     return types.aux < 0 ? EpilogueGELUBias : EpilogueGELUAuxBias;
+  case Epilogue::ReLUGrad:
+    return EpilogueDReLU;
+  case Epilogue::GELUGrad:
+    return EpilogueDGELU;
   }
   return EpilogueDefault;
 }
@@ -149,7 +153,11 @@ LtPlan cuda::planLt(const Command &command) {
   p.biasType = dataType(types.biasType);
   plan.outer = coalesce(command.gemm.batch);
   setBatch(p, takeLargest(plan.outer), plan.isSwapped);
-  if (types.aux >= 0) {
+  if (hasMask(p.epilogue)) {
+    // Bits, in rows as the plan has them.
+    constexpr int64_t unit = 128;
+    p.auxLeading = (rows.n + unit - 1) / unit * unit;
+  } else if (types.aux >= 0) {
     p.auxLeading = p.d.leading;
     p.auxBatchStride = p.d.batchStride;
   }
@@ -271,9 +279,9 @@ Owned<MatmulDesc> CudaGemm::makeDesc(const LtProblem &p) const {
     set(DescEpilogue, p.epilogue);
   if (addsBias(p.epilogue))
     set(DescBiasDataType, p.biasType);
-  if (storesAux(p.epilogue))
+  if (hasAux(p.epilogue))
     set(DescAuxLd, p.auxLeading);
-  if (storesAux(p.epilogue) && p.d.batch > 1)
+  if (hasAux(p.epilogue) && p.d.batch > 1)
     set(DescAuxBatchStride, p.auxBatchStride);
   // Libraries before 12.8 do not know the attribute.
   if (p.aMode != ScaleScalar)
@@ -391,7 +399,8 @@ std::vector<size_t> CudaGemm::bytesToMeasure(const Command &command) const {
   scales(types.aScale, types.aScaling, command.gemm.m);
   scales(types.bScale, types.bScaling, command.gemm.n);
   if (types.aux >= 0)
-    bytes[size_t(types.aux)] = bytes[2];
+    bytes[size_t(types.aux)] =
+        hasMask(plan.problem.epilogue) ? ltAuxBytes(plan.problem) : bytes[2];
   if (types.bias >= 0)
     bytes[size_t(types.bias)] =
         size_t(types.biasOffset + command.gemm.n * byteWidth(types.biasType));
@@ -453,7 +462,7 @@ void CudaGemm::issue(const LtContext &context, const Command &command,
       at[1] += index * dim.b;
       at[2] += index * dim.c;
     }
-    // It lies as the result does.
+    // It lies as the result does; bits are of one product.
     if (types.aux >= 0)
       setAux(static_cast<char *>(buffers[types.aux]) +
              (at[2] - static_cast<char *>(buffers[2])));

@@ -8,6 +8,10 @@ using namespace scalify::rt;
 using namespace scalify::rt::cuda;
 
 namespace {
+const char *auxName(LtEpilogue epilogue) {
+  return hasMask(epilogue) ? "the bits of a ReLU" : "what a GELU reads";
+}
+
 constexpr int64_t vectorBytes = 16; // one load of the tensor cores' copies
 
 std::string number(int64_t value) { return std::to_string(value); }
@@ -102,21 +106,22 @@ std::string modeViolation(const LtProblem &p) {
   return "";
 }
 
-/// Where what a GELU reads is stored.
+/// What a gradient wants of its forward, by the manual.
 std::string auxViolation(const LtProblem &p) {
-  constexpr int64_t unit = 8; // elements, by the manual
-  if (!storesAux(p.epilogue))
-    return p.aux ? "what a GELU reads has an address, and no epilogue stores it"
+  if (!hasAux(p.epilogue))
+    return p.aux ? "what a gradient reads has an address, and no epilogue "
+                   "stores or reads it"
                  : "";
+  const int64_t unit = hasMask(p.epilogue) ? 128 : 8; // bits or elements
+  const std::string what = std::string(auxName(p.epilogue)) + " ";
   if (!p.aux)
-    return "the epilogue stores what a GELU reads, and that has no address";
+    return what + "has no address, and the epilogue wants it";
   if (p.auxLeading < int64_t(p.m()) || p.auxLeading % unit)
-    return "what a GELU reads needs a leading dimension of a multiple of 8 and "
-           "of the rows at least, not " +
-           number(p.auxLeading);
+    return what + "needs a leading dimension of a multiple of " + number(unit) +
+           " and of the rows at least, not " + number(p.auxLeading);
   if (p.d.batch > 1 && (p.auxBatchStride == 0 || p.auxBatchStride % unit))
-    return "what a GELU reads needs a batch stride of a multiple of 8, not " +
-           number(p.auxBatchStride);
+    return what + "needs a batch stride of a multiple of " + number(unit) +
+           ", not " + number(p.auxBatchStride);
   return "";
 }
 
@@ -129,16 +134,20 @@ std::string epilogueViolation(const LtProblem &p) {
   if (p.epilogue == EpilogueDefault)
     return "";
   const LtEpilogue known[] = {
-      EpilogueReLU,     EpilogueBias,    EpilogueReLUBias,   EpilogueGELU,
-      EpilogueGELUBias, EpilogueGELUAux, EpilogueGELUAuxBias};
+      EpilogueReLU,     EpilogueBias,        EpilogueReLUBias,    EpilogueGELU,
+      EpilogueGELUBias, EpilogueGELUAux,     EpilogueGELUAuxBias, EpilogueDGELU,
+      EpilogueReLUAux,  EpilogueReLUAuxBias, EpilogueDReLU};
   if (std::find(std::begin(known), std::end(known), p.epilogue) ==
       std::end(known))
-    return "epilogue " + number(p.epilogue) + " is none of bias, ReLU and GELU";
+    return "epilogue " + number(p.epilogue) +
+           " is none of bias, ReLU, GELU and their gradients";
   // The manual leaves open which epilogues these products have.
   if (p.aMode != ScaleScalar || p.bMode != ScaleScalar)
     return "an epilogue needs operands of one scale each";
   if (isFP8(p.a.type) && p.d.batch != 1)
     return "an epilogue of FP8 products needs one product and no batch";
+  if (isFP8(p.a.type) && hasMask(p.epilogue))
+    return "FP8 products keep and read no bits of a ReLU";
   if (!addsBias(p.epilogue))
     return "";
   if (!p.bias)
@@ -197,8 +206,20 @@ bool cuda::addsBias(LtEpilogue epilogue) {
   return (uint32_t(epilogue) & uint32_t(EpilogueBias)) != 0;
 }
 
-bool cuda::storesAux(LtEpilogue epilogue) {
+bool cuda::hasAux(LtEpilogue epilogue) {
   return (uint32_t(epilogue) & 128U) != 0;
+}
+
+bool cuda::hasMask(LtEpilogue epilogue) {
+  constexpr uint32_t either = uint32_t(EpilogueReLU) | 8U; // or its gradient
+  return hasAux(epilogue) && (uint32_t(epilogue) & either) != 0;
+}
+
+size_t cuda::ltAuxBytes(const LtProblem &p) {
+  uint64_t last = (p.n() - 1) * uint64_t(p.auxLeading) + p.m() +
+                  uint64_t(p.d.batch - 1) * uint64_t(p.auxBatchStride);
+  return hasMask(p.epilogue) ? size_t(last + 7) / 8
+                             : size_t(last) * size_t(bytesOf(p.d.type));
 }
 
 DataType cuda::ltBiasType(DataType operand, DataType result) {
@@ -272,8 +293,8 @@ std::string cuda::ltMisplaced(const LtProblem &p,
   if (reinterpret_cast<uintptr_t>(p.bias) % uint64_t(vectorBytes))
     return "the bias is not at a multiple of " + number(vectorBytes) + " bytes";
   if (reinterpret_cast<uintptr_t>(p.aux) % uint64_t(vectorBytes))
-    return "what a GELU reads is not at a multiple of " + number(vectorBytes) +
-           " bytes";
+    return std::string(auxName(p.epilogue)) + " is not at a multiple of " +
+           number(vectorBytes) + " bytes";
   return "";
 }
 
@@ -300,7 +321,11 @@ std::string cuda::describe(const LtProblem &p) {
     text += " relu";
   if (p.epilogue & EpilogueGELU)
     text += " gelu";
-  if (storesAux(p.epilogue))
+  if (p.epilogue == EpilogueDReLU)
+    text += " drelu";
+  if (p.epilogue == EpilogueDGELU)
+    text += " dgelu";
+  if (hasAux(p.epilogue))
     text += " aux=" + number(p.auxLeading);
   if (addsBias(p.epilogue))
     text += std::string(" bias=") + nameOf(p.biasType);

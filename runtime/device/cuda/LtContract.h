@@ -32,9 +32,11 @@ struct LtProblem {
   const void *amax = nullptr;
   LtEpilogue epilogue = EpilogueDefault;
   const void *bias = nullptr;
-  DataType biasType = R32F;  // where there is a bias
-  const void *aux = nullptr; // what a GELU reads, of D's type
-  int64_t auxLeading = 0, auxBatchStride = 0;
+  DataType biasType = R32F; // where there is a bias
+  /// What a GELU reads, of D's type, or one bit an element where a ReLU's sum
+  /// was above 0: stored in the forward, read by the gradient.
+  const void *aux = nullptr;
+  int64_t auxLeading = 0, auxBatchStride = 0; // elements or bits
 
   uint64_t m() const { return d.rows; }
   uint64_t n() const { return d.cols; }
@@ -47,9 +49,13 @@ constexpr size_t ltVersionOfModes = 120900;
 /// The bytes of the scales of A (rows: m) or B (rows: n).
 size_t ltScaleBytes(ScaleMode mode, uint64_t rows, uint64_t k);
 
-/// Whether the epilogue adds a bias; whether it stores what a GELU reads.
+/// Whether the epilogue adds a bias; whether it stores or reads what belongs to
+/// a gradient, and whether that is bits.
 bool addsBias(LtEpilogue epilogue);
-bool storesAux(LtEpilogue epilogue);
+bool hasAux(LtEpilogue epilogue);
+bool hasMask(LtEpilogue epilogue);
+/// The bytes from the first element or bit of `aux` to the last.
+size_t ltAuxBytes(const LtProblem &problem);
 
 /// The type of a bias that a product takes, by the tables of types in the
 /// manual's section on cublasLtMatmul.

@@ -206,10 +206,8 @@ void RecordingDriver::bindHeuristic() {
 
 std::string RecordingDriver::behindViolation(const Object &desc,
                                              const LtProblem &p) const {
-  uint64_t last = (p.n() - 1) * uint64_t(p.auxLeading) + p.m() +
-                  uint64_t(p.d.batch - 1) * uint64_t(p.auxBatchStride);
-  if (p.aux && !covers(onDevice(p.aux), size_t(last) * bytesOf(p.d.type)))
-    return "what a GELU reads is not on the device";
+  if (p.aux && !covers(onDevice(p.aux), ltAuxBytes(p)))
+    return "what a gradient wants is not on the device";
   if (!p.bias)
     return "";
   if (!covers(onDevice(p.bias), size_t(p.m()) * size_t(bytesOf(p.biasType))))

@@ -129,16 +129,21 @@ enum DescAttribute : int {
   DescBScaleMode = 32,
 };
 
-/// cublasLtEpilogue_t: a bit each for ReLU, bias, GELU and what GELU reads.
+/// cublasLtEpilogue_t: a bit each for ReLU, bias, the gradient of ReLU, GELU,
+/// that of GELU, and what a gradient wants of its forward.
 enum LtEpilogue : uint32_t {
   EpilogueDefault = 1,
   EpilogueReLU = 2,
   EpilogueBias = 4,
   EpilogueReLUBias = 6,
   EpilogueGELU = 32,
+  EpilogueReLUAux = 130,
+  EpilogueReLUAuxBias = 134,
+  EpilogueDReLU = 136,
   EpilogueGELUBias = 36,
   EpilogueGELUAux = 160,
   EpilogueGELUAuxBias = 164,
+  EpilogueDGELU = 192,
 };
 
 /// cublasLtMatmulMatrixScale_t.

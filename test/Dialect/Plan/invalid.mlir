@@ -418,8 +418,8 @@ plan.program @aux_without_gelu {
   %b = plan.argument 1 : memref<8x8xf32>
   %h = plan.temp : memref<4x8xf32>
   %c = plan.result 0 : memref<4x8xf32>
-  // expected-error @+1 {{stores what a GELU reads, and has none}}
-  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
+  // expected-error @+1 {{stores what a gradient reads, and has no ReLU or GELU}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 aux(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
 }
 
 // -----
@@ -429,7 +429,7 @@ plan.program @aux_of_another_type {
   %b = plan.argument 1 : memref<8x8xbf16>
   %h = plan.temp : memref<4x8xf32>
   %c = plan.result 0 : memref<4x8xbf16>
-  // expected-error @+1 {{stores what a GELU reads in memory unlike its result's}}
+  // expected-error @+1 {{has what a GELU reads in memory unlike its result's}}
   plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x8xf32>) : memref<4x8xbf16>, memref<8x8xbf16>, memref<4x8xbf16>
 }
 
@@ -440,8 +440,73 @@ plan.program @aux_of_odd_rows {
   %b = plan.argument 1 : memref<8x12xf32>
   %h = plan.temp : memref<4x12xf32>
   %c = plan.result 0 : memref<4x12xf32>
-  // expected-error @+1 {{stores what a GELU reads in rows of no multiple of 8 elements}}
+  // expected-error @+1 {{has what a GELU reads in rows of no multiple of 8 elements}}
   plan.gemm "dot" %a, %b, %c m 4 n 12 k 8 strides [8, 1] x [12, 1] to [12, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu aux(%h : memref<4x12xf32>) : memref<4x8xf32>, memref<8x12xf32>, memref<4x12xf32>
+}
+
+// -----
+
+plan.program @gradient_of_nothing {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %c = plan.result 0 : memref<4x8xf32>
+  // expected-error @+1 {{is the gradient of a ReLU or GELU, and has nothing that this stored}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu_grad : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
+}
+
+// -----
+
+plan.program @saved_for_no_gradient {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %h = plan.argument 2 : memref<4x8xf32>
+  %c = plan.result 0 : memref<4x8xf32>
+  // expected-error @+1 {{reads what a ReLU or GELU stored, and is no gradient of one}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu saved(%h : memref<4x8xf32>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
+}
+
+// -----
+
+plan.program @saved_of_another_type {
+  %a = plan.argument 0 : memref<4x8xbf16>
+  %b = plan.argument 1 : memref<8x8xbf16>
+  %h = plan.argument 2 : memref<4x8xf32>
+  %c = plan.result 0 : memref<4x8xbf16>
+  // expected-error @+1 {{has what a GELU reads in memory unlike its result's}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue gelu_grad saved(%h : memref<4x8xf32>) : memref<4x8xbf16>, memref<8x8xbf16>, memref<4x8xbf16>
+}
+
+// -----
+
+plan.program @mask_of_fp8 {
+  %a = plan.argument 0 : memref<16x32xf8E4M3FN>
+  %h = plan.argument 1 : memref<16x16xui8>
+  %c = plan.result 0 : memref<16x16xf32>
+  // expected-error @+1 {{has FP8 operands, and the bits of a ReLU}}
+  plan.gemm "dot" %a, %a, %c m 16 n 16 k 32 strides [32, 1] x [1, 32] to [16, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu_grad saved(%h : memref<16x16xui8>) : memref<16x32xf8E4M3FN>, memref<16x32xf8E4M3FN>, memref<16x16xf32>
+}
+
+// -----
+
+// A row of 8 bits is 16 bytes too.
+plan.program @mask_of_bytes {
+  %a = plan.argument 0 : memref<4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %h = plan.temp : memref<4x1xui8>
+  %c = plan.result 0 : memref<4x8xf32>
+  // expected-error @+1 {{has a mask of type 'memref<4x1xui8>', not 64 bytes}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 epilogue relu aux(%h : memref<4x1xui8>) : memref<4x8xf32>, memref<8x8xf32>, memref<4x8xf32>
+}
+
+// -----
+
+plan.program @mask_of_a_batch {
+  %a = plan.argument 0 : memref<2x4x8xf32>
+  %b = plan.argument 1 : memref<8x8xf32>
+  %h = plan.argument 2 : memref<4x16xui8>
+  %c = plan.result 0 : memref<2x4x8xf32>
+  // expected-error @+1 {{has a batch, and a mask of one product}}
+  plan.gemm "dot" %a, %b, %c m 4 n 8 k 8 strides [8, 1] x [8, 1] to [8, 1] offsets [0, 0, 0] batch [2] [32, 0, 32] alpha 1.0 epilogue relu_grad saved(%h : memref<4x16xui8>) : memref<2x4x8xf32>, memref<8x8xf32>, memref<2x4x8xf32>
 }
 
 // -----

@@ -60,9 +60,16 @@ inline constexpr int64_t kScaleBlock = 128;
 /// sum, and what is allotted to fill their last block.
 int64_t countScales(Scaling scaling, int64_t rows, int64_t k);
 
-/// Whether the epilogue reads a vector; whether it ends in a GELU.
+/// Whether the epilogue reads a vector; whether it ends in a ReLU, or a GELU;
+/// whether it is the gradient of one.
 bool hasBias(Epilogue epilogue);
+bool hasReLU(Epilogue epilogue);
 bool hasGELU(Epilogue epilogue);
+bool isGradient(Epilogue epilogue);
+
+/// Bytes in which the bits of a row of n elements lie, for the gradient of a
+/// ReLU.
+int64_t getMaskBytes(int64_t n);
 
 /// The elements of a bias, by what the GEMM multiplies and what it stores: as
 /// cuBLASLt's manual has it, in its tables of the types of cublasLtMatmul.

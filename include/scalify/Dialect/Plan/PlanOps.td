@@ -50,7 +50,9 @@ def Plan_Epilogue : I32EnumAttr<"Epilogue",
       I32EnumAttrCase<"ReLU", 2, "relu">,
       I32EnumAttrCase<"BiasReLU", 3, "bias_relu">,
       I32EnumAttrCase<"GELU", 4, "gelu">,
-      I32EnumAttrCase<"BiasGELU", 5, "bias_gelu">]> {
+      I32EnumAttrCase<"BiasGELU", 5, "bias_gelu">,
+      I32EnumAttrCase<"ReLUGrad", 6, "relu_grad">,
+      I32EnumAttrCase<"GELUGrad", 7, "gelu_grad">]> {
   let cppNamespace = "::scalify::plan";
 }
 
@@ -238,9 +240,15 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
     `epilogue` is done to the F32 sums, of a GPU only, before they are rounded
     to what is stored: `bias` adds a vector of n elements to each row, from the
     fourth of the `offsets` on; `relu` replaces what is below 0 by 0; `gelu` is
-    GELU in its tanh form, and stores what it reads in `aux` too, which lies as c
-    does; `bias_relu` and `bias_gelu` add first. Rows of c are contiguous then. A bias is what c is, of FP8 operands F16
-    where c is and else BF16.
+    GELU in its tanh form; `bias_relu` and `bias_gelu` add first. `relu_grad`
+    and `gelu_grad` multiply by the gradient of the one or the other. Rows of c
+    are contiguous then. A bias is what c is, of FP8 operands F16 where c is and
+    else BF16.
+
+    For the gradient a GEMM of the forward stores `aux`, which one of the
+    backward reads as `saved`. Of a GELU it is what that reads, and lies as c
+    does. Of a ReLU, without a batch, it is one bit an element, in rows of
+    multiples of 128 bits, in an order that the library alone knows.
 
     ```mlir
     plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
@@ -249,7 +257,8 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b,
     Plan_Buffer:$c, Variadic<Plan_Buffer>:$scales, Optional<Plan_Buffer>:$bias,
-    Optional<Plan_Buffer>:$aux, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Optional<Plan_Buffer>:$aux, Optional<Plan_Buffer>:$saved,
+    I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
@@ -265,7 +274,8 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
     (`by` $a_scaling^ `x` $b_scaling)?
     (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
     (`epilogue` $epilogue^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
-    (`aux` `(` $aux^ `:` type($aux) `)`)? attr-dict `:`
+    (`aux` `(` $aux^ `:` type($aux) `)`)?
+    (`saved` `(` $saved^ `:` type($saved) `)`)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;
@@ -280,7 +290,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
     Variadic<AnyRankedTensor>:$scales, Optional<AnyRankedTensor>:$bias,
-    I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Optional<AnyRankedTensor>:$saved, I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
@@ -296,7 +306,7 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
     (`scales` `(` $scales^ `)`)? (`by` $a_scaling^ `x` $b_scaling)?
     (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
     (`epilogue` $epilogue^)? (`bias` `(` $bias^ `)`)?
-    attr-dict `:` functional-type(operands, results)
+    (`saved` `(` $saved^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

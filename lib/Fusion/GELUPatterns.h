@@ -1,0 +1,59 @@
+//===- GELUPatterns.h - GELU and its gradient in a graph --------*- C++ -*-===//
+//
+// Both are polynomials in x and t = tanh(c * (x + d * x^3)), and that is how
+// they are found: whatever order of sums and products the program, its
+// differentiation and our own simplifications have left.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_LIB_FUSION_GELUPATTERNS_H
+#define SCALIFY_LIB_FUSION_GELUPATTERNS_H
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+
+#include "llvm/ADT/SetVector.h"
+
+#include <array>
+#include <map>
+
+namespace scalify {
+
+/// Finds GELU in its tanh form, or what a gradient becomes behind one, from the
+/// last op.
+class GELUPattern {
+public:
+  /// Powers of the gradient, of x and of t, and what they are multiplied by.
+  using Polynomial = std::map<std::array<int, 3>, double>;
+
+  /// Of values that are equal.
+  static GELUPattern of(mlir::ValueRange inputs);
+  static GELUPattern ofGradient(mlir::Value gradient);
+
+  bool match(mlir::Operation *last);
+
+  /// What the GELU reads. Of a gradient that is found with it.
+  mlir::Value input() const { return inputs.front(); }
+
+  /// Whether all that reads what the op makes is in what was found.
+  bool isInside(mlir::Operation *op) const;
+
+private:
+  std::optional<Polynomial> expand(mlir::Value value);
+  std::optional<Polynomial> expandOp(mlir::Operation *op);
+  bool isArgument(stablehlo::TanhOp op);
+  bool findInput(mlir::Operation *last);
+  void insert(mlir::Operation *root);
+  bool isLeaf(mlir::Value value) const {
+    return value == gradient || inputs.contains(value);
+  }
+
+  mlir::Value gradient;
+  mlir::FloatType format; // that of the tanh
+  llvm::SmallSetVector<mlir::Value, 4> inputs;
+  llvm::DenseMap<mlir::Value, std::optional<Polynomial>> known;
+  llvm::SmallPtrSet<mlir::Operation *, 16> roots, inner;
+};
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_FUSION_GELUPATTERNS_H
