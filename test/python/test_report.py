@@ -106,6 +106,17 @@ def test_a_chain_ends_at_arguments_and_constants() -> None:
     assert "more below" in str(short)
 
 
+def test_the_name_of_a_brief_row_is_no_other_value_s() -> None:
+    report = transformed().report()
+    for row in report.casts():
+        assert report.why(row["value"])[0]["cast"] == row["cast"]
+    # Of a dot it is one of the text after Precision, where numbers are others.
+    assert report.dots()
+    for row in report.dots():
+        with pytest.raises(KeyError, match="no value is called 'precision:%"):
+            report.why(row["value"])
+
+
 def test_names_and_near_matches() -> None:
     report = transformed().report()
     argument = report.why("params['b']")
