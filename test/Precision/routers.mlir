@@ -1,8 +1,15 @@
 // RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s
+// RUN: sed 's/<"fp8">/<"bf16">/' %s | scalify-opt --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=BF16
+// RUN: sed 's/<"fp8">/<"fp16">/' %s | scalify-opt --scalify-quantize="remarks=0" --scalify-validate-precision -split-input-file | FileCheck %s --check-prefix=BF16
 
 // The layer whose result is a key of a sort, and its two gradients, stay wide;
 // the expert's layer and the one before do not, though they share its input.
 // CHECK-LABEL: func.func @top_k
+// In 16 bits, too, and nothing else does.
+// BF16-LABEL: func.func @top_k
+// BF16-COUNT-3: scalify.wide = "router: chooses experts (recipe: router = false)"
+// BF16-NOT: scalify.wide
+// BF16: return
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @top_k(%x: tensor<8x8xf32>, %router: tensor<8x4xf32>, %up: tensor<8x4xf32>, %down: tensor<4x8xf32>, %g: tensor<8x4xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xf32>, tensor<8x4xi32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>

@@ -66,8 +66,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
     // FP8 costs accuracy in these, and they are a small part of the work.
     for (DotRole role :
          {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS,
-          DotRole::Head, DotRole::Embedding, DotRole::Convolution,
-          DotRole::Router})
+          DotRole::Head, DotRole::Embedding, DotRole::Convolution})
       roles[static_cast<unsigned>(role)] = {wide, wide};
     roles[kSensitive] = {wide, wide};
   } else {
@@ -92,6 +91,8 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   // Iterations as Newton-Schulz's cancel: what their values are, no rule of
   // scales can say.
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
+  // A choice between scores that are nearly equal turns on 16 bits already.
+  roles[static_cast<unsigned>(DotRole::Router)] = {wide, wide};
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage, gradients,

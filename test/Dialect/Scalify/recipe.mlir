@@ -15,8 +15,10 @@ module @roles attributes {scalify.recipe = #scalify.recipe<"fp8", convolution = 
 module @router attributes {scalify.recipe = #scalify.recipe<"fp8", router = [bf16, bf16]>} {}
 // CHECK: module @router_wide attributes {scalify.recipe = #scalify.recipe<"fp8">}
 module @router_wide attributes {scalify.recipe = #scalify.recipe<"fp8", router = wide>} {}
-// CHECK: module @router_of_bf16 attributes {scalify.recipe = #scalify.recipe<"bf16", router = false>}
+// CHECK: module @router_of_bf16 attributes {scalify.recipe = #scalify.recipe<"bf16">}
 module @router_of_bf16 attributes {scalify.recipe = #scalify.recipe<"bf16", router = false>} {}
+// CHECK: module @narrow_router attributes {scalify.recipe = #scalify.recipe<"bf16", router = bf16>}
+module @narrow_router attributes {scalify.recipe = #scalify.recipe<"bf16", router = bf16>} {}
 // CHECK: module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = false, "params\\['w'\\]" = f8E5M2}>}
 module @exceptions attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = wide, "params\\['w'\\]" = [f8E5M2, f8E5M2]}>} {}
 // CHECK: module @storage attributes {scalify.recipe = #scalify.recipe<"fp16", masters = given, moments = bf16, saved = given>}
