@@ -37,6 +37,7 @@ struct Cluster {
   int64_t columns = 0;  // of a row; 0 while no op distinguishes rows
   bool isKernel = true; // or one library call, or a stack's pieces
   bool isScatter = false;
+  int64_t place = 0; // in an order in which the clusters could run
 };
 
 /// What `scalify-form-plan` was told (Passes.td says what each is).
@@ -81,12 +82,15 @@ private:
   bool tryMerge(Cluster *a, Cluster *b);
   bool walksRows(const Cluster &cluster) const;
   bool sameSpace(const Cluster &a, const Cluster &b) const;
-  bool reaches(Cluster *from, Cluster *to) const;
+  using ClusterSet = llvm::SmallPtrSet<Cluster *, 32>;
+  std::optional<ClusterSet> followers(Cluster *first, Cluster *last) const;
+  void unite(Cluster *first, Cluster *last, const ClusterSet &followers);
   void numberOps();
 
   mlir::Block &block;
   ClusterLimits limits;
   std::vector<std::unique_ptr<Cluster>> clusters;
+  llvm::SmallVector<Cluster *> places; // while clusters are merged
   llvm::DenseMap<mlir::Operation *, Cluster *> clusterOf;
   llvm::DenseMap<mlir::Operation *, int64_t> position;
   llvm::DenseMap<mlir::Operation *, unsigned> copyDepth;

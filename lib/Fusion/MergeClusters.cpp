@@ -48,28 +48,45 @@ bool Clusters::sameSpace(const Cluster &a, const Cluster &b) const {
          (a.columns == b.columns || a.columns == 0 || b.columns == 0);
 }
 
-// A path from one cluster to the other through a third.
-bool Clusters::reaches(Cluster *from, Cluster *to) const {
-  llvm::SmallPtrSet<Cluster *, 32> seen;
-  SmallVector<Cluster *> stack;
-  auto visit = [&](Cluster *cluster, bool isFirst) {
+// What follows from one cluster and has its place before the other; nothing if
+// a path leads through it to the other.
+std::optional<Clusters::ClusterSet> Clusters::followers(Cluster *first,
+                                                        Cluster *last) const {
+  ClusterSet found;
+  SmallVector<Cluster *> stack{first};
+  while (!stack.empty()) {
+    Cluster *cluster = stack.pop_back_val();
     for (Operation *op : cluster->ops)
       for (Operation *user : op->getUsers()) {
         Cluster *next = of(user);
-        if (!next || next == cluster || (isFirst && next == to))
+        if (!next || next == cluster || next->place > last->place)
           continue;
-        if (seen.insert(next).second)
-          stack.push_back(next);
+        if (next != last) {
+          if (found.insert(next).second)
+            stack.push_back(next);
+        } else if (cluster != first) {
+          return std::nullopt;
+        }
       }
-  };
-  visit(from, true);
-  while (!stack.empty()) {
-    Cluster *cluster = stack.pop_back_val();
-    if (cluster == to)
-      return true;
-    visit(cluster, false);
   }
-  return false;
+  return found;
+}
+
+// Gives two clusters that become one places beside each other, behind all that
+// either reads and before what follows.
+void Clusters::unite(Cluster *first, Cluster *last,
+                     const ClusterSet &followers) {
+  auto rank = [&](Cluster *cluster) {
+    return followers.contains(cluster)           ? 2
+           : cluster == first || cluster == last ? 1
+                                                 : 0;
+  };
+  int64_t begin = first->place, end = last->place + 1;
+  llvm::stable_sort(
+      MutableArrayRef<Cluster *>(places).slice(begin, end - begin),
+      [&](Cluster *a, Cluster *b) { return rank(a) < rank(b); });
+  for (int64_t i = begin; i < end; ++i)
+    places[i]->place = i;
 }
 
 bool Clusters::tryMerge(Cluster *a, Cluster *b) {
@@ -109,8 +126,11 @@ bool Clusters::tryMerge(Cluster *a, Cluster *b) {
         if (of(user) == y && uses.lookup(output).relation != Relation::Full &&
             uses.lookup(output).relation != Relation::Row)
           return false;
-  if (reaches(a, b) || reaches(b, a))
+  auto [first, last] = a->place < b->place ? std::pair(a, b) : std::pair(b, a);
+  std::optional<ClusterSet> between = followers(first, last);
+  if (!between)
     return false;
+  unite(first, last, *between);
   for (Operation *op : b->ops)
     add(a, op);
   a->columns = both.columns;
@@ -196,6 +216,9 @@ unsigned Clusters::mergeTurnedCopies() {
 }
 
 unsigned Clusters::merge() {
+  places = schedule();
+  for (auto [place, cluster] : llvm::enumerate(places))
+    cluster->place = static_cast<int64_t>(place);
   unsigned merged = mergeWithConsumers();
   SmallVector<Value> values(block.getArguments());
   for (Operation &op : block)
