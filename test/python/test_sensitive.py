@@ -41,10 +41,12 @@ def trained() -> tuple[list[jax.Array], tuple[jax.Array, jax.Array]]:
     return weights, (x, out + 0.1 * jnp.std(out) * noise)
 
 
-def compare(recipe: scalify.Recipe) -> tuple[float, list[str]]:
+def compare(
+    recipe: scalify.Recipe, loss: Callable[..., jax.Array] = regression, args: Any = None
+) -> tuple[float, list[str]]:
     """Returns the cosine of the gradients to F32's, and the reasons of dots that stay wide."""
-    args = trained()
-    gradients = jax.grad(regression)
+    args = trained() if args is None else args
+    gradients = jax.grad(loss)
     step = scalify.transform(gradients, recipe=recipe, scales=scalify.measure(args))
     found, truth = jax.jit(step)(*args), jax.jit(gradients)(*args)
     wide = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(found)]
@@ -91,3 +93,18 @@ def test_a_classifier_with_norms_has_no_sensitive_dots(recipe: str) -> None:
     step = scalify.transform(gradients, recipe=recipe, scales=scalify.measure(args))
     rows = step.report(*args).dots()
     assert rows and not any("sensitive" in row["reason"] for row in rows)
+
+
+def test_large_logits_leave_the_judgement_whole() -> None:
+    """The exponential of a logit of hundreds, as of raw features, has a square beyond doubles."""
+    weights, (x, _) = trained()
+    labels = jax.random.bernoulli(jax.random.key(3), 0.5, (ROWS, WIDTH)).astype(jnp.float32)
+
+    def loss(weights: list[jax.Array], batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+        x, labels = batch
+        logits = relu(weights, x)
+        return jnp.mean(jax.nn.softplus(logits) - labels * logits)
+
+    kept, reasons = compare(scalify.Recipe(), loss, (weights, (300 * x, labels)))
+    assert sum(reason.startswith("stays wide: sensitive: ") for reason in reasons) == LAYERS - 1
+    assert kept > 0.98

@@ -164,11 +164,22 @@ const ElementFunctions::Function *ElementFunctions::visit(Operation *op) {
 }
 
 double ElementFunctions::getRelativeGain(const Function &function) {
+  auto isFinite = [&](unsigned i) {
+    return std::isfinite(function.values[i]) &&
+           std::isfinite(function.slopes[i]);
+  };
+  // Squares of what an exponential gives leave the range of doubles: all is
+  // taken relative to the largest.
+  double largest = 0;
+  for (unsigned i = 0; i < kNumPoints; ++i)
+    if (isFinite(i))
+      largest = std::max({largest, std::fabs(function.values[i]),
+                          std::fabs(function.slopes[i])});
   double values = 0, slopes = 0;
   for (unsigned i = 0; i < kNumPoints; ++i) {
-    double v = function.values[i], d = function.slopes[i];
-    if (!std::isfinite(v) || !std::isfinite(d))
+    if (!isFinite(i) || largest == 0)
       continue;
+    double v = function.values[i] / largest, d = function.slopes[i] / largest;
     values += getWeight(i) * v * v;
     slopes += getWeight(i) * d * d;
   }
