@@ -10,9 +10,13 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef libraryAttention,
                                   bool overlap, const PipelineOptions &pipeline,
                                   llvm::StringRef epilogues) {
+  mlir::OpPassManager &loops = pm.nest<mlir::func::FuncOp>();
+  loops.addPass(createFormCollectives());
+  loops.addPass(createUnrollLoops());
+  // A stage of a pipeline knows its own arguments alone.
+  if (pipeline.stages == 0)
+    pm.addPass(createKeepAmaxes());
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
-  functions.addPass(createFormCollectives());
-  functions.addPass(createUnrollLoops());
   functions.addPass(createExpandConvolutions());
   functions.addPass(createExpandWindows());
   functions.addPass(createExpandSorts());

@@ -76,7 +76,7 @@ Array scalify::rt::py::copyOf(nb::handle object, const nb::object &dtype) {
 }
 
 void scalify::rt::py::bindArray(nb::module_ &module) {
-  nb::class_<Array>(module, "Array",
+  nb::class_<Array>(module, "Array", nb::is_weak_referenceable(),
                     "A dense tensor that owns its memory. A step takes a "
                     "donated Array over without a copy and leaves it empty.")
       .def_prop_ro("shape", &shapeOf)
@@ -87,11 +87,15 @@ void scalify::rt::py::bindArray(nb::module_ &module) {
       .def_prop_ro("nbytes", [](const Array &a) { return a.type().bytes; })
       .def("is_deleted", &Array::consumed,
            "True once a step has taken the memory over.")
+      .def("is_lent", &Array::lent,
+           "True once DLPack has given the memory to another library, which "
+           "may write there.")
       .def("item", &item, "The value of a one-element array.")
       .def("__array__", &asNumpy, nb::arg("dtype") = nb::none(),
            nb::arg("copy") = nb::none())
       .def("__dlpack__",
-           [](const Array &a, const nb::kwargs &kwargs) {
+           [](Array &a, const nb::kwargs &kwargs) {
+             a.lend();
              return dlpackCapsule(a.live(), a.type(), kwargs);
            })
       .def("__dlpack_device__",

@@ -16,6 +16,9 @@ public:
   const SlotRef &live() const;
   bool consumed() const { return !slot; }
   void consume() { slot.reset(); }
+  /// True if another library has had the memory, and so may have written there.
+  bool lent() const { return isLent; }
+  void lend() { isLent = true; }
   /// True if a view of the memory is alive elsewhere in Python.
   bool shared() const { return slot.use_count() > 1; }
   const TensorType &type() const { return tensorType; }
@@ -23,6 +26,7 @@ public:
 private:
   SlotRef slot;
   TensorType tensorType;
+  bool isLent = false;
 };
 
 /// A copy of any array-like in the host's memory.

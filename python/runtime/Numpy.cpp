@@ -90,21 +90,25 @@ DType scalify::rt::py::fromNumpyDType(nb::handle dtype) {
   throw nb::type_error(text.c_str());
 }
 
-nb::object scalify::rt::py::numpyArray(const SlotRef &slot,
-                                       const TensorType &type) {
+/// Over bytes that are const NumPy's array is read-only, and stays so.
+template <typename Byte>
+static nb::object arrayOver(const SlotRef &slot, const TensorType &type) {
   // As bytes first: nanobind cannot spell the dtypes of ml_dtypes.
   size_t size = static_cast<size_t>(type.bytes);
-  nb::object raw = nb::cast(nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(
-      slot->data(), {size}, keeper(slot)));
+  nb::object raw = nb::cast(nb::ndarray<nb::numpy, Byte, nb::ndim<1>>(
+      static_cast<Byte *>(slot->data()), {size}, keeper(slot)));
   return raw.attr("view")(numpyDType(type.dtype))
       .attr("reshape")(shapeTuple(type));
 }
 
+nb::object scalify::rt::py::numpyArray(const SlotRef &slot,
+                                       const TensorType &type) {
+  return arrayOver<uint8_t>(slot, type);
+}
+
 nb::object scalify::rt::py::numpyView(const SlotRef &slot,
                                       const TensorType &type) {
-  nb::object array = numpyArray(onHost(slot, type.bytes), type);
-  array.attr("flags").attr("writeable") = false;
-  return array;
+  return arrayOver<const uint8_t>(onHost(slot, type.bytes), type);
 }
 
 ArrayView scalify::rt::py::hostView(nb::handle object, const TensorType &want) {

@@ -13,8 +13,8 @@ nb::object numpyDType(DType type);
 /// The type of a NumPy dtype object; raises TypeError if there is none.
 DType fromNumpyDType(nb::handle dtype);
 
-/// A read-only NumPy array over `slot`, which it keeps alive; of a GPU's
-/// memory over a copy.
+/// A NumPy array over `slot`, which it keeps alive; of a GPU's memory over a
+/// copy. It is read-only, and cannot be made writable.
 nb::object numpyView(const SlotRef &slot, const TensorType &type);
 
 /// A writable NumPy array over `slot` of the host, which it keeps alive.

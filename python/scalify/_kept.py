@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
+from scalify._amaxes import ARGUMENT_AMAX, LeftAmaxes
 
 __all__ = [
     "AMAX_HISTORY",
@@ -53,10 +54,12 @@ class KeptState:
         self.num_args = _count_own(args, lambda arg: arg["name"].startswith(_PREFIX))
         self.num_results = _count_own(results, lambda result: self._is_kept(result["alias_arg"]))
         names = [arg["name"] for arg in args]
-        self._replaced = [names[result["alias_arg"]] for result in results[self.num_results :]]
-        self._arrays: dict[str, Any] = {
-            names[i]: runtime.initial(i) for i in range(self.num_args, len(args))
-        }
+        self._left = LeftAmaxes(runtime)
+        # What is left is no state: another executable measures it.
+        kept = [i for i in range(self.num_args, len(args)) if names[i] != ARGUMENT_AMAX]
+        self._arrays: dict[str, Any] = {names[i]: runtime.initial(i) for i in kept}
+        aliases = [result["alias_arg"] for result in results[self.num_results :]]
+        self._replaced = [names[i] for i in aliases if i in kept]
 
     def _is_kept(self, index: int | None) -> bool:
         return index is not None and index >= self.num_args
@@ -69,9 +72,12 @@ class KeptState:
         """
         if len(arrays) != self.num_args:
             raise ValueError(f"the step takes {self.num_args} arguments, not {len(arrays)}")
-        results = list(self._runtime.run((*arrays, *self._arrays.values())))
-        self._arrays.update(zip(self._replaced, results[self.num_results :], strict=True))
-        return results[: self.num_results]
+        left = self._left.of(arrays)
+        results = list(self._runtime.run((*arrays, *self._arrays.values(), *left)))
+        self._left.remember(results)
+        own = results[: self.num_results]
+        self._arrays.update(zip(self._replaced, results[self.num_results :], strict=False))
+        return own
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays

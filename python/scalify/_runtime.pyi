@@ -29,6 +29,9 @@ class Array:
     @property
     def nbytes(self) -> int: ...
     def is_deleted(self) -> bool: ...
+    def is_lent(self) -> bool:
+        """Whether DLPack has given the memory to another library, which may write there."""
+
     def item(self) -> Any: ...
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -137,6 +140,10 @@ class Executable:
 
     @property
     def manifest(self) -> str: ...
+    @property
+    def functions(self) -> list[str]:
+        """Names of the artefact's functions: "step" and maybe others."""
+
     @property
     def args(self) -> list[dict[str, Any]]: ...
     @property

@@ -225,13 +225,21 @@ void Executable::run(const std::string &functionName, void *const *args,
   if (!function)
     badArgument("the artefact has no function '" + functionName + "'");
   check(plan.interfaceOf(*function), args, numArgs, results, numResults);
+  const bool measures = functionName == "measure";
+  if (!measures && !hasMeasured && functionName == "step" &&
+      plan.find("measure"))
+    badArgument("the step takes amaxes of its arguments: run the function "
+                "'measure' on them first");
   begin(*function, args, results);
   // @rescale reads what the step has counted.
   if (function->counts())
     std::fill(counts.begin(), counts.end(), 0);
-  if (comm)
-    comm->beginStep(call.step);
-  ++numSteps;
+  // A rank may measure its arguments, or not, and others do not know of it.
+  if (function->exchanges()) {
+    if (comm)
+      comm->beginStep(call.step);
+    ++numSteps;
+  }
   try {
     if (dev->begin(call)) {
       bind(*call.interface);
@@ -240,6 +248,7 @@ void Executable::run(const std::string &functionName, void *const *args,
     dev->finish(call, counts.data());
     if (dev->isAsynchronous())
       takeTimes(*function);
+    hasMeasured |= measures;
   } catch (const std::exception &error) {
     dev->abandon();
     // Others wait for this rank in collectives that it will not reach.

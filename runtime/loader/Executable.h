@@ -78,7 +78,9 @@ private:
   std::unique_ptr<Device> dev;
   Communicator *comm;
   uint32_t rank = 0, place = 0; // the latter among the ranks of a stage
+  /// Runs in which ranks meet.
   uint64_t numSteps = 0;
+  bool hasMeasured = false;
   std::mutex inUse;
   StepCall call;                      // the running one
   std::vector<void *> bound;          // address of each buffer

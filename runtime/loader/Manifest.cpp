@@ -42,6 +42,13 @@ bool Function::counts() const {
       [](const Command &command) { return !command.counters.empty(); });
 }
 
+bool Function::exchanges() const {
+  return std::any_of(commands.begin(), commands.end(),
+                     [](const Command &command) {
+                       return command.op == Command::Op::Collective;
+                     });
+}
+
 namespace {
 constexpr int64_t pageSize = 4096;
 constexpr int64_t bufferAlignment = 64;

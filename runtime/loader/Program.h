@@ -168,6 +168,8 @@ struct Function {
   std::optional<Interface> own;
 
   bool counts() const;
+  /// Whether ranks meet in it.
+  bool exchanges() const;
   int32_t streams() const;
   int32_t events() const;
 };

@@ -82,6 +82,7 @@ def counts(executable: Any) -> list[dict[str, Any]]:
 OPTIONS: dict[str, Any] = {
     "none": {},
     "fp8": {"health": "report"},
+    "fp8-current": {},
     "fp8-delayed": {},
     "fp8-lm-o2": {},
     "fp8-lm-o3": {},

@@ -181,8 +181,8 @@ def llama_arguments() -> list[np.ndarray]:
 
 def llama_step(mode: str, recipe: str) -> tuple[list[np.ndarray], list[Any]]:
     lowered = roundtrip_programs._llama_step(mode, jnp.float32)
-    executable = compile_text(lowered.as_text(debug_info=True), recipe=recipe)
-    results = [np.asarray(result) for result in executable.run(llama_arguments())]
+    executable = scalify.compile(lowered.as_text(debug_info=True), recipe)
+    results = [np.asarray(result) for result in executable(*llama_arguments())]
     return results, executable.health()
 
 

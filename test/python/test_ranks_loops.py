@@ -90,6 +90,8 @@ def test_sums_leave_loops(args: Any, zero: int) -> None:
         ("none", 3, set()),
         ("fp8", 3, {"all_gather f8E4M3FN"}),
         (Recipe.preset("fp8").replace(gradient_wire="f8E5M2"), 1, {"all_to_all f8E5M2"}),
+        ("fp8-current", 1, set()),
+        ("fp8-current", 3, set()),
         ("fp8-lm-o3", 3, {"all_to_all f8E4M3FN"}),
         (ROOT, 0, {"all_to_all f8E4M3FN", "all_gather f8E4M3FN"}),
     ],

@@ -160,9 +160,14 @@ SCALIFY_RT_API scalify_rt_status
 scalify_rt_result(const scalify_rt_executable *executable, int32_t index,
                   scalify_rt_tensor *out);
 
-/* The functions of the artefact: "step", and "rescale" where the scales of
- * casts are an argument of it. The calls above describe the step; these
- * describe any function. Counts are -1 where there is no such function. */
+/* The functions of the artefact: "step", "rescale" where the scales of casts
+ * are an argument of it, and "measure" where amaxes of its arguments are. The
+ * calls above describe the step; these describe any function. Counts are -1
+ * where there is no such function.
+ * "measure" takes the step's arguments of the same names, and its result is
+ * the step's argument "scalify.argument_amax". Run it before the first step,
+ * and whenever one of these arguments is not, untouched, the result that the
+ * last step wrote in its memory; that step wrote the amaxes too. */
 SCALIFY_RT_API int32_t
 scalify_rt_num_functions(const scalify_rt_executable *executable);
 SCALIFY_RT_API const char *

@@ -21,6 +21,8 @@ namespace {
 constexpr const char *keptPrefix = "scalify.";
 /// One of them: the scales of casts, where they are no constants.
 constexpr const char *scalesName = "scalify.scales";
+/// Another: amaxes of arguments, which the function "measure" makes of them.
+constexpr const char *amaxName = "scalify.argument_amax";
 
 Memory allocate(int64_t bytes) {
   // Whole cache lines, and never nothing: an empty tensor has an address too.
@@ -159,6 +161,26 @@ void StepRunner::bind() {
     place(args[i]);
     upload(args[i]);
   }
+  measure();
+}
+
+/// From here on a step is given what the last one wrote.
+void StepRunner::measure() {
+  auto find = [&](const std::string &name) -> Slot & {
+    return *std::find_if(args.begin(), args.end(),
+                         [&](const Slot &arg) { return arg.name == name; });
+  };
+  int32_t count = scalify_rt_function_num_args(executable.get(), "measure");
+  if (count < 0)
+    return;
+  std::vector<void *> in;
+  scalify_rt_tensor tensor;
+  for (int32_t i = 0; i < count; ++i) {
+    check(scalify_rt_function_arg(executable.get(), "measure", i, &tensor));
+    in.push_back(passed(find(tensor.name)));
+  }
+  void *out[] = {passed(find(amaxName))};
+  check(scalify_rt_run(executable.get(), "measure", in.data(), count, out, 1));
 }
 
 int64_t StepRunner::rescale() {
@@ -224,9 +246,10 @@ void StepRunner::write(const std::string &path) const {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < results.size(); ++i) {
     const Slot &result = results[i];
-    tensors.push_back(
-        {result.alias >= 0 ? args[size_t(result.alias)].name : result.name,
-         result.type, resultData(i)});
+    const std::string &name =
+        result.alias >= 0 ? args[size_t(result.alias)].name : result.name;
+    if (name != amaxName)
+      tensors.push_back({name, result.type, resultData(i)});
   }
   for (const Slot &arg : args)
     if (arg.isOwn && arg.alias < 0)

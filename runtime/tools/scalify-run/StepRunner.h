@@ -56,6 +56,7 @@ private:
 
   static Slot describe(const scalify_rt_tensor &tensor);
   void bindArgument(Slot &arg, size_t index);
+  void measure();
   /// Gives a slot with memory a place on a GPU, so that state stays there.
   void place(Slot &slot);
   static void *passed(const Slot &slot) {

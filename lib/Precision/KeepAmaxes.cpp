@@ -1,0 +1,307 @@
+//===- KeepAmaxes.cpp - Amaxes that the last step has left ----------------===//
+//
+// A scale that follows the amax of a weight as it is costs a reading of the
+// weight. The step that wrote it had each element in a register: it takes the
+// amax there, and main has it as an argument. It is a maximum, so that the bits
+// are the same. Whoever runs main with another weight than the last result
+// measures that first, by a function of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KeptArgument.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Precision/KeptAmaxes.h"
+#include "scalify/Precision/Passes.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_KEEPAMAXES
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+namespace {
+/// The largest magnitude of an argument, or of one slice of a stack of them.
+struct Maximum {
+  ReduceOp reduce;
+  BlockArgument argument;
+  /// What rounds the elements before, the last one first. A rounding keeps the
+  /// order of magnitudes: that of the maximum is the maximum of the rounded.
+  SmallVector<ConvertOp> roundings;
+  /// Along the first dimension; -1 for the whole.
+  int64_t slice = -1;
+};
+
+/// An argument whose amaxes are kept.
+struct Kept {
+  BlockArgument argument;
+  SmallVector<Maximum> maxima;
+  /// What the next step is given in its place.
+  Value next;
+  /// One amax for each slice along the first dimension.
+  bool isStack = false;
+  int64_t first = 0; // place of its amaxes in the vector
+
+  int64_t count() const {
+    return isStack ? cast<ShapedType>(argument.getType()).getDimSize(0) : 1;
+  }
+};
+} // namespace
+
+static bool isMaximumOfAll(ReduceOp reduce) {
+  return reduce.getInputs().size() == 1 &&
+         cast<ShapedType>(reduce->getResult(0).getType()).getRank() == 0 &&
+         isa<MaxOp>(reduce.getBody().front().front()) &&
+         reduce.getBody().front().getOperations().size() == 2 &&
+         matchPattern(reduce.getInitValues()[0], m_AnyZeroFloat());
+}
+
+static bool isRounding(ConvertOp convert) {
+  return isa<FloatType>(getElementTypeOrSelf(convert.getOperand())) &&
+         isa<FloatType>(getElementTypeOrSelf(convert.getType()));
+}
+
+/// Which element along the first dimension a slice has the whole of; -1 for
+/// another slice.
+static int64_t getPlace(SliceOp slice) {
+  ArrayRef<int64_t> shape = slice.getOperand().getType().getShape();
+  auto type = cast<RankedTensorType>(slice.getType());
+  bool isOne = shape.size() > 1 && type.getDimSize(0) == 1 &&
+               shape.drop_front() == type.getShape().drop_front();
+  return isOne ? slice.getStartIndices()[0] : -1;
+}
+
+static std::optional<Maximum> findMaximum(ReduceOp reduce) {
+  if (!isMaximumOfAll(reduce))
+    return std::nullopt;
+  Maximum found{reduce, {}, {}};
+  bool isMagnitude = false;
+  Value value = reduce.getInputs()[0];
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto convert = dyn_cast<ConvertOp>(op); convert && isRounding(convert))
+      found.roundings.push_back(convert);
+    else if (auto slice = dyn_cast<SliceOp>(op); slice && found.slice < 0) {
+      found.slice = getPlace(slice);
+      if (found.slice < 0)
+        return std::nullopt;
+    } else if (isa<AbsOp>(op))
+      isMagnitude = true;
+    else if (!isa<ReshapeOp, TransposeOp, ReverseOp>(op) || found.slice >= 0)
+      return std::nullopt; // a move would be of other places than the slice's
+    value = op->getOperand(0);
+  }
+  found.argument = cast<BlockArgument>(value);
+  // Amaxes are kept in F32, which shall hold them.
+  bool isHeld = getElementTypeOrSelf(value).getIntOrFloatBitWidth() <= 32;
+  return isMagnitude && isHeld ? std::optional(found) : std::nullopt;
+}
+
+/// The result that takes the memory of an argument; null where none does.
+static Value findNext(func::FuncOp main, BlockArgument argument) {
+  auto alias = main.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                  "tf.aliasing_output");
+  Operation *end = main.getBody().front().getTerminator();
+  return alias ? end->getOperand(static_cast<unsigned>(alias.getInt()))
+               : Value();
+}
+
+/// Whether a kernel has the elements in registers when it makes them: what is
+/// gathered or joined would be read again.
+static bool isComputed(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isa<ReshapeOp, TransposeOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op && (isElementwiseOp(op) || isa<DequantizeOp>(op));
+}
+
+static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
+                          int64_t firstDim) {
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  Value zero = ConstantOp::create(
+      builder, loc, cast<ElementsAttr>(DenseElementsAttr::get(scalar, 0.0f)));
+  int64_t rank = cast<ShapedType>(value.getType()).getRank();
+  return buildReduce<MaxOp>(
+      builder, loc, value, zero,
+      llvm::to_vector(llvm::seq<int64_t>(firstDim, rank)));
+}
+
+/// Of rows first: these are what the kernel has that makes the value.
+static Value buildAmaxes(OpBuilder &builder, Location loc, Value value,
+                         const Kept &kept) {
+  Type f32 = builder.getF32Type();
+  Value amax = AbsOp::create(builder, loc, value);
+  if (getElementTypeOrSelf(value) != f32)
+    amax = ConvertOp::create(builder, loc, amax, f32);
+  int64_t rank = cast<ShapedType>(value.getType()).getRank();
+  int64_t first = kept.isStack ? 1 : 0;
+  if (rank > first)
+    amax = buildMaximum(builder, loc, amax, rank - 1);
+  if (rank - 1 > first)
+    amax = buildMaximum(builder, loc, amax, first);
+  return ReshapeOp::create(builder, loc,
+                           RankedTensorType::get({kept.count()}, f32), amax);
+}
+
+static Value joinAmaxes(OpBuilder &builder, Location loc,
+                        ArrayRef<Value> amaxes, Type type) {
+  return ConcatenateOp::create(builder, loc, type, amaxes, 0);
+}
+
+static Value takeEntries(OpBuilder &builder, Location loc, Value vector,
+                         int64_t first, int64_t count) {
+  return SliceOp::create(builder, loc, vector, ArrayRef<int64_t>{first},
+                         ArrayRef<int64_t>{first + count},
+                         ArrayRef<int64_t>{1});
+}
+
+/// Puts what was kept in the place of what the step would measure.
+static void replaceMaximum(OpBuilder &builder, Maximum &maximum,
+                           const Kept &kept, Value vector) {
+  Location loc = maximum.reduce.getLoc();
+  bool isOfAll = kept.isStack && maximum.slice < 0;
+  Value amax = takeEntries(builder, loc, vector,
+                           kept.first + std::max<int64_t>(maximum.slice, 0),
+                           isOfAll ? kept.count() : 1);
+  if (isOfAll)
+    amax = buildMaximum(builder, loc, amax, 0);
+  else
+    amax = ReshapeOp::create(
+        builder, loc, RankedTensorType::get({}, builder.getF32Type()), amax);
+  auto convert = [&](Type element) {
+    if (getElementTypeOrSelf(amax) != element)
+      amax = ConvertOp::create(builder, loc, amax, element);
+  };
+  convert(getElementTypeOrSelf(kept.argument));
+  for (ConvertOp rounding : llvm::reverse(maximum.roundings))
+    convert(getElementTypeOrSelf(rounding.getType()));
+  maximum.reduce->getResult(0).replaceAllUsesWith(amax);
+}
+
+/// Appends `@measure`, which takes the arguments whose amaxes are kept.
+static void buildMeasureFunction(func::FuncOp main, ArrayRef<Kept> all,
+                                 RankedTensorType type) {
+  OpBuilder builder = OpBuilder::atBlockEnd(main->getBlock());
+  Location loc = builder.getUnknownLoc();
+  auto types = llvm::map_to_vector(
+      all, [](const Kept &kept) { return kept.argument.getType(); });
+  auto measure = func::FuncOp::create(builder, loc, kMeasureFunction,
+                                      builder.getFunctionType(types, {type}));
+  builder.setInsertionPointToStart(measure.addEntryBlock());
+  SmallVector<Value> amaxes;
+  for (auto [i, kept] : llvm::enumerate(all)) {
+    unsigned index = kept.argument.getArgNumber();
+    measure.setArgAttr(i, kNameAttr, main.getArgAttr(index, kNameAttr));
+    measure.setArgAttr(i, kRoleAttr, builder.getStringAttr("input"));
+    amaxes.push_back(buildAmaxes(builder, loc, measure.getArgument(i), kept));
+  }
+  measure.setResultAttr(0, "jax.result_info",
+                        builder.getStringAttr(kArgumentAmaxName));
+  func::ReturnOp::create(builder, loc, joinAmaxes(builder, loc, amaxes, type));
+}
+
+namespace {
+struct KeepAmaxesPass : scalify::impl::KeepAmaxesBase<KeepAmaxesPass> {
+  using KeepAmaxesBase::KeepAmaxesBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    RecipeAttr recipe = RecipeAttr::of(getOperation());
+    if (!main || main.isExternal() ||
+        recipe.getScales() != ScaleSource::Current)
+      return;
+    SmallVector<Kept> all = findKept(main);
+    if (!all.empty() && failed(keep(main, all)))
+      return signalPassFailure();
+    numKept += all.size();
+  }
+
+private:
+  SmallVector<Kept> findKept(func::FuncOp main);
+  LogicalResult keep(func::FuncOp main, MutableArrayRef<Kept> all);
+};
+} // namespace
+
+SmallVector<Kept> KeepAmaxesPass::findKept(func::FuncOp main) {
+  llvm::MapVector<Value, Kept> found;
+  for (auto reduce : main.getBody().front().getOps<ReduceOp>()) {
+    std::optional<Maximum> maximum = findMaximum(reduce);
+    if (!maximum)
+      continue;
+    Kept &kept = found[maximum->argument];
+    kept.argument = maximum->argument;
+    kept.isStack |= maximum->slice >= 0;
+    kept.maxima.push_back(std::move(*maximum));
+  }
+  SmallVector<Kept> all;
+  llvm::StringSet<> names;
+  int64_t count = 0;
+  for (auto &[argument, kept] : found) {
+    auto name = main.getArgAttrOfType<StringAttr>(kept.argument.getArgNumber(),
+                                                  kNameAttr);
+    kept.next = findNext(main, kept.argument);
+    // Whoever runs @measure finds its arguments by their names.
+    if (!kept.next || !name || !names.insert(name.getValue()).second)
+      continue;
+    if (kept.next != argument && !isComputed(kept.next)) {
+      kept.maxima.front().reduce.emitRemark("reads '")
+          << name.getValue()
+          << "' for its largest element in each step: its new value is not "
+             "computed element by element where the last step could take it";
+      continue;
+    }
+    kept.first = count;
+    count += kept.count();
+    all.push_back(std::move(kept));
+  }
+  return all;
+}
+
+LogicalResult KeepAmaxesPass::keep(func::FuncOp main,
+                                   MutableArrayRef<Kept> all) {
+  OpBuilder builder(&getContext());
+  auto type = RankedTensorType::get({all.back().first + all.back().count()},
+                                    builder.getF32Type());
+  buildMeasureFunction(main, all, type);
+  FailureOr<BlockArgument> vector =
+      addKeptArgument(main, type, kArgumentAmaxName);
+  if (failed(vector))
+    return failure();
+  Block &body = main.getBody().front();
+  Operation *end = body.getTerminator();
+  SmallVector<Value> amaxes;
+  for (Kept &kept : all) {
+    builder.setInsertionPointToStart(&body);
+    for (Maximum &maximum : kept.maxima)
+      replaceMaximum(builder, maximum, kept, *vector);
+    Location loc = kept.next.getLoc();
+    if (kept.next == kept.argument) {
+      amaxes.push_back(
+          takeEntries(builder, loc, *vector, kept.first, kept.count()));
+      continue;
+    }
+    builder.setInsertionPointAfterValue(kept.next);
+    Operation *last = kept.next.getDefiningOp();
+    amaxes.push_back(buildAmaxes(builder, loc, kept.next, kept));
+    if (Attribute phase = last->getAttr(kPhaseAttr))
+      for (Operation *op = amaxes.back().getDefiningOp(); op != last;
+           op = op->getPrevNode())
+        op->setAttr(kPhaseAttr, phase);
+  }
+  builder.setInsertionPoint(end);
+  end->insertOperands(end->getNumOperands(),
+                      joinAmaxes(builder, main.getLoc(), amaxes, type));
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  return success();
+}
