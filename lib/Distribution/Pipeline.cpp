@@ -6,12 +6,19 @@
 
 void scalify::buildDistributionPipeline(mlir::OpPassManager &pm,
                                         const DistributionOptions &options) {
+  // One process sends no messages.
+  bool slices = options.sliceStacks && !options.simulateRanks;
+  if (slices)
+    pm.addPass(createSliceCollectivesPass({/*gathers=*/false}));
   if (options.narrowCollectives)
     pm.addPass(createNarrowCollectivesPass());
   if (options.simulateRanks) {
     pm.addPass(createSimulateRanksPass({*options.simulateRanks}));
     return;
   }
+  // Narrow first: all that read a gather are to cast it alike.
+  if (slices)
+    pm.addPass(createSliceCollectivesPass({/*gathers=*/true}));
   pm.addPass(createBucketCollectivesPass({options.bucketBytes}));
   if (options.orderSums)
     pm.addPass(createOrderSumsPass());

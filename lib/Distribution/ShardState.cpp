@@ -9,6 +9,7 @@
 #include "Shards.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Distribution/Passes.h"
@@ -34,8 +35,8 @@ namespace {
 /// Ranks that share values, and the shares.
 struct Sharing {
   Sharing(const DeviceMesh &mesh, ArrayRef<sdy::AxisRefAttr> axes,
-          int64_t &numChannels)
-      : group(mesh, axes), shards(group, numChannels) {}
+          const StackShapes &stacks, int64_t &numChannels)
+      : group(mesh, axes), shards(group, stacks, numChannels) {}
   ShareGroup group;
   Shards shards;
 };
@@ -57,6 +58,7 @@ public:
   void run();
 
 private:
+  void findStacks();
   void findGroups();
   Sharing *findSharing(Value value, Operation *&other);
   bool liesInParts(unsigned argument, unsigned result, const ShareGroup &group);
@@ -75,6 +77,7 @@ private:
   int64_t level;
   Operation *end;
   int64_t numChannels = 0;
+  StackShapes stacks;
   llvm::MapVector<Attribute, std::unique_ptr<Sharing>> sharings; // by groups
   SmallVector<State> states;
   SmallVector<std::pair<Operation *, unsigned>> gathers; // of arguments
@@ -84,6 +87,23 @@ private:
 //===----------------------------------------------------------------------===//
 // What is shared, and by whom
 //===----------------------------------------------------------------------===//
+
+/// What loops write slice by slice, as the gradients of stacked weights. State
+/// of such a shape is cut slice by slice, so that a layer's gradient can be
+/// summed when the loop has made it.
+void StateSharder::findStacks() {
+  main.walk([&](stablehlo::WhileOp loop) {
+    for (unsigned index = 0; index < loop->getNumResults(); ++index) {
+      Value update = stablehlo::getStackedUpdate(loop, index);
+      if (!update || typeOf(update).getRank() < 2)
+        continue;
+      ArrayRef<int64_t> slice = typeOf(update).getShape();
+      ArrayRef<int64_t> stack = typeOf(loop->getResult(index)).getShape();
+      if (slice.front() == 1 && slice.drop_front() == stack.drop_front())
+        stacks.insert(SmallVector<int64_t>(stack));
+    }
+  });
+}
 
 /// Every choice of the mesh's axes is a group that a sum may be over.
 void StateSharder::findGroups() {
@@ -96,7 +116,7 @@ void StateSharder::findGroups() {
             sdy::AxisRefAttr::get(main.getContext(), axis.getName(), 0, 0));
     if (axes.empty())
       continue;
-    auto sharing = std::make_unique<Sharing>(mesh, axes, numChannels);
+    auto sharing = std::make_unique<Sharing>(mesh, axes, stacks, numChannels);
     Attribute groups = sharing->group.getGroups();
     sharings.insert({groups, std::move(sharing)});
   }
@@ -189,9 +209,7 @@ void StateSharder::findStates() {
 void StateSharder::keepInShares(const State &state) {
   BlockArgument argument = main.getArgument(state.argument);
   RankedTensorType type = typeOf(argument);
-  ShareGroup &group = state.sharing->group;
-  argument.setType(RankedTensorType::get(
-      {group.getShare(type.getNumElements())}, type.getElementType()));
+  argument.setType(state.sharing->shards.getShareType(type));
   OpBuilder builder = OpBuilder::atBlockBegin(&main.getBody().front());
   Value whole =
       state.sharing->shards.gather(builder, argument.getLoc(), argument, type);
@@ -220,7 +238,7 @@ void StateSharder::sumInShares() {
     Operation *other = nullptr;
     Sharing *sharing = findSharing(value, other);
     if (!sharing || !sharing->shards.isShared(value) ||
-        (sharing->shards.isFilled(typeOf(value).getNumElements()) &&
+        (sharing->shards.isFilled(typeOf(value)) &&
          !sharing->shards.isZeroInPadding(value)))
       continue;
     reduce->getResult(0).replaceAllUsesWith(sharing->shards.sum(reduce));
@@ -268,7 +286,7 @@ static sdy::TensorShardingAttr getReplicated(RankedTensorType type,
 /// Of an argument or result: all ranks' shares one behind the other are its
 /// whole value now; `scalify.flat` says of what.
 static DictionaryAttr getFlat(DictionaryAttr attrs, RankedTensorType local,
-                              const ShareGroup &group, const DeviceMesh &mesh,
+                              const Sharing &sharing, const DeviceMesh &mesh,
                               FlatSymbolRefAttr meshName) {
   MLIRContext *context = local.getContext();
   Builder builder(context);
@@ -283,22 +301,25 @@ static DictionaryAttr getFlat(DictionaryAttr attrs, RankedTensorType local,
     llvm::append_range(axes, dim.getAxes());
     parts *= mesh.getNumParts(dim.getAxes());
   }
-  llvm::append_range(axes, group.getAxes());
+  llvm::append_range(axes, sharing.group.getAxes());
   flat.set(kFlatAttr,
            builder.getDictionaryAttr(
                {builder.getNamedAttr("parts", getParts(sharding, mesh)),
                 builder.getNamedAttr("whole",
                                      whole ? whole : TypeAttr::get(local))}));
-  auto dim = sdy::DimensionShardingAttr::get(context, axes, /*isClosed=*/true,
-                                             /*priority=*/-1);
+  RankedTensorType filled = sharing.shards.getFilledType(local);
+  SmallVector<int64_t> shape(filled.getShape());
+  shape.back() *= parts;
+  SmallVector<sdy::DimensionShardingAttr> dims(
+      shape.size(), sdy::DimensionShardingAttr::get(context, {}, true, -1));
+  dims.back() = sdy::DimensionShardingAttr::get(context, axes,
+                                                /*isClosed=*/true,
+                                                /*priority=*/-1);
   auto shares = sdy::TensorShardingAttr::get(context, sharding.getMeshOrRef(),
-                                             {dim}, {}, {});
+                                             dims, {}, {});
   flat.set(kShardingAttr, shares);
   flat.set(kPartsAttr, getParts(shares, mesh));
-  flat.set(kWholeTypeAttr,
-           TypeAttr::get(RankedTensorType::get(
-               {parts * group.size() * group.getShare(local.getNumElements())},
-               local.getElementType())));
+  flat.set(kWholeTypeAttr, TypeAttr::get(filled.clone(shape)));
   return flat.getDictionary(context);
 }
 
@@ -309,13 +330,12 @@ void StateSharder::retype() {
     if (!state.isKeptInShares)
       continue;
     auto local = cast<RankedTensorType>(before.getInput(state.argument));
-    const ShareGroup &group = state.sharing->group;
     main.setArgAttrs(state.argument,
-                     getFlat(main.getArgAttrDict(state.argument), local, group,
-                             mesh, meshName));
+                     getFlat(main.getArgAttrDict(state.argument), local,
+                             *state.sharing, mesh, meshName));
     main.setResultAttrs(state.result,
                         getFlat(main.getResultAttrDict(state.result), local,
-                                group, mesh, meshName));
+                                *state.sharing, mesh, meshName));
   }
   main.setFunctionType(
       FunctionType::get(context, main.getBody().front().getArgumentTypes(),
@@ -347,6 +367,7 @@ void StateSharder::run() {
             op->getAttrOfType<stablehlo::ChannelHandleAttr>("channel_handle"))
       numChannels = std::max(numChannels, channel.getHandle());
   });
+  findStacks();
   findGroups();
   findStates();
   for (const State &state : llvm::reverse(states))

@@ -8,6 +8,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -24,8 +25,16 @@ static RankedTensorType typeOf(Value value) {
 
 static int64_t countOf(Value value) { return typeOf(value).getNumElements(); }
 
-static RankedTensorType listOf(int64_t size, Type element) {
-  return RankedTensorType::get({size}, element);
+/// The type with `sizes` in place of all dimensions behind the slices.
+static RankedTensorType typeOf(ArrayRef<int64_t> slices,
+                               ArrayRef<int64_t> sizes, Type element) {
+  SmallVector<int64_t> shape(slices);
+  llvm::append_range(shape, sizes);
+  return RankedTensorType::get(shape, element);
+}
+
+static int64_t lastSize(RankedTensorType type) {
+  return type.getShape().back();
 }
 
 int64_t scalify::getChunk(int64_t elements) {
@@ -53,6 +62,32 @@ Value ShareGroup::getPlace(OpBuilder &builder, Location loc) const {
   for (int64_t device = 0; device < mesh.getNumDevices(); ++device)
     places.push_back(static_cast<int32_t>(mesh.getPlace(device, axes)));
   return lookUp(builder, loc, places, mesh.getNumDevices());
+}
+
+//===----------------------------------------------------------------------===//
+// How values are cut
+//===----------------------------------------------------------------------===//
+
+ArrayRef<int64_t> Shards::slicesOf(RankedTensorType type) const {
+  ArrayRef<int64_t> shape = type.getShape();
+  bool isStack = stacks.count(SmallVector<int64_t>(shape)) > 0;
+  return shape.take_front(isStack ? 1 : 0);
+}
+
+RankedTensorType Shards::getShareType(RankedTensorType type) const {
+  ArrayRef<int64_t> slices = slicesOf(type);
+  int64_t each = type.getNumElements() / llvm::product_of(slices);
+  return typeOf(slices, {group.getShare(each)}, type.getElementType());
+}
+
+RankedTensorType Shards::getFilledType(RankedTensorType type) const {
+  SmallVector<int64_t> shape(getShareType(type).getShape());
+  shape.back() *= group.size();
+  return type.clone(shape);
+}
+
+bool Shards::isCutAlike(Value a, Value b) const {
+  return slicesOf(typeOf(a)) == slicesOf(typeOf(b));
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,7 +146,8 @@ bool Shards::isShared(Value value) const {
     return true;
   Operation *op = value.getDefiningOp();
   if (auto reshape = dyn_cast_or_null<ReshapeOp>(op))
-    return isShared(reshape.getOperand());
+    return isCutAlike(value, reshape.getOperand()) &&
+           isShared(reshape.getOperand());
   return isOnElements(op) && llvm::all_of(op->getOperands(), [&](Value one) {
            return isShared(one);
          });
@@ -124,7 +160,9 @@ bool Shards::readsShare(Value value) {
     return true;
   Operation *op = value.getDefiningOp();
   if (!isOnElements(op))
-    return isa_and_present<ReshapeOp>(op) && readsShare(op->getOperand(0));
+    return isa_and_present<ReshapeOp>(op) &&
+           isCutAlike(value, op->getOperand(0)) &&
+           readsShare(op->getOperand(0));
   auto [place, isNew] = reads.try_emplace(value, false);
   if (!isNew)
     return place->second;
@@ -168,8 +206,7 @@ Value Shards::make(Value value) {
     return cut(value);
   OpBuilder builder(op);
   builder.setInsertionPointAfter(op);
-  auto type =
-      listOf(group.getShare(countOf(value)), typeOf(value).getElementType());
+  RankedTensorType type = getShareType(typeOf(value));
   if (isSplat(value)) {
     auto splat = cast<SplatElementsAttr>(cast<ConstantOp>(op).getValue());
     return ConstantOp::create(builder, op->getLoc(), splat.resizeSplat(type));
@@ -185,7 +222,8 @@ Value Shards::make(Value value) {
   }
   if (isSum(value))
     return reduceScatter(value);
-  if (auto reshape = dyn_cast<ReshapeOp>(op))
+  if (auto reshape = dyn_cast<ReshapeOp>(op);
+      reshape && isCutAlike(value, reshape.getOperand()))
     return get(reshape.getOperand());
   return readsShare(value) ? onShares(op) : cut(value);
 }
@@ -200,44 +238,53 @@ Value Shards::onShares(Operation *op) {
   map.map(op->getOperands(), operands);
   Operation *share = builder.clone(*op, map);
   Value result = share->getResult(0);
-  result.setType(
-      listOf(group.getShare(countOf(result)), typeOf(result).getElementType()));
+  result.setType(getShareType(typeOf(result)));
   return result;
 }
 
-/// All elements in a row, filled up with zeros to equal shares.
+/// All elements in a row, of a stack those of each slice, filled up with zeros
+/// to equal shares.
 Value Shards::fill(OpBuilder &builder, Location loc, Value value) {
-  int64_t count = countOf(value), filled = group.getShare(count) * group.size();
-  Type element = typeOf(value).getElementType();
-  Value flat = ReshapeOp::create(builder, loc, listOf(count, element), value);
-  if (filled == count)
+  RankedTensorType type = typeOf(value), filled = getFilledType(type);
+  ArrayRef<int64_t> slices = slicesOf(type);
+  int64_t each = type.getNumElements() / llvm::product_of(slices);
+  Type element = type.getElementType();
+  Value flat =
+      ReshapeOp::create(builder, loc, typeOf(slices, {each}, element), value);
+  if (flat.getType() == filled)
     return flat;
   Value zero = ConstantOp::create(
       builder, loc,
       DenseElementsAttr::get(RankedTensorType::get({}, element),
                              builder.getZeroAttr(element)));
-  return PadOp::create(builder, loc, listOf(filled, element), flat, zero,
-                       builder.getDenseI64ArrayAttr({0}),
-                       builder.getDenseI64ArrayAttr({filled - count}),
-                       builder.getDenseI64ArrayAttr({0}));
+  SmallVector<int64_t> none(filled.getRank(), 0), high(none);
+  high.back() = lastSize(filled) - each;
+  return PadOp::create(
+      builder, loc, filled, flat, zero, builder.getDenseI64ArrayAttr(none),
+      builder.getDenseI64ArrayAttr(high), builder.getDenseI64ArrayAttr(none));
 }
 
 Value Shards::cut(Value value) {
   OpBuilder builder(value.getContext());
   builder.setInsertionPointAfterValue(value);
   Location loc = value.getLoc();
-  int64_t share = group.getShare(countOf(value));
-  Type i32 = builder.getI32Type();
-  Value size = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(
-          RankedTensorType::get({}, i32),
-          builder.getI32IntegerAttr(static_cast<int32_t>(share))));
-  Value start = MulOp::create(builder, loc, group.getPlace(builder, loc), size);
-  return DynamicSliceOp::create(builder, loc,
-                                listOf(share, typeOf(value).getElementType()),
-                                fill(builder, loc, value), ValueRange{start},
-                                builder.getDenseI64ArrayAttr({share}));
+  RankedTensorType type = getShareType(typeOf(value));
+  auto number = [&](int64_t number) -> Value {
+    Type i32 = builder.getI32Type();
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(
+            RankedTensorType::get({}, i32),
+            builder.getI32IntegerAttr(static_cast<int32_t>(number))));
+  };
+  SmallVector<Value> starts;
+  if (type.getRank() > 1)
+    starts.push_back(number(0));
+  starts.push_back(MulOp::create(builder, loc, group.getPlace(builder, loc),
+                                 number(lastSize(type))));
+  return DynamicSliceOp::create(builder, loc, type, fill(builder, loc, value),
+                                starts,
+                                builder.getDenseI64ArrayAttr(type.getShape()));
 }
 
 /// What each rank has is moved, and then summed.
@@ -258,10 +305,10 @@ Value Shards::reduceScatter(Value sum) {
     else
       value = ReshapeOp::create(builder, op.getLoc(), type, value);
   }
+  RankedTensorType type = getShareType(typeOf(value));
   auto scatter = ReduceScatterOp::create(
-      builder, op.getLoc(),
-      listOf(group.getShare(countOf(value)), typeOf(value).getElementType()),
-      fill(builder, op.getLoc(), value), 0, group.getGroups(),
+      builder, op.getLoc(), type, fill(builder, op.getLoc(), value),
+      type.getRank() - 1, group.getGroups(),
       ChannelHandleAttr::get(builder.getContext(), ++numChannels, 1),
       /*use_global_device_ids=*/true);
   IRMapping map;
@@ -269,44 +316,54 @@ Value Shards::reduceScatter(Value sum) {
   return scatter.getResult();
 }
 
-Value Shards::gather(OpBuilder &builder, Location loc, Value share,
-                     RankedTensorType type) {
-  Type element = type.getElementType();
-  int64_t filled = countOf(share) * group.size(), count = type.getNumElements();
+/// All ranks' parts of the last dimension side by side, of which `size` count:
+/// how many fill up the last part depends on the ranks.
+Value Shards::gatherLast(OpBuilder &builder, Location loc, Value part,
+                         int64_t size) {
+  SmallVector<int64_t> shape(typeOf(part).getShape());
+  int64_t last = typeOf(part).getRank() - 1;
+  shape.back() *= group.size();
   Value all =
       AllGatherOp::create(
-          builder, loc, TypeRange{listOf(filled, element)}, ValueRange{share},
-          0, group.getGroups(),
+          builder, loc, TypeRange{typeOf(part).clone(shape)}, ValueRange{part},
+          last, group.getGroups(),
           ChannelHandleAttr::get(builder.getContext(), ++numChannels, 1),
           /*use_global_device_ids=*/true)
           .getResult(0);
-  if (filled != count)
-    all = SliceOp::create(builder, loc, listOf(count, element), all,
-                          builder.getDenseI64ArrayAttr({0}),
-                          builder.getDenseI64ArrayAttr({count}),
-                          builder.getDenseI64ArrayAttr({1}));
-  return ReshapeOp::create(builder, loc, type, all);
+  if (shape.back() == size)
+    return all;
+  shape.back() = size;
+  SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
+  return SliceOp::create(builder, loc, typeOf(part).clone(shape), all,
+                         builder.getDenseI64ArrayAttr(starts),
+                         builder.getDenseI64ArrayAttr(shape),
+                         builder.getDenseI64ArrayAttr(strides));
+}
+
+Value Shards::gather(OpBuilder &builder, Location loc, Value share,
+                     RankedTensorType type) {
+  int64_t each = type.getNumElements() / llvm::product_of(slicesOf(type));
+  return ReshapeOp::create(builder, loc, type,
+                           gatherLast(builder, loc, share, each));
 }
 
 Value Shards::sum(ReduceOp reduce) {
   Value value = reduce.getInputs()[0], init = reduce.getInitValues()[0];
   OpBuilder builder(reduce);
   Location loc = reduce.getLoc();
-  int64_t count = countOf(value), chunk = getChunk(count);
-  Type element = typeOf(value).getElementType();
+  ArrayRef<int64_t> slices = slicesOf(typeOf(value));
+  int64_t each = countOf(value) / llvm::product_of(slices);
+  int64_t chunk = getChunk(each);
   Value share = get(value);
   builder.setInsertionPoint(reduce);
-  int64_t own = countOf(share) / chunk;
-  Value rows = ReshapeOp::create(
-      builder, loc, RankedTensorType::get({own, chunk}, element), share);
-  Value sums = buildReduce<AddOp>(builder, loc, rows, init, {1});
-  Value all = gather(builder, loc, sums, listOf(own * group.size(), element));
-  // Chunks that are padding alone: how many there are depends on the ranks.
-  auto chunks = static_cast<int64_t>(llvm::divideCeil(count, chunk));
-  if (chunks != countOf(all))
-    all = SliceOp::create(builder, loc, listOf(chunks, element), all,
-                          builder.getDenseI64ArrayAttr({0}),
-                          builder.getDenseI64ArrayAttr({chunks}),
-                          builder.getDenseI64ArrayAttr({1}));
-  return buildReduce<AddOp>(builder, loc, all, init, {0});
+  int64_t own = lastSize(typeOf(share)) / chunk;
+  auto rank = static_cast<int64_t>(slices.size());
+  Value chunks = ReshapeOp::create(
+      builder, loc,
+      typeOf(slices, {own, chunk}, typeOf(value).getElementType()), share);
+  Value sums = buildReduce<AddOp>(builder, loc, chunks, init, {rank + 1});
+  Value all = gatherLast(builder, loc, sums,
+                         static_cast<int64_t>(llvm::divideCeil(each, chunk)));
+  return buildReduce<AddOp>(builder, loc, all, init,
+                            llvm::to_vector(llvm::seq<int64_t>(0, rank + 1)));
 }

@@ -2,7 +2,9 @@
 //
 // A value that ranks have alike can be computed in shares: its elements in
 // row-major order, filled up with zeros, cut into equal pieces, one for each
-// rank of a group.
+// rank of a group. Of a stack, which loops over layers write and read slice by
+// slice, each slice is cut so, and a share is a stack of their pieces: what is
+// summed or gathered of one layer needs no other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,11 +18,17 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <set>
+
 namespace scalify {
 
 /// The elements that are summed in order before sums of chunks are: by how many
 /// there are alone, so that no sum depends on how many ranks share them.
 int64_t getChunk(int64_t elements);
+
+/// The shapes of values that are cut slice by slice along their first
+/// dimension.
+using StackShapes = std::set<llvm::SmallVector<int64_t>>;
 
 /// The ranks that share a value.
 class ShareGroup {
@@ -48,8 +56,9 @@ mlir::Value stripMoves(mlir::Value value);
 /// Writes shares of values.
 class Shards {
 public:
-  explicit Shards(const ShareGroup &group, int64_t &numChannels)
-      : group(group), numChannels(numChannels) {}
+  Shards(const ShareGroup &group, const StackShapes &stacks,
+         int64_t &numChannels)
+      : group(group), stacks(stacks), numChannels(numChannels) {}
 
   /// Notes the share of a value, which need not be computed.
   void set(mlir::Value value, mlir::Value share) { shares[value] = share; }
@@ -59,9 +68,13 @@ public:
   mlir::Value get(mlir::Value value);
   /// Whether get() cuts nothing that is large.
   bool isShared(mlir::Value value) const;
-  /// Whether shares of so many elements are filled up.
-  bool isFilled(int64_t elements) const {
-    return group.getShare(elements) * group.size() != elements;
+  /// The share of a value of this type.
+  mlir::RankedTensorType getShareType(mlir::RankedTensorType type) const;
+  /// All ranks' shares side by side.
+  mlir::RankedTensorType getFilledType(mlir::RankedTensorType type) const;
+  /// Whether shares of a value of this type are filled up.
+  bool isFilled(mlir::RankedTensorType type) const {
+    return getFilledType(type).getNumElements() != type.getNumElements();
   }
   /// Whether what a share is filled up with is zero.
   bool isZeroInPadding(mlir::Value value) const;
@@ -73,6 +86,9 @@ public:
   mlir::Value sum(stablehlo::ReduceOp reduce);
 
 private:
+  /// The slices of a stack; nothing of what is cut as a whole.
+  llvm::ArrayRef<int64_t> slicesOf(mlir::RankedTensorType type) const;
+  bool isCutAlike(mlir::Value a, mlir::Value b) const;
   mlir::Value make(mlir::Value value);
   bool readsShare(mlir::Value value);
   mlir::Value cut(mlir::Value value);
@@ -80,9 +96,12 @@ private:
   mlir::Value reduceScatter(mlir::Value value);
   mlir::Value fill(mlir::OpBuilder &builder, mlir::Location loc,
                    mlir::Value value);
+  mlir::Value gatherLast(mlir::OpBuilder &builder, mlir::Location loc,
+                         mlir::Value part, int64_t size);
   bool isSum(mlir::Value value) const;
 
   const ShareGroup &group;
+  const StackShapes &stacks;
   int64_t &numChannels;
   llvm::DenseMap<mlir::Value, mlir::Value> shares;
   llvm::DenseMap<mlir::Value, bool> reads; // what readsShare() found

@@ -33,10 +33,17 @@ std::optional<SharePlaces> SharePlaces::find(AllGatherOp gather,
     Operation *move = value.getDefiningOp();
     Value from = move->getOperand(0);
     if (auto slice = dyn_cast<SliceOp>(move)) {
-      bool isRun = llvm::all_of(slice.getStrides(),
-                                [](int64_t stride) { return stride == 1; }) &&
-                   rowOf(shapeOf(from)) == rowOf(shapeOf(value));
-      if (!isRun)
+      if (!llvm::all_of(slice.getStrides(),
+                        [](int64_t stride) { return stride == 1; }))
+        return std::nullopt;
+      // What fills up the slices of a stack is behind each of them: it has
+      // places, which nobody reads.
+      bool isCutBehind = from == gather->getResult(0) &&
+                         llvm::all_of(slice.getStartIndices(),
+                                      [](int64_t start) { return start == 0; });
+      if (isCutBehind)
+        return places;
+      if (rowOf(shapeOf(from)) != rowOf(shapeOf(value)))
         return std::nullopt;
       if (!places.whole.empty())
         places.first -= slice.getStartIndices()[0] * strideOf(places.whole, 0);

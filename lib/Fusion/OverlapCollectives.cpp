@@ -36,9 +36,13 @@ struct Schedule {
   /// sum, and the one before which that is needed: done earlier, they would
   /// wait there.
   llvm::DenseMap<size_t, int64_t> late;
+  /// Kernels that make of arguments what collectives alone send, as a bucket of
+  /// weights: each stands before the first of these.
+  llvm::DenseSet<size_t> packs;
 
   bool isComputed(size_t command) const {
-    return !flights.contains(command) && !late.contains(command);
+    return !flights.contains(command) && !late.contains(command) &&
+           !packs.contains(command);
   }
 };
 
@@ -59,11 +63,30 @@ static void issueBehindNeeds(ArrayRef<StreamCommand> commands,
                              Schedule &schedule) {
   for (auto &[number, flight] : schedule.flights)
     for (size_t need : commands[number].needs) {
+      if (schedule.packs.contains(need))
+        continue;
       auto other = schedule.flights.find(need);
       flight.behind = std::max(flight.behind, other == schedule.flights.end()
                                                   ? static_cast<int64_t>(need)
                                                   : other->second.behind);
     }
+}
+
+static void findPacks(ArrayRef<StreamCommand> commands, Schedule &schedule) {
+  llvm::DenseMap<size_t, int64_t> until; // of those that send it the last
+  for (auto &[number, flight] : schedule.flights)
+    for (size_t need : commands[number].needs)
+      if (commands[need].needs.empty() &&
+          isa<plan::KernelOp>(commands[need].op))
+        until[need] = std::max(until[need], flight.until);
+  for (auto [need, last] : until)
+    schedule.packs.insert(need);
+  // What overwrites an argument stays behind what reads it.
+  for (auto [number, command] : llvm::enumerate(commands))
+    for (size_t need : command.needs)
+      if (!schedule.flights.contains(number) &&
+          static_cast<int64_t>(number) < until.lookup(need))
+        schedule.packs.erase(need);
 }
 
 /// Whether a kernel sums what collectives brought, and reads nothing else that
@@ -87,7 +110,6 @@ static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
     if (isa<plan::CollectiveOp>(command.op) ||
         (withSums && isRankSum(command, flights)))
       flights.insert({number, {}});
-  issueBehindNeeds(commands, schedule);
   auto isFlight = [&](size_t number) { return flights.contains(number); };
   auto end = static_cast<int64_t>(commands.size());
   // Before which command in its place each must be done. What waits for a
@@ -108,6 +130,8 @@ static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
     for (size_t need : needs)
       due[need] = std::min(due[need], at);
   }
+  findPacks(commands, schedule);
+  issueBehindNeeds(commands, schedule);
   return schedule;
 }
 
@@ -131,7 +155,16 @@ static void issueOneAhead(ArrayRef<StreamCommand> commands,
 /// Brings the commands into the order in which they are issued.
 static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
                                           const Schedule &schedule) {
+  llvm::DenseMap<size_t, int64_t> packed; // behind what
+  for (auto &[number, flight] : schedule.flights)
+    for (size_t need : commands[number].needs)
+      if (schedule.packs.contains(need)) {
+        auto [place, isNew] = packed.try_emplace(need, flight.behind);
+        place->second = std::min(place->second, flight.behind);
+      }
   auto placeOf = [&](size_t number) {
+    if (auto pack = packed.find(number); pack != packed.end())
+      return std::tuple(pack->second, 1, number);
     if (auto late = schedule.late.find(number); late != schedule.late.end())
       return std::tuple(late->second - 1, 2, number);
     auto flight = schedule.flights.find(number);

@@ -17,6 +17,7 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   if (pipeline.stages == 0)
     pm.addPass(createKeepAmaxes());
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
+  functions.addPass(createSplitStacks());
   functions.addPass(createExpandConvolutions());
   functions.addPass(createExpandWindows());
   functions.addPass(createExpandSorts());

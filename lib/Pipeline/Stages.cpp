@@ -71,6 +71,7 @@ static void buildDistribution(const StageOptions &options,
   DistributionOptions distribution;
   distribution.simulateRanks = options.simulateRanks;
   distribution.narrowCollectives = options.narrowCollectives;
+  distribution.sliceStacks = options.pipelineStages == 0;
   distribution.bucketBytes = options.bucketBytes;
   distribution.orderSums = options.orderSums;
   buildDistributionPipeline(manager, distribution);

@@ -242,19 +242,22 @@ void StateCaster::markState(Value stored, unsigned index, StringRef kind) {
     placeShare(cast, index);
 }
 
-/// What a rank keeps a share of rounds by places in all elements in a row.
+/// What a rank keeps a share of rounds by places in all elements in a row. That
+/// of a stack has a piece of each of its slices.
 void StateCaster::placeShare(QuantizeOp cast, unsigned index) {
   auto flat = func.getArgAttrOfType<DictionaryAttr>(index, kFlatAttr);
   auto split = func.getArgAttrOfType<ArrayAttr>(index, kPartsAttr);
   sdy::MeshAttr mesh = sdy::findLargestMesh(func->getParentOp());
   if (!flat || !split || !mesh)
     return;
-  auto digits = mlir::cast<DenseI64ArrayAttr>(split[0]).asArrayRef();
+  auto type = mlir::cast<ShapedType>(cast.getType());
+  auto digits =
+      mlir::cast<DenseI64ArrayAttr>(split[split.size() - 1]).asArrayRef();
   int64_t numParts = 1;
   for (Attribute dim : flat.getAs<ArrayAttr>("parts"))
     numParts *= countParts(mlir::cast<DenseI64ArrayAttr>(dim));
   int64_t numShares = countParts(digits) / numParts;
-  int64_t share = mlir::cast<ShapedType>(cast.getType()).getNumElements();
+  int64_t share = type.getShape().back();
   SmallVector<int32_t> firsts;
   for (int64_t device = 0; device < mesh.getTotalSize(); ++device) {
     int64_t place = 0;
@@ -266,6 +269,11 @@ void StateCaster::placeShare(QuantizeOp cast, unsigned index) {
   OpBuilder before(cast);
   cast.getFirstMutable().assign(
       lookUp(before, cast.getLoc(), firsts, mesh.getTotalSize()));
+  if (type.getRank() == 1)
+    return;
+  auto whole = mlir::cast<ShapedType>(flat.getAs<TypeAttr>("whole").getValue());
+  int64_t slices = type.getDimSize(0);
+  cast.setWhole(ArrayRef({slices, whole.getNumElements() / numParts / slices}));
 }
 
 Value StateCaster::castSecondMoment(Value written, unsigned index,

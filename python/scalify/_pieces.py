@@ -88,15 +88,19 @@ def blocks_of(layout: Layout, shape: tuple[int, ...], rank: int) -> list[Block]:
         return blocks_of(layout.parts, shape, rank - layout.owners.start)
     if isinstance(layout, Parts):
         return [Block(_bounds(layout.place(rank)), 0)]
-    (share,) = layout.row.place(rank)
+    share = layout.row.place(rank)[-1]
     places = [_bounds(place) for place in layout.whole.places()]
-    length = layout.row.shape[0] // len(places)
+    length = layout.row.shape[-1] // len(places)
+    slices = math.prod(layout.slices)
     blocks: list[Block] = []
-    for index, place in enumerate(places):
-        begin = index * length
-        size = math.prod(stop - start for start, stop in place)
-        low, high = max(share.start, begin), min(share.stop, begin + size)
-        blocks += _cut_row(place, low - begin, high - begin, low - share.start)
+    for number in range(slices):
+        before = number * (share.stop - share.start) - share.start
+        for index, place in enumerate(places):
+            begin = index * length
+            size = math.prod(stop - start for start, stop in place) // slices
+            low, high = max(share.start, begin), min(share.stop, begin + size)
+            first = number * size - begin
+            blocks += _cut_row(place, first + low, first + high, before + low)
     return blocks
 
 

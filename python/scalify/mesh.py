@@ -94,7 +94,8 @@ class Shares:
     Attributes:
         whole: what it is, and the parts of it that some ranks would have alike.
         row: those parts one behind the other, each with its elements in a row and filled up with
-            zeros; and which rank has which share of that.
+            zeros; and which rank has which share of that. Of a stack this is so of each slice, and
+            the slices are a first dimension.
     """
 
     whole: Parts
@@ -105,21 +106,28 @@ class Shares:
         """Of the whole value."""
         return self.whole.shape
 
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """How many slices a stack has; nothing for what is cut as a whole."""
+        return self.row.shape[:-1]
+
     def cut(self, whole: NDArray[Any], rank: int) -> NDArray[Any]:
         """Returns a rank's share."""
-        places = self.whole.places()
-        rows = np.zeros((len(places), self.row.shape[0] // len(places)), whole.dtype)
-        for row, place in zip(rows, places, strict=True):
-            row[: whole[place].size] = whole[place].ravel()
-        return self.row.cut(rows.ravel(), rank)
+        places, slices = self.whole.places(), self.slices
+        rows = np.zeros((*slices, len(places), self.row.shape[-1] // len(places)), whole.dtype)
+        for index, place in enumerate(places):
+            elements = whole[place].reshape(*slices, -1)
+            rows[..., index, : elements.shape[-1]] = elements
+        return self.row.cut(rows.reshape(self.row.shape), rank)
 
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns the whole value of all ranks' shares."""
         whole = np.empty(self.shape, parts[0].dtype)
-        places = self.whole.places()
-        rows = self.row.join(parts).reshape(len(places), -1)
-        for row, place in zip(rows, places, strict=True):
-            whole[place] = row[: whole[place].size].reshape(whole[place].shape)
+        places, slices = self.whole.places(), self.slices
+        rows = self.row.join(parts).reshape(*slices, len(places), -1)
+        for index, place in enumerate(places):
+            size = whole[place].size // math.prod(slices)
+            whole[place] = rows[..., index, :size].reshape(whole[place].shape)
         return whole
 
     def part_shape(self, rank: int) -> tuple[int, ...]:
@@ -180,7 +188,8 @@ def layout_of(entry: Mapping[str, Any]) -> Parts | Shares | None:
     whole, flat = entry.get("whole"), entry.get("flat")
     if flat is not None:
         # One process for all ranks has their shares one behind the other.
-        row = Parts(tuple(entry["shape"]), ((),)) if whole is None else Parts.read(whole)
+        shape = tuple(entry["shape"])
+        row = Parts(shape, ((),) * len(shape)) if whole is None else Parts.read(whole)
         return Shares(Parts.read(flat), row)
     return Parts.read(whole) if whole is not None and any(whole["parts"]) else None
 

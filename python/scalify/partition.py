@@ -113,8 +113,8 @@ def partition(
             shares, with 3 parameters too.
         reduce: of gradients that a loop over micro-batches adds up: whether ranks sum them behind
             the last one, or each as it comes, which moves as many times the bytes. With "last"
-            and `zero` those of scanned layers are summed behind the backward, too, since a share
-            is of all layers.
+            and `zero` those of scanned layers stand behind the loop, too; each layer's is made
+            beside the layers that follow in the backward.
 
     Raises:
         ValueError: `reduce` is neither.

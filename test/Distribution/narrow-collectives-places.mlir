@@ -45,6 +45,26 @@ func.func @main(%share: tensor<4x3xf32> {scalify.whole_type = tensor<4x6xf32>}) 
 
 sdy.mesh @mesh = <["data"=2]>
 
+// Shares of each slice of a stack, filled up behind each: the whole is what is
+// left, and what fills up has words that nobody reads.
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.constant dense<{{\[\[}}0], [3]]> : tensor<2x1xi32>
+// CHECK: scalify.quantize %{{.*}} from %{{.*}} {rounding = #scalify.rounding<stochastic>, stream = 6 : i64, whole = array<i64: 4, 5>} : tensor<4x3xf32> -> tensor<4x3xf16>
+// CHECK: "stablehlo.all_gather"{{.*}} -> tensor<4x6xf16>
+// CHECK: stablehlo.slice {{.*}} : (tensor<4x6xf16>) -> tensor<4x5xf16>
+func.func @main(%share: tensor<4x3xf32> {scalify.whole_type = tensor<4x6xf32>}) -> tensor<4x5x1xf16> {
+  %0 = "stablehlo.all_gather"(%share) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4x3xf32>) -> tensor<4x6xf32>
+  %1 = stablehlo.slice %0 [0:4, 0:5] : (tensor<4x6xf32>) -> tensor<4x5xf32>
+  %2 = stablehlo.reshape %1 : (tensor<4x5xf32>) -> tensor<4x5x1xf32>
+  %scale = stablehlo.constant dense<2.500000e-01> : tensor<f32>
+  %3 = scalify.quantize %2, %scale {rounding = #scalify.rounding<stochastic>, stream = 6 : i64} : tensor<4x5x1xf32> -> tensor<4x5x1xf16>
+  return %3 : tensor<4x5x1xf16>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2]>
+
 // Of rows from the second on: the first share's first row is before them.
 // CHECK-LABEL: func.func @main
 // CHECK: stablehlo.constant dense<{{\[\[}}-6], [6]]> : tensor<2x1xi32>

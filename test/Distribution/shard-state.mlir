@@ -222,3 +222,52 @@ func.func @main(
   %1 = stablehlo.add %e, %0 : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// The gradient of stacked layers, which a loop writes: each layer's 10 elements
+// are cut for 4 ranks, and so is state of this shape. The norm sums chunks of
+// each slice.
+
+sdy.mesh @mesh = <["data"=4]>
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[M:.*]]: tensor<2x3xf32> {scalify.flat = {parts = [array<i64>, array<i64>, array<i64>], whole = tensor<2x2x5xf32>}, scalify.parts = [array<i64>, array<i64: 1, 4>], {{.*}}scalify.whole_type = tensor<2x12xf32>, sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>
+// CHECK: %[[LOOP:.*]]:2 = stablehlo.while
+// CHECK: %[[ROWS:.*]] = stablehlo.reshape %[[LOOP]]#1 : (tensor<2x2x5xf32>) -> tensor<2x10xf32>
+// CHECK: %[[FILLED:.*]] = stablehlo.pad %[[ROWS]], %{{.*}}, low = [0, 0], high = [0, 2]
+// CHECK: %[[SUM:.*]] = "stablehlo.reduce_scatter"(%[[FILLED]])
+// CHECK-SAME: scatter_dimension = 1
+// CHECK: (tensor<2x12xf32>) -> tensor<2x3xf32>
+// CHECK: %[[CHUNKS:.*]] = stablehlo.reshape %{{.*}} : (tensor<2x3xf32>) -> tensor<2x3x1xf32>
+// CHECK: stablehlo.reduce(%[[CHUNKS]] {{.*}} across dimensions = [2]
+// CHECK: "stablehlo.all_gather"({{.*}} (tensor<2x3xf32>) -> tensor<2x12xf32>
+// CHECK: stablehlo.slice %{{.*}} [0:2, 0:10]
+// CHECK: stablehlo.reduce({{.*}} across dimensions = [0, 1]
+// CHECK: stablehlo.add %[[M]], %[[SUM]] : tensor<2x3xf32>
+func.func @main(%m: tensor<2x2x5xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+                %dy: tensor<1x2x5xf32>) -> (tensor<2x2x5xf32>, tensor<f32>) {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %c2 = stablehlo.constant dense<2> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<2x2x5xf32>
+  %0:2 = stablehlo.while(%i = %c0, %stack = %zeros) : tensor<i32>, tensor<2x2x5xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %c2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %next = stablehlo.dynamic_update_slice %stack, %dy, %i, %c0, %c0 : (tensor<2x2x5xf32>, tensor<1x2x5xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x2x5xf32>
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    stablehlo.return %j, %next : tensor<i32>, tensor<2x2x5xf32>
+  }
+  %g = "stablehlo.all_reduce"(%0#1) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
+  %square = stablehlo.multiply %g, %g : tensor<2x2x5xf32>
+  %norm = stablehlo.reduce(%square init: %zero) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<2x2x5xf32>, tensor<f32>) -> tensor<f32>
+  %1 = stablehlo.add %m, %g : tensor<2x2x5xf32>
+  return %1, %norm : tensor<2x2x5xf32>, tensor<f32>
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 from collections.abc import Callable
@@ -34,6 +35,11 @@ LAYOUTS: dict[int, list[Parts | Shares]] = {
         # Shares of 30 elements, and of 32, of which the last have two that stand for nothing.
         Shares(Parts((5, 6, 4), ((), (), ())), Parts((120,), (((1, 4),),))),
         Shares(Parts((5, 6, 4), ((), (), ())), Parts((128,), (((1, 4),),))),
+        # Of each of five slices shares of 6 elements, and of 7 with two that stand for nothing.
+        Shares(Parts((5, 6, 4), ((), (), ())), Parts((5, 24), ((), ((1, 4),)))),
+        Shares(Parts((5, 6, 4), ((), (), ())), Parts((5, 28), ((), ((1, 4),)))),
+        # Shares of halves of slices.
+        Shares(Parts((5, 6, 4), ((), (), ((1, 2),))), Parts((5, 28), ((), ((1, 2), (2, 2))))),
         # Shares of halves: rows that do not begin where blocks do.
         Shares(Parts((5, 6, 4), ((), ((1, 2),), ())), Parts((124,), (((1, 2), (2, 2)),))),
     ],
@@ -56,7 +62,7 @@ def test_what_4_ranks_save_others_load(index: int, tmp_path: pathlib.Path) -> No
     files = sorted((tmp_path / "step-00000007").glob("*.safetensors"))
     assert len(files) == 4
     written = sum(array.size for file in files for array in load_file(file).values())
-    assert written == (layout.row.shape[0] if isinstance(layout, Shares) else WHOLE.size)
+    assert written == (math.prod(layout.row.shape) if isinstance(layout, Shares) else WHOLE.size)
     alone = checkpoint.load(tmp_path, {"x": WHOLE})
     assert alone.step == 7
     np.testing.assert_array_equal(alone.tree["x"], WHOLE)

@@ -205,6 +205,17 @@ def test_shares() -> None:
     np.testing.assert_array_equal(shares.join(parts), whole)
 
 
+def test_shares_of_slices() -> None:
+    # Of a stack of two each slice is cut: halves of 9 elements, of which three ranks have 3 each.
+    halves = Parts((2, 3, 6), ((), (), ((1, 2),)))
+    shares = Shares(halves, Parts((2, 18), ((), ((1, 2), (2, 3)))))
+    whole = np.arange(36.0).reshape(2, 3, 6)
+    parts = [shares.cut(whole, rank) for rank in range(6)]
+    # Rank 5 has the last row of the second half of each.
+    np.testing.assert_array_equal(parts[5], whole[:, 2, 3:])
+    np.testing.assert_array_equal(shares.join(parts), whole)
+
+
 def test_shardings_without_a_mesh() -> None:
     with pytest.raises(ValueError, match="need a mesh"):
         scalify.jit(lambda x: x, in_shardings=jax.sharding.PartitionSpec("data"))

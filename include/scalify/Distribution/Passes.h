@@ -30,14 +30,18 @@ struct DistributionOptions {
   std::optional<int64_t> simulateRanks;
   /// Ranks exchange narrow data where values are narrow anyway.
   bool narrowCollectives = true;
+  /// Collectives of stacks are one for each slice. Not of pipelines, where
+  /// slices are of several stages.
+  bool sliceStacks = true;
   /// Of what a rank gives to a bucket of collectives; 0: none are made.
   int64_t bucketBytes = 0;
   /// The transport's sums are in an order of its own, and ranks make them.
   bool orderSums = false;
 };
 
-/// narrow collectives -> bucket collectives -> order sums, or simulate ranks
-/// where they are asked for: one process sends no messages.
+/// slice sums -> narrow collectives -> slice gathers -> bucket collectives ->
+/// order sums, or simulate ranks where they are asked for: one process sends no
+/// messages.
 void buildDistributionPipeline(mlir::OpPassManager &pm,
                                const DistributionOptions &options);
 

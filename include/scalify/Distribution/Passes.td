@@ -214,6 +214,37 @@ def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
                         "of ZeRO: 1 and 2 moments, 3 also parameters">];
 }
 
+def SliceCollectivesPass
+    : Pass<"scalify-slice-collectives", "::mlir::ModuleOp"> {
+  let summary = "collectives of stacks of layers are one for each layer";
+  let description = [{
+    Before: a device's program, where `scalify-shard-state` cuts stacks slice by
+    slice: their collectives are along the second dimension. After: of a
+    reduce-scatter or all-reduce of what a loop writes slice by slice each slice
+    is summed by itself, with the same bits, all arrays of a layer one after the
+    other, in the order in which the loop makes layers. With `gathers`, instead,
+    each slice that loops read is gathered by itself. So the first layer's sum
+    needs no other layer, and loops over layers overlap with what they exchange
+    once they are unrolled. Others, as of gradients whose scale is measured of
+    the whole stack, become collectives of all elements in a row.
+
+    ```mlir
+    %g = "stablehlo.reduce_scatter"(%stack) <{scatter_dimension = 1 ...
+        : (tensor<2x8xf32>) -> tensor<2x4xf32>
+    // becomes, where the loop that writes %stack writes the last slice first
+    %1 = stablehlo.slice %stack [1:2, 0:8] : (tensor<2x8xf32>) -> tensor<1x8xf32>
+    %b = stablehlo.reshape %1 : (tensor<1x8xf32>) -> tensor<8xf32>
+    %h = "stablehlo.reduce_scatter"(%b) <{scatter_dimension = 0 ...
+        : (tensor<8xf32>) -> tensor<4xf32>
+    %0 = stablehlo.slice %stack [0:1, 0:8] : (tensor<2x8xf32>) -> tensor<1x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let options = [Option<"gathers", "gathers", "bool", "false",
+                        "slice gathers in place of sums">];
+  let statistics = [Statistic<"numSliced", "sliced", "collectives of stacks">];
+}
+
 def NarrowCollectivesPass
     : Pass<"scalify-narrow-collectives", "::mlir::ModuleOp"> {
   let summary = "ranks exchange narrow data where values are narrow anyway";

@@ -68,6 +68,30 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
     Statistic<"numSelects", "selects", "branches that data choose">];
 }
 
+def SplitStacks : Pass<"scalify-split-stacks", "::mlir::func::FuncOp"> {
+  let summary = "what collectives need of stacks is computed early, by slices";
+  let description = [{
+    For plans with collectives. Before: StableHLO without loops. After: what is
+    computed of a stack and read slice by slice alone, as the sum of what
+    micro-batches add up, is computed slice by slice; and a collective, with what
+    casts, moves and packs what it sends, stands behind the last op that makes
+    that, not behind the whole stack. No bit changes.
+
+    ```mlir
+    %s = stablehlo.concatenate %a, %b, dim = 0 : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
+    %t = stablehlo.add %acc, %s : tensor<2x8xf32>
+    %0 = stablehlo.slice %t [1:2, 0:8] : (tensor<2x8xf32>) -> tensor<1x8xf32>
+    // becomes, behind %b
+    %p = stablehlo.slice %acc [1:2, 0:8] : (tensor<2x8xf32>) -> tensor<1x8xf32>
+    %0 = stablehlo.add %p, %b : tensor<1x8xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numSplit", "split", "ops on stacks that became ops on slices">,
+    Statistic<"numMoved", "moved", "collectives behind what they need">];
+}
+
 def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
   let summary = "the backward casts again what is kept as it was before the cast";
   let description = [{

@@ -1,0 +1,106 @@
+//===- Pieces.cpp - Stacks that loops write slice by slice ----------------===//
+
+#include "Pieces.h"
+
+#include "scalify/Dialect/Scalify/Slices.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// What a loop writes into a stack, one slice along the first dimension each.
+static DynamicUpdateSliceOp getUpdate(WhileOp loop, unsigned index) {
+  Value update = getStackedUpdate(loop, index);
+  if (!update || typeOf(update).getRank() < 2 ||
+      typeOf(update).getDimSize(0) != 1 ||
+      typeOf(update).getShape().drop_front() !=
+          typeOf(loop->getResult(index)).getShape().drop_front())
+    return {};
+  return loop.getBody()
+      .front()
+      .getTerminator()
+      ->getOperand(index)
+      .getDefiningOp<DynamicUpdateSliceOp>();
+}
+
+namespace {
+/// Follows a value to the loops that write stacks, within loops that add these
+/// up, too.
+class PieceFinder {
+public:
+  /// Whether slices of the value follow from slices of stacks alone, or of what
+  /// is there anyway.
+  bool collect(Value value);
+
+  llvm::SetVector<Operation *> loops;
+  SmallVector<DynamicUpdateSliceOp> updates;
+
+private:
+  bool collect(WhileOp loop, unsigned index);
+};
+} // namespace
+
+bool PieceFinder::collect(WhileOp loop, unsigned index) {
+  loops.insert(loop);
+  if (DynamicUpdateSliceOp update = getUpdate(loop, index)) {
+    updates.push_back(update);
+    return true;
+  }
+  return collect(loop.getBody().front().getTerminator()->getOperand(index));
+}
+
+bool PieceFinder::collect(Value value) {
+  if (isa<BlockArgument>(value) || matchPattern(value, m_Constant()) ||
+      !isSliced(value))
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (auto loop = dyn_cast<WhileOp>(op))
+    return collect(loop, cast<OpResult>(value).getResultNumber());
+  if (auto spread = dyn_cast<BroadcastInDimOp>(op);
+      spread && !isSliced(spread.getOperand()))
+    return true;
+  return keepsSlices(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+           return collect(operand);
+         });
+}
+
+WhileOp scalify::findStackingLoop(Value value) {
+  PieceFinder finder;
+  if (!finder.collect(value) || finder.updates.empty())
+    return {};
+  Block *block = value.getParentBlock();
+  Operation *last = nullptr;
+  for (Operation *loop : finder.loops)
+    if (loop->getBlock() == block && (!last || last->isBeforeInBlock(loop)))
+      last = loop;
+  return cast<WhileOp>(last);
+}
+
+/// A place that is a difference falls with the counter.
+static bool isDifference(Value place, unsigned depth = 4) {
+  Operation *op = place.getDefiningOp();
+  if (!op || depth == 0)
+    return false;
+  return isa<SubtractOp>(op) ||
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           return isDifference(operand, depth - 1);
+         });
+}
+
+bool scalify::isWrittenBackwards(WhileOp loop) {
+  PieceFinder finder;
+  for (OpResult result : loop->getResults())
+    if (isSliced(result))
+      finder.collect(result);
+  return llvm::any_of(finder.updates, [](DynamicUpdateSliceOp update) {
+    return isDifference(update.getStartIndices().front());
+  });
+}
