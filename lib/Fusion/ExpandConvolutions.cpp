@@ -276,6 +276,11 @@ void ExpandConvolutionsPass::runOnOperation() {
       expandOps(getOperation(), llvm::IsaPred<stablehlo::ConvolutionOp>,
                 [](ImplicitLocOpBuilder &b, Operation *op) -> MaybeValues {
                   auto convolution = cast<stablehlo::ConvolutionOp>(op);
+                  RankedTensorType type = typeOf(convolution.getResult());
+                  // Padding may take more away than there is.
+                  if (type.getNumElements() == 0)
+                    return SmallVector<Value>{
+                        spreadOver(b, zeroOf(b, type.getElementType()), type)};
                   FailureOr<Value> result =
                       Convolution(b, convolution).expand();
                   if (failed(result))

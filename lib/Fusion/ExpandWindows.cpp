@@ -107,10 +107,16 @@ expandReduceWindow(ImplicitLocOpBuilder &b, stablehlo::ReduceWindowOp op) {
            op.getBaseDilations(), op.getWindowDilations()});
   if (failed(windows))
     return failure();
+  SmallVector<Value> views;
+  // Padding may take more away than there is.
+  if (typeOf(op.getResult(0)).getNumElements() == 0) {
+    for (auto [init, result] : llvm::zip(op.getInitValues(), op.getResults()))
+      views.push_back(spreadOver(b, init, result.getType()));
+    return views;
+  }
   int64_t prefix = prefixDim(op, *windows);
   if (prefix >= 0 && (*windows)[prefix].size > kLongPrefix)
     return joinPrefixes(b, op, prefix, (*windows)[prefix].high != 0);
-  SmallVector<Value> views;
   for (auto [input, init] : llvm::zip(op.getInputs(), op.getInitValues()))
     views.push_back(
         windowsOf(b, padForWindows(b, input, init, *windows), *windows));
@@ -273,8 +279,11 @@ static FailureOr<SmallVector<Value>> expandWindows(ImplicitLocOpBuilder &b,
                                                    Operation *op) {
   if (auto reduce = dyn_cast<stablehlo::ReduceWindowOp>(op))
     return expandReduceWindow(b, reduce);
-  FailureOr<Value> result =
-      ChosenElements(b, cast<stablehlo::SelectAndScatterOp>(op)).scatter();
+  auto scatter = cast<stablehlo::SelectAndScatterOp>(op);
+  if (typeOf(scatter.getSource()).getNumElements() == 0)
+    return SmallVector<Value>{
+        spreadOver(b, scatter.getInitValue(), scatter.getType())};
+  FailureOr<Value> result = ChosenElements(b, scatter).scatter();
   if (failed(result))
     return failure();
   return SmallVector<Value>{*result};

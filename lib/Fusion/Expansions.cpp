@@ -13,6 +13,11 @@ Value scalify::zeroOf(ImplicitLocOpBuilder &b, Type element) {
       b, cast<ElementsAttr>(b.getZeroAttr(scalar)));
 }
 
+Value scalify::spreadOver(ImplicitLocOpBuilder &b, Value scalar, Type type) {
+  return stablehlo::BroadcastInDimOp::create(b, type, scalar,
+                                             ArrayRef<int64_t>());
+}
+
 static bool isStatic(Operation *op) {
   return llvm::all_of(op->getOperandTypes(), [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);

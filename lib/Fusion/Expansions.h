@@ -11,6 +11,10 @@ namespace scalify {
 /// A constant of rank 0 that is zero.
 mlir::Value zeroOf(mlir::ImplicitLocOpBuilder &builder, mlir::Type element);
 
+/// One number for all elements of a type.
+mlir::Value spreadOver(mlir::ImplicitLocOpBuilder &builder, mlir::Value scalar,
+                       mlir::Type type);
+
 /// Writes an op by others in front of it; returns what stands for its results.
 using Expansion =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(

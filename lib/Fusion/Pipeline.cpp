@@ -21,6 +21,7 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   functions.addPass(createExpandConvolutions());
   functions.addPass(createExpandWindows());
   functions.addPass(createExpandSorts());
+  functions.addPass(createExpandBits());
   functions.addPass(createExpandScatters());
   // On a CPU casts are a larger part of the step.
   if (machine == "gpu")

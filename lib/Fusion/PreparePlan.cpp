@@ -1,5 +1,6 @@
 //===- PreparePlan.cpp - What no kernel or GEMM can run as it is ----------===//
 
+#include "Expansions.h"
 #include "ScaleEntries.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
@@ -78,6 +79,9 @@ LogicalResult PreparePlanPass::check(Operation *op) {
           plan::WindowsOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
+  if (auto call = dyn_cast<CustomCallOp>(op))
+    return refuse() << "no lowering for a call of '" << call.getCallTargetName()
+                    << "'" << wayOut;
   return refuse() << "no lowering for this op" << wayOut;
 }
 
@@ -144,6 +148,14 @@ void PreparePlanPass::widenDot(stablehlo::DotGeneralOp op) {
     wide.replaceAllUsesExcept(back, back.getDefiningOp());
   }
   ++numWidenedDots;
+}
+
+// A sum of no products is zero, and no command of a plan.
+static void clearDot(stablehlo::DotGeneralOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  RankedTensorType type = typeOf(op.getResult());
+  op.replaceAllUsesWith(spreadOver(b, zeroOf(b, type.getElementType()), type));
+  op.erase();
 }
 
 // Integer and f64 dots are rare and small: a sum of products.
@@ -319,6 +331,11 @@ void PreparePlanPass::runOnOperation() {
       op.replaceAllUsesWith(op.getOperands());
       op.erase();
     } else if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
+      if (typeOf(dot.getLhs()).getNumElements() == 0 ||
+          typeOf(dot.getRhs()).getNumElements() == 0) {
+        clearDot(dot);
+        continue;
+      }
       auto isFloat = [](Value v) {
         Type element = typeOf(v).getElementType();
         return isa<FloatType>(element) && !element.isF64();

@@ -296,3 +296,95 @@ def test_a_router_trains_under_every_preset() -> None:
             a, b = np.asarray(got[name]).ravel(), np.asarray(reference).ravel()
             # Two casts to E4M3 and one to E5M2 leave a cosine above 0.99.
             assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > 0.99, (recipe, name)
+
+
+@pytest.mark.parametrize("algorithm", ["RNG_THREE_FRY", "RNG_PHILOX", "RNG_DEFAULT"])
+@pytest.mark.parametrize("shape", [(), (7,), (3, 5, 7), (3, 4, 6)])
+def test_random_bits_are_those_of_xla(algorithm: str, shape: tuple[int, ...]) -> None:
+    """Bits and the next state, where the counter ends within the step too."""
+    key = np.array([0x9FFFFFFE, 7, 0xFFFFFFFF, 0xFFFFFFFF], np.uint32)
+    which = getattr(lax.RandomAlgorithm, algorithm)
+    with jax.enable_x64(True):
+        check(
+            lambda key: [
+                lax.rng_bit_generator(key, shape, dtype=dtype, algorithm=which)
+                for dtype in (np.uint8, np.uint32, np.uint64)
+            ],
+            key,
+        )
+
+
+@pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
+def test_keys_of_generators(implementation: str) -> None:
+    def fn(seed: jax.Array) -> Any:
+        key, other = jax.random.split(jax.random.key(seed, impl=implementation))
+        return jax.random.uniform(key, (33,)), jax.random.key_data(jax.random.fold_in(other, 3))
+
+    check(fn, np.uint32(7), exact=True)
+    text = jax.jit(fn).lower(np.uint32(7)).as_text()
+    scalify.compile(text, target="sm_90a")
+
+
+def test_a_state_that_no_generator_has_is_named() -> None:
+    text = """func.func @main(%s: tensor<3xui64>) -> (tensor<3xui64>, tensor<4xui32>) {
+      %n, %b = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY
+          : (tensor<3xui64>) -> (tensor<3xui64>, tensor<4xui32>)
+      return %n, %b : tensor<3xui64>, tensor<4xui32>
+    }"""
+    with pytest.raises(scalify.CompileError, match=r"rng_bit_generator.* a state of ui64, 2 words"):
+        compile_text(text)
+
+
+def test_bitcasts_between_widths() -> None:
+    """They ended the compiler: an element had no place of its own."""
+    x = ties(3, 8)
+
+    def fn(x: jax.Array) -> Any:
+        halves = lax.bitcast_convert_type(x, jnp.uint16)
+        octets = lax.bitcast_convert_type(x, jnp.int8)
+        pairs = lax.bitcast_convert_type(octets, jnp.uint32)
+        return halves, octets, pairs, lax.bitcast_convert_type(halves, jnp.float32)
+
+    check(fn, x, exact=True)
+
+
+def test_padding_may_take_all_away() -> None:
+    window = ((1, 2), (1, 1), ((-5, 0), (0, 0)))
+    check(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, *window), normal(3, 5), exact=True)
+
+
+def test_padding_may_take_all_away_by_the_specification() -> None:
+    """JAX refuses these; the specification has no windows there, and so what was before them."""
+    text = """func.func @main(%x: tensor<1x1x3xf32>, %k: tensor<1x1x2xf32>, %s: tensor<1x1x0xf32>,
+                              %i: tensor<f32>) -> (tensor<1x1x0xf32>, tensor<1x1x3xf32>) {
+      %c = stablehlo.convolution(%x, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+          window = {pad = [[-5, 0]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+          : (tensor<1x1x3xf32>, tensor<1x1x2xf32>) -> tensor<1x1x0xf32>
+      %g = "stablehlo.select_and_scatter"(%x, %s, %i) <{
+          window_dimensions = array<i64: 1, 1, 2>,
+          padding = dense<[[0, 0], [0, 0], [-5, 0]]> : tensor<3x2xi64>}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %0 = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %0 : tensor<i1>
+      }, {
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %0 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %0 : tensor<f32>
+      }) : (tensor<1x1x3xf32>, tensor<1x1x0xf32>, tensor<f32>) -> tensor<1x1x3xf32>
+      return %c, %g : tensor<1x1x0xf32>, tensor<1x1x3xf32>
+    }"""
+    x, kernel, source = normal(1, 1, 3), normal(1, 1, 2), np.zeros((1, 1, 0), np.float32)
+    empty, given = compile_text(text).run([x, kernel, source, np.float32(7)])
+    assert np.asarray(empty).shape == (1, 1, 0)
+    assert np.asarray(given).tolist() == [[[7, 7, 7]]]
+
+
+def test_products_of_no_elements() -> None:
+    """Zeros, on a GPU too, where a product of nothing could not be loaded."""
+
+    def fn(x: jax.Array, w: jax.Array) -> Any:
+        return jax.grad(lambda w: ((x @ w) ** 2).sum())(w)
+
+    x, w = np.zeros((0, 4), np.float32), normal(4, 3)
+    check(fn, x, w, exact=True)
+    scalify.compile(jax.jit(fn).lower(x, w).as_text(), target="sm_90a")

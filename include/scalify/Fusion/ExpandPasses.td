@@ -87,6 +87,31 @@ def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"numSorts", "sorts", "sorts replaced">];
 }
 
+def ExpandBits : Pass<"scalify-expand-bits", "::mlir::func::FuncOp"> {
+  let summary = "writes random bit generators and bitcasts between widths as arithmetic";
+  let description = [{
+    Before: StableHLO of static shapes. After: no `rng_bit_generator`, and no
+    `bitcast_convert` between widths, whose parts shifts give. THREE_FRY
+    is Threefry-2x32 with 20 rounds, PHILOX and DEFAULT are Philox-4x32 with 10,
+    with the bits of XLA on a CPU. A state that is not `ui64`, of two words or
+    three for PHILOX, is an error.
+
+    ```mlir
+    %next, %bits = stablehlo.rng_bit_generator %state, algorithm = PHILOX
+        : (tensor<2xui64>) -> (tensor<2xui64>, tensor<7xui32>)
+    // becomes
+    %place = (%state[1] + iota) : tensor<2xui64>
+    ... 10 rounds of multiply and xor on tensor<2xui32> ...
+    %words = stablehlo.concatenate %a, %b, %c, %d, dim = 1 : ... -> tensor<2x4xui32>
+    %bits = (%words reshaped)[0:7] : tensor<7xui32>
+    %next = (%state[0], %state[1] + 2) : tensor<2xui64>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [
+    Statistic<"numExpanded", "expanded", "generators and bitcasts replaced">];
+}
+
 def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
   let summary = "writes scatters of one element a row as selects";
   let description = [{
