@@ -59,6 +59,7 @@ public:
 
 private:
   void findStacks();
+  void followReshapes();
   void findGroups();
   Sharing *findSharing(Value value, Operation *&other);
   bool liesInParts(unsigned argument, unsigned result, const ShareGroup &group);
@@ -102,6 +103,42 @@ void StateSharder::findStacks() {
       if (slice.front() == 1 && slice.drop_front() == stack.drop_front())
         stacks.insert(SmallVector<int64_t>(stack));
     }
+  });
+  followReshapes();
+}
+
+/// Updates and norms may reshape what they are computed from, element by
+/// element. A shape that has the slices of a stack is cut as the stack; where
+/// another is read, none of them is: shares of the one are not those of the
+/// other, and the sum would be exchanged twice.
+void StateSharder::followReshapes() {
+  llvm::SetVector<Value> values(end->operand_begin(), end->operand_end());
+  for (auto reduce : main.getBody().front().getOps<stablehlo::ReduceOp>())
+    values.insert(reduce.getInputs().begin(), reduce.getInputs().end());
+  SmallVector<std::array<SmallVector<int64_t>, 2>> pairs;
+  for (size_t next = 0; next < values.size(); ++next) {
+    Operation *op = values[next].getDefiningOp();
+    auto reshape = dyn_cast_or_null<stablehlo::ReshapeOp>(op);
+    if (reshape)
+      pairs.push_back({llvm::to_vector(typeOf(reshape.getOperand()).getShape()),
+                       llvm::to_vector(typeOf(reshape).getShape())});
+    if (isa_and_present<stablehlo::ReshapeOp, AllReduceOp>(op) ||
+        (op && isElementwiseOp(op)))
+      values.insert(op->operand_begin(), op->operand_end());
+  }
+  auto forEachBorder = [&](auto visit) {
+    bool isNew = true;
+    while (std::exchange(isNew, false))
+      for (auto &[from, to] : pairs)
+        if (stacks.count(from) != stacks.count(to))
+          isNew |= stacks.count(from) ? visit(from, to) : visit(to, from);
+  };
+  forEachBorder([&](ArrayRef<int64_t> stack, ArrayRef<int64_t> other) {
+    bool hasSlices = other.size() > 1 && other.front() == stack.front();
+    return hasSlices && stacks.insert(llvm::to_vector(other)).second;
+  });
+  forEachBorder([&](ArrayRef<int64_t> stack, ArrayRef<int64_t>) {
+    return stacks.erase(llvm::to_vector(stack)) > 0;
   });
 }
 

@@ -19,7 +19,7 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/Sequence.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_KEEPAMAXES
@@ -243,15 +243,25 @@ SmallVector<Kept> KeepAmaxesPass::findKept(func::FuncOp main) {
     kept.maxima.push_back(std::move(*maximum));
   }
   SmallVector<Kept> all;
-  llvm::StringSet<> names;
+  llvm::StringMap<unsigned> names;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (auto name = main.getArgAttrOfType<StringAttr>(i, kNameAttr))
+      ++names[name.getValue()];
   int64_t count = 0;
   for (auto &[argument, kept] : found) {
     auto name = main.getArgAttrOfType<StringAttr>(kept.argument.getArgNumber(),
                                                   kNameAttr);
     kept.next = findNext(main, kept.argument);
-    // Whoever runs @measure finds its arguments by their names.
-    if (!kept.next || !name || !names.insert(name.getValue()).second)
+    if (!kept.next || !name)
       continue;
+    // Whoever runs @measure finds its arguments by their names.
+    if (names[name.getValue()] > 1) {
+      kept.maxima.front().reduce.emitRemark("reads '")
+          << name.getValue()
+          << "' for its largest element in each step: another argument has "
+             "the same name";
+      continue;
+    }
     if (kept.next != argument && !isComputed(kept.next)) {
       kept.maxima.front().reduce.emitRemark("reads '")
           << name.getValue()

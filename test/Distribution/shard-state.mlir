@@ -271,3 +271,79 @@ func.func @main(%m: tensor<2x2x5xf32> {scalify.role = "moment", tf.aliasing_outp
   %1 = stablehlo.add %m, %g : tensor<2x2x5xf32>
   return %1, %norm : tensor<2x2x5xf32>, tensor<f32>
 }
+
+// -----
+
+// A parameter whose loop reads it in another shape: the slices are the same.
+
+sdy.mesh @mesh = <["data"=4]>
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: tensor<2x3xf32> {scalify.flat = {{.*}}whole = tensor<2x10xf32>
+// CHECK: "stablehlo.reduce_scatter"
+// CHECK: (tensor<2x12xf32>) -> tensor<2x3xf32>
+// CHECK-NOT: all_reduce
+func.func @main(%m: tensor<2x10xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+                %dy: tensor<1x2x5xf32>) -> tensor<2x10xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %c2 = stablehlo.constant dense<2> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<2x2x5xf32>
+  %0:2 = stablehlo.while(%i = %c0, %stack = %zeros) : tensor<i32>, tensor<2x2x5xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %c2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %next = stablehlo.dynamic_update_slice %stack, %dy, %i, %c0, %c0 : (tensor<2x2x5xf32>, tensor<1x2x5xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x2x5xf32>
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    stablehlo.return %j, %next : tensor<i32>, tensor<2x2x5xf32>
+  }
+  %g = "stablehlo.all_reduce"(%0#1) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
+  %r = stablehlo.reshape %g : (tensor<2x2x5xf32>) -> tensor<2x10xf32>
+  %1 = stablehlo.negate %r : tensor<2x10xf32>
+  %2 = stablehlo.add %m, %1 : tensor<2x10xf32>
+  return %2 : tensor<2x10xf32>
+}
+
+// -----
+
+// An update of all elements in a row: the stack is cut as a whole, and its sum is
+// exchanged once.
+
+sdy.mesh @mesh = <["data"=4]>
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: tensor<5xf32> {scalify.flat = {{.*}}whole = tensor<2x2x5xf32>
+// CHECK: "stablehlo.reduce_scatter"
+// CHECK: (tensor<20xf32>) -> tensor<5xf32>
+// CHECK-NOT: all_reduce
+func.func @main(%m: tensor<2x2x5xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+                %dy: tensor<1x2x5xf32>) -> tensor<2x2x5xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %c2 = stablehlo.constant dense<2> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<2x2x5xf32>
+  %0:2 = stablehlo.while(%i = %c0, %stack = %zeros) : tensor<i32>, tensor<2x2x5xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %c2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %next = stablehlo.dynamic_update_slice %stack, %dy, %i, %c0, %c0 : (tensor<2x2x5xf32>, tensor<1x2x5xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x2x5xf32>
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    stablehlo.return %j, %next : tensor<i32>, tensor<2x2x5xf32>
+  }
+  %g = "stablehlo.all_reduce"(%0#1) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<2x2x5xf32>) -> tensor<2x2x5xf32>
+  %r = stablehlo.reshape %g : (tensor<2x2x5xf32>) -> tensor<20xf32>
+  %1 = stablehlo.negate %r : tensor<20xf32>
+  %2 = stablehlo.reshape %1 : (tensor<20xf32>) -> tensor<2x2x5xf32>
+  %3 = stablehlo.add %m, %2 : tensor<2x2x5xf32>
+  return %3 : tensor<2x2x5xf32>
+}

@@ -104,6 +104,25 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current">} {
 
 // -----
 
+// An amax is measured by the argument's name, which two have here.
+// CHECK-LABEL: func.func @main(
+// CHECK-NOT: scalify.argument_amax
+module attributes {scalify.recipe = #scalify.recipe<"fp8-current">} {
+  func.func @main(%w: tensor<8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32},
+                  %v: tensor<8xf32> {scalify.name = "w", tf.aliasing_output = 1 : i32})
+      -> (tensor<8xf32>, tensor<8xf32>, tensor<f32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.abs %w : tensor<8xf32>
+    // expected-remark@+1 {{reads 'w' for its largest element in each step: another argument has the same name}}
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    %new = stablehlo.negate %w : tensor<8xf32>
+    %next = stablehlo.negate %v : tensor<8xf32>
+    return %new, %next, %1 : tensor<8xf32>, tensor<8xf32>, tensor<f32>
+  }
+}
+
+// -----
+
 // Delayed scales do not wait for an amax: the cast takes it as it reads.
 // CHECK-LABEL: func.func @main(
 // CHECK-NOT: scalify.argument_amax
