@@ -22,8 +22,6 @@ std::string scalify::getElement(Value value) {
 }
 
 std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
-  if (auto rule = main.getArgAttrOfType<StringAttr>(index, kRuleAttr))
-    return rule.str();
   if (auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
     return scale.getInt() == kZeroScale
                ? "starts at zero: the scale of what is written into it"

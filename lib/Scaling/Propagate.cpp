@@ -432,23 +432,8 @@ struct PropagateScalesPass
         return signalPassFailure();
       if (explain)
         annotateProvenance(func, &analysis);
-      declareWeights(func, analysis);
       Propagator(func, analysis).run(func);
       func.walk([&](RescaleOp) { ++numRescales; });
-    }
-  }
-
-  /// Says on weights what they count as.
-  static void declareWeights(func::FuncOp func, const ScaleAnalysis &analysis) {
-    Builder b(func.getContext());
-    for (BlockArgument arg : analysis.getUndeclaredArguments()) {
-      const ScaleFacts &facts = analysis.lookup(arg);
-      if (facts.scaleExponent() == 0)
-        continue;
-      unsigned index = arg.getArgNumber();
-      func.setArgAttr(index, kScaleAttr,
-                      b.getI32IntegerAttr(facts.scaleExponent()));
-      func.setArgAttr(index, kRuleAttr, b.getStringAttr(facts.rule));
     }
   }
 
@@ -478,8 +463,7 @@ struct PropagateScalesPass
       for (BlockArgument arg : analysis.getUndeclaredArguments())
         emitRemark(arg.getLoc())
             << "argument " << arg.getArgNumber() << " of '" << func.getName()
-            << "' has no declared scale: it counts as 2^"
-            << analysis.lookup(arg).scaleExponent() << " (declare "
+            << "' has no declared scale: it counts as 2^0 (declare "
             << kScaleAttr << ", or measure the arguments)";
     if (remarks)
       reportGrowth(analysis);

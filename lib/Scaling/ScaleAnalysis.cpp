@@ -2,7 +2,6 @@
 
 #include "scalify/Scaling/ScaleAnalysis.h"
 
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/CarryFacts.h"
@@ -62,53 +61,22 @@ static bool takesWrittenScale(FunctionOpInterface func, unsigned index) {
          (role.getValue() == "moment" || role.getValue() == "state");
 }
 
-/// The dots and convolutions that read the value, perhaps reshaped, converted,
-/// or taken into a loop and sliced there: the operands there.
-static void findProducts(Value value, SmallVectorImpl<OpOperand *> &operands) {
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    unsigned number = use.getOperandNumber();
-    if (isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(user))
-      operands.push_back(&use);
-    else if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
-      findProducts(loop.getBody().getArgument(number), operands);
-    else if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
-      findProducts(manual.getBody().getArgument(number), operands);
-    else if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                 stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
-                 stablehlo::DynamicSliceOp>(user))
-      findProducts(user->getResult(0), operands);
-  }
-}
-
+/// Whether the value, perhaps reshaped, converted, or taken into a loop and
+/// sliced there, is an operand of a dot or a convolution.
 static bool feedsDot(Value value) {
-  SmallVector<OpOperand *> products;
-  findProducts(value, products);
-  return !products.empty();
-}
-
-/// How many products of the value the forward's dot sums; 0 if there is none.
-static int64_t countSummed(Value weight) {
-  SmallVector<OpOperand *> products;
-  findProducts(weight, products);
-  for (OpOperand *operand : products) {
-    Operation *op = operand->getOwner();
-    auto type = cast<RankedTensorType>(operand->get().getType());
-    if (getPhase(op) != "forward")
-      continue;
-    if (auto convolution = dyn_cast<stablehlo::ConvolutionOp>(op))
-      return type.getNumElements() /
-             type.getDimSize(convolution.getDimensionNumbers()
-                                 .getKernelOutputFeatureDimension());
-    auto numbers = cast<stablehlo::DotGeneralOp>(op).getDotDimensionNumbers();
-    int64_t summed = 1;
-    for (int64_t dim : operand->getOperandNumber() == 0
-                           ? numbers.getLhsContractingDimensions()
-                           : numbers.getRhsContractingDimensions())
-      summed *= type.getDimSize(dim);
-    return summed;
-  }
-  return 0;
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(user))
+      return true;
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
+      return feedsDot(loop.getBody().getArgument(use.getOperandNumber()));
+    if (auto manual = dyn_cast<sdy::ManualComputationOp>(user))
+      return feedsDot(manual.getBody().getArgument(use.getOperandNumber()));
+    return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+               stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
+               stablehlo::DynamicSliceOp>(user) &&
+           feedsDot(user->getResult(0));
+  });
 }
 
 /// The size that a weight which starts at zero soon has: the usual one, and as
@@ -159,12 +127,6 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
     seed.rule = "declared scale of the argument";
   } else {
     seed.rule = "undeclared argument: 2^0";
-    // What keeps sizes. Unit weights would add a power with each layer, and of
-    // three gated ones without a norm F32 could not hold the gradients.
-    if (int64_t summed = isParameter(arg) ? countSummed(arg) : 0) {
-      seed = ScaleFacts::gaussian(1 / std::sqrt(summed));
-      seed.rule = "undeclared weight: 1 / sqrt(K)";
-    }
     if (cast<ShapedType>(arg.getType()).getRank() > 0)
       undeclared.push_back(arg);
   }

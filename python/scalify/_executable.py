@@ -537,8 +537,8 @@ def compile(
         target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
-            `scalify.measure`. An argument without one counts as 2^0, a weight as 1 / sqrt(K)
-            for K products a sum, and what is donated besides as what is written into it.
+            `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as
+            what is written into it.
         ranges: what proofs may assume of arguments (`scalify.measure_ranges`), by name or as a
             list in main's order; it counts before what `scales` holds.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.

@@ -11,15 +11,15 @@
 // RUN: not scalify-opt %s --scalify-why=why.mlir 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not scalify-opt %s --scalify-report=xml 2>&1 | FileCheck %s --check-prefix=FORMAT
 
-//       TREE:%y = dot_general, 2^-3, dot: sqrt(K = 32) [mean 0, rms 0.0{{[0-9]+}}] at {{.*}}why.mlir:[[#]]:8
+//       TREE:%y = dot_general, 2^-1, dot: sqrt(K = 32) [mean 0, rms 0.{{[0-9]+}}] at {{.*}}why.mlir:[[#]]:8
 //  TREE-NEXT:  %s = multiply, 2^-3, product [mean 0.0{{[0-9]+}}, rms 0.{{[0-9]+}}, bound 1] at {{.*}}
 //  TREE-NEXT:    %t = tanh, 2^-2, tanh: bounded by 1 [mean 0, rms 0.2{{[0-9]+}}, bound 1] at {{.*}}
 //  TREE-NEXT:      %h = dot_general, 2^-2, dot: sqrt(K = 64) [mean 0, rms 0.25] at {{.*}}
 //  TREE-NEXT:        x = argument, 2^0, undeclared argument: 2^0 [mean 0, rms 1] at x
 //  TREE-NEXT:        params['w'] = argument, 2^-5, declared scale of the argument [mean 0, rms 0.0312] at params['w']
-//  TREE-NEXT:  arg2 = argument, 2^-3, undeclared weight: 1 / sqrt(K) [mean 0, rms 0.177] at {{.*}}
+//  TREE-NEXT:  arg2 = argument, 2^0, undeclared argument: 2^0 [mean 0, rms 1] at {{.*}}
 
-//       CUT: %y = dot_general, 2^-3
+//       CUT: %y = dot_general, 2^-1
 //  CUT-NEXT:   %s = multiply, 2^-3, product {{.*}} (1 more below)
 //  CUT-NEXT:   arg2 = argument
 //   CUT-NOT: {{= (tanh|dot)}}
@@ -31,7 +31,7 @@
 //      JSON: scalify.why/1 dot_general multiply tanh dot_general argument argument argument
 
 // Without facts: rules and operands.
-//       BARE: %y = dot_general, 2^-3, dot: sqrt(K = 32) at
+//       BARE: %y = dot_general, 2^-1, dot: sqrt(K = 32) at
 //  BARE-NEXT:   %s = multiply, 2^-3, product at
 
 // NEAR: error: no value is called '%yy'; near it: {{.*}}'%y'

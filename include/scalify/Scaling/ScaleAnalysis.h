@@ -83,7 +83,7 @@ public:
     return withoutRule;
   }
   /// Floating-point tensor arguments whose scale was neither declared nor found
-  /// by the fixpoint: they count as 2^0, weights as what keeps sizes.
+  /// by the fixpoint: they count as 2^0.
   llvm::ArrayRef<mlir::BlockArgument> getUndeclaredArguments() const {
     return undeclared;
   }
