@@ -16,8 +16,7 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// What a loop writes into a stack, one slice along the first dimension each.
-static DynamicUpdateSliceOp getUpdate(WhileOp loop, unsigned index) {
+DynamicUpdateSliceOp scalify::getSliceUpdate(WhileOp loop, unsigned index) {
   Value update = getStackedUpdate(loop, index);
   if (!update || typeOf(update).getRank() < 2 ||
       typeOf(update).getDimSize(0) != 1 ||
@@ -50,7 +49,7 @@ private:
 
 bool PieceFinder::collect(WhileOp loop, unsigned index) {
   loops.insert(loop);
-  if (DynamicUpdateSliceOp update = getUpdate(loop, index)) {
+  if (DynamicUpdateSliceOp update = getSliceUpdate(loop, index)) {
     updates.push_back(update);
     return true;
   }

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layouts.h"
+#include "Pieces.h"
 #include "Shards.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -94,15 +95,9 @@ private:
 /// summed when the loop has made it.
 void StateSharder::findStacks() {
   main.walk([&](stablehlo::WhileOp loop) {
-    for (unsigned index = 0; index < loop->getNumResults(); ++index) {
-      Value update = stablehlo::getStackedUpdate(loop, index);
-      if (!update || typeOf(update).getRank() < 2)
-        continue;
-      ArrayRef<int64_t> slice = typeOf(update).getShape();
-      ArrayRef<int64_t> stack = typeOf(loop->getResult(index)).getShape();
-      if (slice.front() == 1 && slice.drop_front() == stack.drop_front())
-        stacks.insert(SmallVector<int64_t>(stack));
-    }
+    for (OpResult result : loop->getResults())
+      if (getSliceUpdate(loop, result.getResultNumber()))
+        stacks.insert(llvm::to_vector(typeOf(result).getShape()));
   });
   followReshapes();
 }

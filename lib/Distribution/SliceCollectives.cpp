@@ -218,8 +218,8 @@ struct SliceCollectivesPass
         continue;
       }
       if (loop)
-        op.emitRemark("is of all layers and goes behind their loop: its scale "
-                      "is measured of all of them");
+        op.emitRemark("is of all layers and goes behind their loop: it needs "
+                      "what is computed there, as a scale measured of all");
       if (isa<ReduceScatterOp>(op))
         inRow(&op);
     }

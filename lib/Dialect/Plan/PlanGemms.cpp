@@ -1,5 +1,4 @@
-//===- PlanGemms.cpp - What a GEMM of a plan may be
-//------------------------===//
+//===- PlanGemms.cpp - What a GEMM of a plan may be -----------------------===//
 //
 // In bounds, and for a GPU what its library takes.
 //
