@@ -82,7 +82,8 @@ def main() -> int:
         "**Simulated: nothing of this was run.** [The planner](planner.md) says how.",
         "## Published rows",
         text.of_rows(published.rows()),
-        f"Megatron-LM's calibrated rows are the bare ones times {share:.3f}, from 177B on 96 GPUs.",
+        "A calibrated row of Megatron-LM's is the bare one times a factor fitted on the other ten; "
+        f"on all of them it is {share:.3f}.",
         "## Layouts of LLaMA",
         f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "
         "layers in FP8. Wire: gradients / weights, elements of a bucket. Nothing is lost to hosts, "
