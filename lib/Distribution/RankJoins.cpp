@@ -136,7 +136,8 @@ FailureOr<Value> RankJoiner::apply(Block &reducer, Value x, Value y,
 FailureOr<Value> RankJoiner::sum(Block &reducer, ArrayRef<Value> members) {
   Type element = getElementTypeOrSelf(members.front()), wide = element;
   Type narrow;
-  if (auto number = dyn_cast<FloatType>(element); number.getWidth() < 32) {
+  if (auto number = dyn_cast<FloatType>(element);
+      number && number.getWidth() < 32) {
     narrow = element;
     wide = builder.getF32Type();
   }

@@ -61,10 +61,10 @@ def sharded(fn: Any, args: Any, specs: Any, out: Any, ranks: int) -> str:
     return partition(lowered.as_text(debug_info=True)).text
 
 
-@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int32])
 def test_collectives_in_the_order_of_ranks(dtype: Any) -> None:
     rng = np.random.default_rng(0)
-    x, w = (rng.normal(size=(4, 8, 21)).astype(dtype) for _ in range(2))
+    x, w = (rng.normal(scale=9, size=(4, 8, 21)).astype(dtype) for _ in range(2))
     mesh = AbstractMesh((4,), ("data",))
 
     def part(x: Any, w: Any) -> Any:
