@@ -1,11 +1,12 @@
 //===- ExpandCHLO.cpp - Writes chlo ops in terms of stablehlo -------------===//
 //
-// One table of unary ops. Functions that need a polynomial are built in f32
-// and converted, as XLA does for the 16-bit types: their rounding then is the
-// only loss. f64 is refused rather than computed to f32's accuracy.
+// One table of elementwise ops. Functions that need a polynomial are built in
+// f32 and converted, as XLA does for the 16-bit types: their rounding then is
+// the only loss. f64 is refused rather than computed to f32's accuracy.
 //
 //===----------------------------------------------------------------------===//
 
+#include "BitFunctions.h"
 #include "ErrorFunctions.h"
 #include "ExpandTopK.h"
 #include "SpecialFunctions.h"
@@ -22,7 +23,9 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-using BuildFn = Value (*)(ImplicitLocOpBuilder &, Value);
+using BuildFn = Value (*)(ImplicitLocOpBuilder &, ValueRange);
+using UnaryFn = Value (*)(ImplicitLocOpBuilder &, Value);
+using BinaryFn = Value (*)(ImplicitLocOpBuilder &, Value, Value);
 
 static Value buildSquare(ImplicitLocOpBuilder &b, Value x) {
   return stablehlo::MulOp::create(b, x, x);
@@ -48,51 +51,91 @@ template <int sign> static Value buildIsInf(ImplicitLocOpBuilder &b, Value x) {
 
 namespace {
 
+/// The element types that a function is built for; narrower floats than F32
+/// are converted.
+enum class Types {
+  F32,
+  IEEE,   // floats with infinities
+  Narrow, // integers whose products fit 64 bits
+  Any
+};
+
 struct Expansion {
   StringLiteral name;
   BuildFn build;
-  bool inF32; // whether it is defined in f32 only
+  Types types;
 };
+
+template <UnaryFn build>
+Value unary(ImplicitLocOpBuilder &b, ValueRange operands) {
+  return build(b, operands[0]);
+}
+
+template <BinaryFn build>
+Value binary(ImplicitLocOpBuilder &b, ValueRange operands) {
+  return build(b, operands[0], operands[1]);
+}
 
 constexpr Expansion kExpansions[] = {
-    {"chlo.acos", import::buildAcos, true},
-    {"chlo.acosh", import::buildAcosh, true},
-    {"chlo.asin", import::buildAsin, true},
-    {"chlo.asinh", import::buildAsinh, true},
-    {"chlo.atan", import::buildAtan, true},
-    {"chlo.atanh", import::buildAtanh, true},
-    {"chlo.cosh", import::buildCosh, true},
-    {"chlo.digamma", import::buildDigamma, true},
-    {"chlo.erf", import::buildErf, true},
-    {"chlo.erf_inv", import::buildErfInv, true},
-    {"chlo.erfc", import::buildErfc, true},
-    {"chlo.is_inf", buildIsInf<0>, false},
-    {"chlo.is_neg_inf", buildIsInf<-1>, false},
-    {"chlo.is_pos_inf", buildIsInf<1>, false},
-    {"chlo.lgamma", import::buildLgamma, true},
-    {"chlo.sinh", import::buildSinh, true},
-    {"chlo.square", buildSquare, false},
-    {"chlo.tan", buildTan, false},
+    {"chlo.acos", unary<import::buildAcos>, Types::F32},
+    {"chlo.acosh", unary<import::buildAcosh>, Types::F32},
+    {"chlo.asin", unary<import::buildAsin>, Types::F32},
+    {"chlo.asinh", unary<import::buildAsinh>, Types::F32},
+    {"chlo.atan", unary<import::buildAtan>, Types::F32},
+    {"chlo.atanh", unary<import::buildAtanh>, Types::F32},
+    {"chlo.bessel_i1e", unary<import::buildBesselI1e>, Types::F32},
+    {"chlo.cosh", unary<import::buildCosh>, Types::F32},
+    {"chlo.digamma", unary<import::buildDigamma>, Types::F32},
+    {"chlo.erf", unary<import::buildErf>, Types::F32},
+    {"chlo.erf_inv", unary<import::buildErfInv>, Types::F32},
+    {"chlo.erfc", unary<import::buildErfc>, Types::F32},
+    {"chlo.is_inf", unary<buildIsInf<0>>, Types::Any},
+    {"chlo.is_neg_inf", unary<buildIsInf<-1>>, Types::Any},
+    {"chlo.is_pos_inf", unary<buildIsInf<1>>, Types::Any},
+    {"chlo.lgamma", unary<import::buildLgamma>, Types::F32},
+    {"chlo.mulhi", binary<import::buildMulhi>, Types::Narrow},
+    {"chlo.next_after", binary<import::buildNextAfter>, Types::IEEE},
+    {"chlo.polygamma", binary<import::buildPolygamma>, Types::F32},
+    {"chlo.sinh", unary<import::buildSinh>, Types::F32},
+    {"chlo.square", unary<buildSquare>, Types::Any},
+    {"chlo.tan", unary<buildTan>, Types::Any},
+    {"chlo.zeta", binary<import::buildZeta>, Types::F32},
 };
 
-struct ExpandUnary : RewritePattern {
-  ExpandUnary(MLIRContext *context, const Expansion &expansion)
+bool isOf(Types types, Type element) {
+  auto real = dyn_cast<FloatType>(element);
+  switch (types) {
+  case Types::F32:
+    return element.isF32();
+  case Types::IEEE:
+    return real && real.getWidth() > 8;
+  case Types::Narrow:
+    return element.getIntOrFloatBitWidth() <= 32;
+  case Types::Any:
+    return true;
+  }
+  llvm_unreachable("unknown set of types");
+}
+
+struct ExpandElementwise : RewritePattern {
+  ExpandElementwise(MLIRContext *context, const Expansion &expansion)
       : RewritePattern(expansion.name, /*benefit=*/1, context),
         expansion(expansion) {}
 
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override {
-    Value x = op->getOperand(0);
-    auto type = cast<RankedTensorType>(x.getType());
+    Type type = getElementTypeOrSelf(op->getOperand(0));
     ImplicitLocOpBuilder b(op->getLoc(), rewriter);
-    if (!expansion.inF32 || type.getElementType().isF32()) {
-      rewriter.replaceOp(op, expansion.build(b, x));
+    if (isOf(expansion.types, type)) {
+      rewriter.replaceOp(op, expansion.build(b, op->getOperands()));
       return success();
     }
-    auto element = dyn_cast<FloatType>(type.getElementType());
-    if (!element || element.getWidth() > 16)
+    auto element = dyn_cast<FloatType>(type);
+    if (expansion.types != Types::F32 || !element || element.getWidth() > 16)
       return rewriter.notifyMatchFailure(op, "no expansion for this type");
-    Value wide = stablehlo::ConvertOp::create(b, x, b.getF32Type());
+    SmallVector<Value> wide;
+    for (Value operand : op->getOperands())
+      wide.push_back(stablehlo::ConvertOp::create(b, operand, b.getF32Type()));
     rewriter.replaceOpWithNewOp<stablehlo::ConvertOp>(
         op, expansion.build(b, wide), element);
     return success();
@@ -106,7 +149,7 @@ public:
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
     for (const Expansion &expansion : kExpansions)
-      set.add<ExpandUnary>(context, expansion);
+      set.add<ExpandElementwise>(context, expansion);
     import::populateTopKExpansion(set);
     patterns = std::move(set);
     return success();

@@ -1,4 +1,4 @@
-//===- SpecialFunctions.h - Arcs, hyperbolics and gamma ---------*- C++ -*-===//
+//===- SpecialFunctions.h - Arcs, hyperbolics, gamma, Bessel ----*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_IMPORT_SPECIALFUNCTIONS_H
 #define SCALIFY_LIB_IMPORT_SPECIALFUNCTIONS_H
@@ -7,7 +7,7 @@
 
 namespace scalify::import {
 
-/// Each builds its function of `x`, an f32 tensor, in f32.
+/// Each builds its function of f32 tensors, in f32.
 mlir::Value buildAcos(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildAcosh(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildAsin(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
@@ -18,6 +18,12 @@ mlir::Value buildCosh(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildSinh(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildLgamma(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
 mlir::Value buildDigamma(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+mlir::Value buildBesselI1e(mlir::ImplicitLocOpBuilder &builder, mlir::Value x);
+/// Hurwitz' zeta function: the sum of (q + k)^-s over all k from 0.
+mlir::Value buildZeta(mlir::ImplicitLocOpBuilder &builder, mlir::Value s,
+                      mlir::Value q);
+mlir::Value buildPolygamma(mlir::ImplicitLocOpBuilder &builder, mlir::Value n,
+                           mlir::Value x);
 
 } // namespace scalify::import
 

@@ -16,10 +16,10 @@ func.func private @f() {
 
 // -----
 
-func.func public @main(%x: tensor<4xf32> {scalify.role = "batch", scalify.name = "x"}) -> tensor<4xf32> {
-  // expected-error @+1 {{'chlo.next_after' op has no expansion in stablehlo for 'tensor<4xf32>'; compute it outside of the compiled function or write it with other ops}}
-  %0 = chlo.next_after %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
-  return %0 : tensor<4xf32>
+func.func public @main(%x: tensor<4xf64> {scalify.role = "batch", scalify.name = "x"}) -> tensor<4xf64> {
+  // expected-error @+1 {{'chlo.zeta' op has no expansion in stablehlo for 'tensor<4xf64>'; compute it outside of the compiled function or write it with other ops}}
+  %0 = chlo.zeta %x, %x : tensor<4xf64>, tensor<4xf64> -> tensor<4xf64>
+  return %0 : tensor<4xf64>
 }
 
 // -----

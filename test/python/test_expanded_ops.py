@@ -1,4 +1,4 @@
-"""Sorts, windows, convolutions and branches: what the plan has no command for, beside jax.jit."""
+"""Sorts, windows, convolutions, branches, chlo: what a plan has no command for, beside jax.jit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
-from cpu_run import check, compile_text
+from cpu_run import check, compile_text, compiled
 from jax import lax
 
 import scalify
@@ -388,3 +389,58 @@ def test_products_of_no_elements() -> None:
     x, w = np.zeros((0, 4), np.float32), normal(4, 3)
     check(fn, x, w, exact=True)
     scalify.compile(jax.jit(fn).lower(x, w).as_text(), target="sm_90a")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, ml_dtypes.bfloat16])
+def test_next_numbers(dtype: type) -> None:
+    """As C has them, which XLA's CPU has but from subnormal numbers: it takes those for zeros."""
+    info = ml_dtypes.finfo(dtype)
+    word = f"u{np.dtype(dtype).itemsize}"
+
+    def fn(x: jax.Array, y: jax.Array) -> jax.Array:
+        return lax.bitcast_convert_type(lax.nextafter(x, y), word)
+
+    ends = [0.0, info.smallest_normal, 1.0, 1.5, 2.0, info.max, np.inf]
+    values = np.array([*ends, *np.negative(ends), np.nan], dtype)
+    with jax.enable_x64(dtype is np.float64):
+        check(fn, *np.meshgrid(values, values))
+        ends.append(info.smallest_subnormal)
+        values = np.array([*ends, *np.negative(ends)], dtype)
+        x, y = np.meshgrid(values, values)
+        (got,) = compiled(fn, (x, y)).run([x, y])
+    with np.errstate(over="ignore"):
+        # NumPy's of F16 keeps the sign of the zero that it starts from.
+        want = np.where(x == y, y, np.nextafter(x, y))
+    np.testing.assert_array_equal(np.asarray(got), want.view(word))
+
+
+@pytest.mark.parametrize("recipe", ["none", "fp8"])
+@pytest.mark.parametrize("name", ["lecun_normal", "he_normal", "truncated_normal"])
+def test_truncated_initializers(name: str, recipe: str) -> None:
+    def fn(seed: jax.Array) -> jax.Array:
+        return getattr(jax.nn.initializers, name)()(jax.random.key(seed), (12, 33))
+
+    got = scalify.jit(fn, recipe=recipe)(np.uint32(3))
+    # The inverse of erf has its own polynomial, with an error of 4 ulp of what is within 3.
+    np.testing.assert_allclose(np.asarray(got), jax.jit(fn)(np.uint32(3)), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_upper_halves_of_products(dtype: type) -> None:
+    info = np.iinfo(dtype)
+    values = np.array([info.min, info.max, 0, 1, 7, info.max // 3, info.min // 2 + 1], dtype)
+    check(lax.mulhi, *np.meshgrid(values, values))
+
+
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "bessel_i1e": lax.bessel_i1e,
+    "digamma_grad": jax.grad(lambda x: lax.digamma(abs(x) + 0.5).sum()),
+    "polygamma_grad": jax.grad(lambda x: lax.polygamma(jnp.full_like(x, 2), abs(x) + 0.5).sum()),
+    "zeta": lambda x: lax.zeta(abs(x) + 1.1, abs(x[::-1]) + 0.5),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions(name: str) -> None:
+    """Powers whose exponent is 4 have 4 times the logarithm's error, 3 of which are summed."""
+    check(SPECIAL[name], 3 * normal(999), rtol=1e-5)

@@ -190,6 +190,8 @@ def ulps(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
         ("cosh", np.cosh, -88.0, 88.0, 64.0),
         ("sinh", np.sinh, -1.0, 1.0, 8.0),
         ("tan", np.tan, -1.5, 1.5, 4.0),
+        ("bessel_i1e", special.i1e, -8.0, 8.0, 8.0),
+        ("bessel_i1e", special.i1e, 8.0, 1e4, 4.0),
     ],
 )
 def test_chlo_accuracy(op: str, oracle: np.ufunc, low: float, high: float, bound: float) -> None:
@@ -217,6 +219,52 @@ def test_chlo_gamma_functions(op: str, oracle: np.ufunc, low: float, high: float
     # A pole's reflection has the angle's rounding, 2^-24 of it, over the distance of 1e-2.
     bound = 1e-4 if low < 0 else 2e-6
     assert np.max(np.abs(actual - expected) / scale) <= bound
+
+
+def binary(op: str, count: int) -> str:
+    tensor = f"tensor<{count}xf32>"
+    return (
+        f"func.func public @main(%x: {tensor}, %y: {tensor}) -> {tensor} {{\n"
+        f"  %0 = chlo.{op} %x, %y : {tensor}, {tensor} -> {tensor}\n  return %0 : {tensor}\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(("low", "high"), [(-6.0, 0.0), (0.01, 4.0), (4.0, 1e3)])
+@pytest.mark.parametrize("order", [0, 1, 2, 3, 5])
+def test_chlo_polygamma(order: int, low: float, high: float) -> None:
+    x = np.linspace(low, high, 1 << 14).astype(np.float32)
+    x = x[(x > 0) | (np.abs(x - np.round(x)) > 1e-2)]
+    n = np.full_like(x, order)
+    (actual,) = run_stablehlo(opt(binary("polygamma", len(x)), "--scalify-expand-chlo"), n, x)
+    # By reflection, as SciPy's is not for x < 0: psi_n(x) is psi_n(x + m) and m terms.
+    wide = x.astype(np.float64)
+    steps = wide[None] + np.arange(9)[:, None]
+    terms = (-1) ** (order + 1) * special.factorial(order) * steps ** -(order + 1.0)
+    expected = special.polygamma(order, wide + 9) + terms.sum(0)
+    size = np.abs(special.polygamma(order, np.abs(wide) + 9)) + np.abs(terms).sum(0)
+    # n! by f32's lgamma, and powers of n + 1: each some 20 ulp; digamma has a bound of its own.
+    assert np.max(np.abs(actual - expected) / np.maximum(size, 1e-30)) <= (
+        2e-4 if order == 0 else 1e-5
+    )
+
+
+def test_chlo_zeta() -> None:
+    s, q = np.meshgrid(np.linspace(1.01, 30, 99), np.geomspace(0.05, 1e3, 99))
+    s, q = s.ravel().astype(np.float32), q.ravel().astype(np.float32)
+    expected = special.zeta(s.astype(np.float64), q.astype(np.float64))
+    # Terms below 1e-38 are flushed to zero: less than an ulp of these.
+    normal = (expected < 1e38) & (expected > 1e-30)
+    s, q, expected = s[normal], q[normal], expected[normal]
+    (actual,) = run_stablehlo(opt(binary("zeta", len(s)), "--scalify-expand-chlo"), s, q)
+    # A power's exponent, up to 87, has the error of the logarithm and of the product: 1.5 ulp.
+    assert ulps(actual, expected).max() <= 130
+
+
+def test_chlo_zeta_at_the_ends() -> None:
+    s = np.array([1, 0.5, 2, 2, np.nan, 2], np.float32)
+    q = np.array([3, 3, 0, -20.5, 1, np.nan], np.float32)
+    (actual,) = run_stablehlo(opt(binary("zeta", len(s)), "--scalify-expand-chlo"), s, q)
+    np.testing.assert_array_equal(actual, [np.inf, np.nan, np.inf, np.nan, np.nan, np.nan])
 
 
 @pytest.mark.parametrize("op", ["erf", "erfc", "erf_inv"])

@@ -49,7 +49,8 @@ def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
     `stablehlo.multiply %x, %x`; `erf`, `erfc` and `erf_inv` become polynomials
     computed in f32, whatever the element type (f64 aside, which they refuse):
     erf within 3 ulp, erfc within 12 ulp for |x| < 4 and then within x*x ulp of
-    its ever smaller value, erf_inv within 4 ulp.
+    its ever smaller value, erf_inv within 4 ulp. `next_after` is arithmetic on
+    the bits of any float with infinities.
 
     `chlo.ragged_dot` stays, as a part of the normal form. Any other op without
     an expansion stays as well: --scalify-validate-import names it.

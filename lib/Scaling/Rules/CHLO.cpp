@@ -140,6 +140,6 @@ void scalify::attachCHLORules(MLIRContext *context) {
              BroadcastComplexOp>(context);
   attachRule<ScaleFamily::Untouched, untouchedFacts, BroadcastAndOp,
              BroadcastOrOp, BroadcastXorOp, BroadcastShiftLeftOp,
-             BroadcastShiftRightArithmeticOp, BroadcastShiftRightLogicalOp>(
-      context);
+             BroadcastShiftRightArithmeticOp, BroadcastShiftRightLogicalOp,
+             MulhiOp>(context);
 }

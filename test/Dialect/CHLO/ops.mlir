@@ -53,6 +53,8 @@ func.func @others(%a: tensor<4x6xf32>, %b: tensor<6xf32>, %x: tensor<8x4xf32>, %
   %values, %indices = chlo.top_k(%a, k = 2) : tensor<4x6xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
   // CHECK: chlo.next_after %{{.*}}, %{{.*}} : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4x6xf32>
   %0 = chlo.next_after %a, %a : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4x6xf32>
+  // CHECK: chlo.mulhi %{{.*}}, %{{.*}} : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  %high = chlo.mulhi %n, %n : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
   // CHECK: chlo.zeta %{{.*}}, %{{.*}} : tensor<6xf32>, tensor<6xf32> -> tensor<6xf32>
   %1 = chlo.zeta %b, %b : tensor<6xf32>, tensor<6xf32> -> tensor<6xf32>
   // CHECK: chlo.broadcast_add %{{.*}}, %{{.*}} : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>

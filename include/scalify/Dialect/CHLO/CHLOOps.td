@@ -111,17 +111,18 @@ def CHLO_ConstantLikeOp : CHLO_PureOp<"constant_like", [
 // Binary
 //===----------------------------------------------------------------------===//
 
-class CHLO_BinaryOp<string mnemonic>
+class CHLO_BinaryOp<string mnemonic, Type tensor = StableHLO_FloatTensor>
     : CHLO_PureOp<mnemonic, [
           Elementwise, SameOperandsAndResultShape, StableHLO_BinaryElementwise,
           SameOperandsAndResultElementType]> {
-  let arguments = (ins StableHLO_FloatTensor:$lhs, StableHLO_FloatTensor:$rhs);
-  let results = (outs StableHLO_FloatTensor:$result);
+  let arguments = (ins tensor:$lhs, tensor:$rhs);
+  let results = (outs tensor:$result);
   let assemblyFormat = [{
     $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
   }];
 }
 
+def CHLO_MulhiOp : CHLO_BinaryOp<"mulhi", StableHLO_IntTensor>;
 def CHLO_NextAfterOp : CHLO_BinaryOp<"next_after">;
 def CHLO_PolygammaOp : CHLO_BinaryOp<"polygamma">;
 def CHLO_ZetaOp : CHLO_BinaryOp<"zeta">;

@@ -1,0 +1,85 @@
+//===- BitFunctions.cpp - Functions of a number's bits --------------------===//
+//
+// Without their sign the bits of IEEE 754 numbers are integers in the order of
+// magnitudes: the next number is one more or one less. Every test is of bits,
+// so that a machine that reads subnormal numbers as zeros takes no other way.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BitFunctions.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::ComparisonDirection;
+
+static Value splat(ImplicitLocOpBuilder &b, Value like, const APInt &number) {
+  auto type = cast<RankedTensorType>(like.getType());
+  return stablehlo::ConstantOp::create(b, DenseElementsAttr::get(type, number));
+}
+
+static Value compare(ImplicitLocOpBuilder &b, ComparisonDirection direction,
+                     Value x, Value y) {
+  return stablehlo::CompareOp::create(b, x, y, direction,
+                                      stablehlo::ComparisonType::SIGNED);
+}
+
+Value import::buildNextAfter(ImplicitLocOpBuilder &b, Value from, Value to) {
+  auto type = cast<RankedTensorType>(from.getType());
+  auto element = cast<FloatType>(type.getElementType());
+  const llvm::fltSemantics &semantics = element.getFloatSemantics();
+  unsigned width = element.getWidth();
+  auto bitsType = type.clone(b.getIntegerType(width));
+  Value x = stablehlo::BitcastConvertOp::create(b, bitsType, from);
+  Value y = stablehlo::BitcastConvertOp::create(b, bitsType, to);
+  auto number = [&](const APInt &value) { return splat(b, x, value); };
+  Value magnitudeMask = number(APInt::getSignedMaxValue(width));
+  Value signMask = number(APInt::getSignMask(width));
+  Value one = number(APInt(width, 1));
+  Value zero = number(APInt(width, 0));
+
+  Value sizeX = stablehlo::AndOp::create(b, x, magnitudeMask);
+  Value sizeY = stablehlo::AndOp::create(b, y, magnitudeMask);
+  Value signs = stablehlo::XorOp::create(b, x, y);
+  Value isTowardsZero = stablehlo::OrOp::create(
+      b, compare(b, ComparisonDirection::GT, sizeX, sizeY),
+      compare(b, ComparisonDirection::LT, signs, zero));
+  Value next = stablehlo::SelectOp::create(
+      b, isTowardsZero, stablehlo::SubtractOp::create(b, x, one),
+      stablehlo::AddOp::create(b, x, one));
+
+  // From a zero the next number has the other's sign.
+  Value least =
+      stablehlo::OrOp::create(b, stablehlo::AndOp::create(b, y, signMask), one);
+  next = stablehlo::SelectOp::create(
+      b, compare(b, ComparisonDirection::EQ, sizeX, zero), least, next);
+  Value isEqual = stablehlo::OrOp::create(
+      b, compare(b, ComparisonDirection::EQ, x, y),
+      compare(b, ComparisonDirection::EQ,
+              stablehlo::OrOp::create(b, sizeX, sizeY), zero));
+  next = stablehlo::SelectOp::create(b, isEqual, y, next);
+
+  Value infinity = number(APFloat::getInf(semantics).bitcastToAPInt());
+  Value isNaN = stablehlo::OrOp::create(
+      b, compare(b, ComparisonDirection::GT, sizeX, infinity),
+      compare(b, ComparisonDirection::GT, sizeY, infinity));
+  Value nan = number(APFloat::getQNaN(semantics).bitcastToAPInt());
+  next = stablehlo::SelectOp::create(b, isNaN, nan, next);
+  return stablehlo::BitcastConvertOp::create(b, type, next);
+}
+
+Value import::buildMulhi(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
+  auto type = cast<RankedTensorType>(lhs.getType());
+  auto element = cast<IntegerType>(type.getElementType());
+  unsigned width = element.getWidth();
+  auto wide =
+      IntegerType::get(b.getContext(), 2 * width, element.getSignedness());
+  Value product =
+      stablehlo::MulOp::create(b, stablehlo::ConvertOp::create(b, lhs, wide),
+                               stablehlo::ConvertOp::create(b, rhs, wide));
+  // Which bits are shifted in does not count: the conversion cuts them off.
+  Value upper = stablehlo::ShiftRightLogicalOp::create(
+      b, product, splat(b, product, APInt(2 * width, width)));
+  return stablehlo::ConvertOp::create(b, upper, element);
+}
