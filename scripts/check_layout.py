@@ -1,4 +1,6 @@
-"""Checks what no other linter does: file lengths, unfinished text, dead links, bare passes."""
+"""Checks what no other linter does: file lengths, unfinished text, dead links, bare passes, and
+lines of lit tests that FileCheck does not read.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,10 @@ UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK|place" 
 LINK = re.compile(r"\]\(([^)#\s][^)\s]*)\)")
 PASS = re.compile(r"^def\s+(\w+)\s*:\s*\w*Pass<", re.MULTILINE)
 
+PREFIXES = re.compile(r"--?check-prefix(?:es)?[= ]([\w,-]+)")
+EXPECTED = re.compile(r"^\s*//\s*([A-Z][A-Z0-9_-]*)(?:\{LITERAL\})?:", re.MULTILINE)
+SUFFIX = re.compile(r"-(NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-\d+)$")
+
 
 def tracked() -> list[pathlib.Path]:
     """Returns the repository's files, those not yet added included."""
@@ -34,6 +40,16 @@ def undescribed(text: str) -> list[str]:
         for match, body in zip(PASS.finditer(text), bodies, strict=True)
         if "let summary" not in body or "let description" not in body
     ]
+
+
+def unread(text: str) -> set[str]:
+    """Returns what stands before a lit test's expectations and no command of it reads."""
+    commands = [line for line in text.splitlines() if "RUN:" in line]
+    read = {"RUN", "REQUIRES", "UNSUPPORTED", "XFAIL"}
+    for line in commands:
+        named = PREFIXES.findall(line)
+        read.update(",".join(named).split(",") if named else ["CHECK"])
+    return {word for word in EXPECTED.findall(text) if SUFFIX.sub("", word) not in read}
 
 
 def check(path: pathlib.Path) -> tuple[list[str], list[str]]:
@@ -58,6 +74,8 @@ def check(path: pathlib.Path) -> tuple[list[str], list[str]]:
         for link in LINK.findall(text):
             if "://" not in link and not (path.parent / link.split("#")[0]).exists():
                 errors.append(f"{name}: link to '{link}' leads nowhere")
+    if path.suffix == ".mlir" and "RUN:" in text:
+        errors += [f"{name}: no command reads '{word}:'" for word in sorted(unread(text))]
     if path.name.endswith("Passes.td"):
         errors += [f"{name}: pass '{p}' lacks a summary or description" for p in undescribed(text)]
     return errors, warnings

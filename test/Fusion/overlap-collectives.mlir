@@ -86,21 +86,21 @@ plan.program @forward {
   %scaled = plan.temp : memref<64xf32>
   %moved = plan.temp : memref<64xf32>
   // CHECK: plan.collective all_gather none %0 to {{.*}}plan.stream = 1
-  // CHECK-NE2T: plan.record 0 on 1
-  // CHECK-NE2T: plan.kernel "free"
+  // CHECK-NEXT: plan.record 0 on 1
+  // CHECK-NEXT: plan.kernel "free"
   // CHECK: plan.collective all_gather none %1 to {{.*}}plan.stream = 1
-  // CHECK-NE2T: plan.record 2 on 1
-  // CHECK-NE2T: plan.wait 0 on 0
-  // CHECK-NE2T: plan.kernel "first"
+  // CHECK-NEXT: plan.record 2 on 1
+  // CHECK-NEXT: plan.wait 0 on 0
+  // CHECK-NEXT: plan.kernel "first"
   // CHECK: plan.record 1 on 0
-  // CHECK-NE2T: plan.wait 1 on 1
-  // CHECK-NE2T: plan.collective all_reduce sum {{.*}}plan.stream = 1
-  // CHECK-NE2T: plan.collective all_gather none %2 to {{.*}}plan.stream = 1
-  // CHECK-NE2T: plan.record 3 on 1
-  // CHECK-NE2T: plan.wait 2 on 0
-  // CHECK-NE2T: plan.kernel "second"
+  // CHECK-NEXT: plan.wait 1 on 1
+  // CHECK-NEXT: plan.collective all_reduce sum {{.*}}plan.stream = 1
+  // CHECK-NEXT: plan.collective all_gather none %2 to {{.*}}plan.stream = 1
+  // CHECK-NEXT: plan.record 3 on 1
+  // CHECK-NEXT: plan.wait 2 on 0
+  // CHECK-NEXT: plan.kernel "second"
   // CHECK: plan.wait 3 on 0
-  // CHECK-NE2T: plan.collective all_to_all none
+  // CHECK-NEXT: plan.collective all_to_all none
   // CHECK-NOT: plan.stream
   // CHECK: plan.kernel "finish"
   // CHECK: plan.kernel "third"
