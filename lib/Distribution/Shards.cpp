@@ -116,9 +116,7 @@ static bool isOnElements(Operation *op) {
          });
 }
 
-/// An op that gives the elements of its operand in another order, or a sum
-/// along dimensions of one element.
-static bool isMove(Operation *op) {
+bool scalify::movesElements(Operation *op) {
   if (isa_and_present<ReshapeOp, TransposeOp>(op))
     return true;
   // A maximum is neutral to join twice, but not with any first value.
@@ -129,7 +127,7 @@ static bool isMove(Operation *op) {
 }
 
 Value scalify::stripMoves(Value value) {
-  while (isMove(value.getDefiningOp()))
+  while (movesElements(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value;
 }
@@ -292,7 +290,7 @@ Value Shards::reduceScatter(Value sum) {
   auto op = stripMoves(sum).getDefiningOp<AllReduceOp>();
   OpBuilder builder(op);
   SmallVector<Operation *> moves;
-  for (Value at = sum; isMove(at.getDefiningOp());
+  for (Value at = sum; movesElements(at.getDefiningOp());
        at = at.getDefiningOp()->getOperand(0))
     moves.push_back(at.getDefiningOp());
   Value value = op.getOperands()[0];

@@ -50,6 +50,10 @@ private:
   int64_t numRanks;
 };
 
+/// Whether an op gives the elements of its operand in another order or shape,
+/// or sums along dimensions of one element.
+bool movesElements(mlir::Operation *op);
+
 /// The value behind what only moves elements, as transposes do.
 mlir::Value stripMoves(mlir::Value value);
 

@@ -7,6 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Shards.h"
+
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Distribution/Passes.h"
@@ -25,7 +27,7 @@ using namespace scalify::stablehlo;
 
 /// Gives all elements of its operand, in another order or shape.
 static bool isMove(Operation *op) {
-  if (isa_and_present<ReshapeOp, TransposeOp>(op))
+  if (movesElements(op))
     return true;
   auto broadcast = dyn_cast_or_null<BroadcastInDimOp>(op);
   return broadcast &&

@@ -22,6 +22,9 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
+/// A collective of less than this part of the largest one's bytes is small.
+static constexpr int64_t kSmallShare = 16;
+
 namespace {
 /// Where a collective stands among the commands that compute, by their places
 /// in the program.
@@ -136,19 +139,32 @@ static Schedule findSchedule(ArrayRef<StreamCommand> commands, bool withSums) {
 }
 
 /// What could all be issued when the step starts, as gathers of parameters, is
-/// issued one ahead: else all of them would be in memory at once.
+/// issued one ahead: else all of them would be in memory at once. Small ones,
+/// as gathers of norm gains, go with the next one: one ahead of a large one,
+/// they would hide only what stands between both.
 static void issueOneAhead(ArrayRef<StreamCommand> commands,
                           Schedule &schedule) {
-  SmallVector<Flight *> ready;
+  SmallVector<std::pair<Flight *, int64_t>> ready; // with bytes
+  int64_t most = 0;
   for (auto &[number, flight] : schedule.flights)
-    if (flight.behind < 0)
-      ready.push_back(&flight);
+    if (flight.behind < 0) {
+      auto collective = dyn_cast<plan::CollectiveOp>(commands[number].op);
+      int64_t bytes =
+          collective ? plan::bufferBytes(collective.getDestination()) : 0;
+      ready.push_back({&flight, bytes});
+      most = std::max(most, bytes);
+    }
   // Equal ones in the order of the program, which is theirs in memory.
-  llvm::sort(ready, [](const Flight *a, const Flight *b) {
-    return std::pair(a->until, a) < std::pair(b->until, b);
+  llvm::sort(ready, [](const auto &a, const auto &b) {
+    return std::pair(a.first->until, a.first) <
+           std::pair(b.first->until, b.first);
   });
-  for (size_t i = 1; i < ready.size(); ++i)
-    ready[i]->behind = ready[i - 1]->until - 1;
+  int64_t behind = -1;
+  for (auto [flight, bytes] : ready) {
+    flight->behind = behind;
+    if (bytes * kSmallShare >= most)
+      behind = flight->until - 1;
+  }
   issueBehindNeeds(commands, schedule);
 }
 

@@ -1,7 +1,8 @@
 // RUN: scalify-opt %s --scalify-sum-behind-loops | FileCheck %s --check-prefixes=CHECK,ALL
 // RUN: scalify-opt %s --scalify-sum-behind-loops=stacks=false | FileCheck %s --check-prefixes=CHECK,SUMS
 
-// A sum of micro-batches (carry 1) and a stack of layers' gradients (carry 2).
+// A sum of micro-batches (carry 1) and a stack of layers' gradients (carry 2),
+// which JAX sums along a dimension of one element where rows were added to.
 
 sdy.mesh @mesh = <["data"=2]>
 
@@ -39,7 +40,10 @@ func.func @main(%g: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4xf32>) {
       %9 = stablehlo.add %a, %b : tensor<f32>
       stablehlo.return %9 : tensor<f32>
     }) : (tensor<4xf32>) -> tensor<4xf32>
-    %5 = stablehlo.reshape %4 : (tensor<4xf32>) -> tensor<1x4xf32>
+    %row = stablehlo.reshape %4 : (tensor<4xf32>) -> tensor<1x4xf32>
+    %none = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %column = stablehlo.reduce(%row init: %none) applies stablehlo.add across dimensions = [0] : (tensor<1x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %5 = stablehlo.reshape %column : (tensor<4xf32>) -> tensor<1x4xf32>
     %6 = stablehlo.dynamic_update_slice %rows, %5, %i, %first : (tensor<3x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<3x4xf32>
     %7 = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %7, %2, %6 : tensor<i32>, tensor<4xf32>, tensor<3x4xf32>

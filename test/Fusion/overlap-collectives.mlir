@@ -139,6 +139,51 @@ plan.program @forward {
 
 // -----
 
+// The gather of a gain is sent with that of the matrix behind it: both as soon
+// as the matrix before is read, and not the matrix when the gain is.
+// CHECK-LABEL: plan.program @gain
+plan.program @gain {
+  %own1 = plan.argument 0 : memref<32x64xf32>
+  %own2 = plan.argument 1 : memref<1xf32>
+  %own3 = plan.argument 2 : memref<32x64xf32>
+  %x = plan.argument 3 : memref<64x64xf32>
+  %z = plan.result 0 : memref<64x64xf32>
+  %w1 = plan.temp : memref<64x64xf32>
+  %gain = plan.temp : memref<2xf32>
+  %w2 = plan.temp : memref<64x64xf32>
+  %a = plan.temp : memref<64x64xf32>
+  %b = plan.temp : memref<64x64xf32>
+  %y = plan.temp : memref<64x64xf32>
+  // CHECK: plan.collective all_gather none %0 to
+  // CHECK-NOT: plan.collective
+  // CHECK: plan.kernel "free"
+  // CHECK: plan.collective all_gather none %1 to
+  // CHECK-NEXT: plan.record
+  // CHECK-NEXT: plan.collective all_gather none %2 to
+  // CHECK: plan.gemm "first"
+  // CHECK: plan.kernel "norm"
+  // CHECK: plan.gemm "second"
+  plan.collective all_gather none %own1 to %w1 groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<32x64xf32>, memref<64x64xf32>
+  plan.collective all_gather none %own2 to %gain groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<1xf32>, memref<2xf32>
+  plan.collective all_gather none %own3 to %w2 groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<32x64xf32>, memref<64x64xf32>
+  plan.kernel "free" reads(%x : memref<64x64xf32>) writes(%a : memref<64x64xf32>) {
+  ^bb0(%v: tensor<64x64xf32>):
+    %n = stablehlo.negate %v : tensor<64x64xf32>
+    plan.yield %n : tensor<64x64xf32>
+  }
+  plan.gemm "first" %a, %w1, %b m 64 n 64 k 64 strides [64, 1] x [64, 1] to [64, 1] offsets [0, 0, 0] batch [] [] alpha 1.000000e+00 : memref<64x64xf32>, memref<64x64xf32>, memref<64x64xf32>
+  plan.kernel "norm" reads(%b, %gain : memref<64x64xf32>, memref<2xf32>) writes(%y : memref<64x64xf32>) {
+  ^bb0(%v: tensor<64x64xf32>, %g: tensor<2xf32>):
+    %one = stablehlo.slice %g [0:1] : (tensor<2xf32>) -> tensor<1xf32>
+    %spread = stablehlo.broadcast_in_dim %one, dims = [1] : (tensor<1xf32>) -> tensor<64x64xf32>
+    %n = stablehlo.multiply %v, %spread : tensor<64x64xf32>
+    plan.yield %n : tensor<64x64xf32>
+  }
+  plan.gemm "second" %y, %w2, %z m 64 n 64 k 64 strides [64, 1] x [64, 1] to [64, 1] offsets [0, 0, 0] batch [] [] alpha 1.000000e+00 : memref<64x64xf32>, memref<64x64xf32>, memref<64x64xf32>
+}
+
+// -----
+
 // Beside streams of a GPU: their order stays, and collectives are on one more.
 // CHECK-LABEL: plan.program @streams
 plan.program @streams {

@@ -234,6 +234,15 @@ def test_narrow_weights_of_a_layer_are_gathered_one_ahead(target: str) -> None:
         assert any(memory in command.get("bufs", ()) for command in step[at:later])
 
 
+@pytest.mark.parametrize("zero", [1, 3])
+def test_what_is_kept_of_a_norm_s_gains_is_a_share(zero: int) -> None:
+    args = compiled(zero, "none", 1, "cpu").manifest["args"]
+    shapes = {arg["name"]: arg["shape"] for arg in args if "_norm']" in (arg["name"] or "")}
+    kept = {name: shape for name, shape in shapes.items() if zero == 3 or "state" in name}
+    gains = [shape for name, shape in kept.items() if "layers" in name]
+    assert gains == [[LAYERS, 64 // 4]] * (2 * (3 if zero == 3 else 2))
+
+
 def test_gradients_with_a_scale_of_all_layers_are_summed_behind_them() -> None:
     # The largest magnitude of a stack is known when the loop has ended.
     _, said = build(split(DATA, 1)[0].text, {"recipe": "fp8-lm-o1"})
