@@ -243,7 +243,9 @@ static std::optional<double> splatNumber(Value value) {
   return splat.getSplatValue<APFloat>().convertToFloat();
 }
 
-// Multiplies of the result by a constant, while nothing else reads it.
+// Multiplies of the result by a constant, while nothing else reads it and
+// alpha, an F32, holds the product: no infinity, and no zero, which a library
+// takes for zeros whatever the operands are.
 double FormGemmsPass::foldAlpha(stablehlo::DotGeneralOp op) {
   double alpha = 1.0;
   while (op.getResult().hasOneUse()) {
@@ -262,7 +264,7 @@ double FormGemmsPass::foldAlpha(stablehlo::DotGeneralOp op) {
       else
         factor = std::nullopt;
     }
-    if (!factor)
+    if (!factor || !std::isnormal(static_cast<float>(alpha * *factor)))
       break;
     alpha *= *factor;
     user->getResult(0).replaceAllUsesWith(op.getResult());

@@ -8,6 +8,7 @@
 #include "LargeConstants.h"
 #include "StorageFormats.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/Recompute.h"
@@ -26,6 +27,10 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
+
+/// A scale beyond 2^63 is no prediction: squares of such values, in an
+/// optimizer or beside each other in a product, leave F32.
+static constexpr int64_t kLastExponent = 63;
 
 namespace {
 struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
@@ -186,10 +191,20 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     std::string reason = formats.getReasonToStayWide(dot);
     if (!reason.empty())
       return reason;
-    for (Value operand : dot->getOperands().take_front(2))
-      if (!operand.getDefiningOp<SetScaleOp>())
+    bool isPropagated = recipe.getScales() == ScaleSource::Propagated ||
+                        recipe.getScales() == ScaleSource::Delayed;
+    for (Value operand : dot->getOperands().take_front(2)) {
+      auto hint = operand.getDefiningOp<SetScaleOp>();
+      if (!hint)
         return "!scale: an operand has none (run scalify-propagate and "
                "scalify-fold first)";
+      auto exponent = getScaleExponent(hint.getScale());
+      if (isPropagated && exponent && std::abs(*exponent) > kLastExponent)
+        return "!scale: an operand's is 2^" + std::to_string(*exponent) +
+               ", whose square F32 cannot hold (declare the scales of "
+               "arguments, as scalify.measure gives them, or measure the "
+               "value by scalify.lax.rescale)";
+    }
     return "";
   }
 

@@ -14,6 +14,26 @@ func.func @transposed(%x: tensor<2x4xf32>, %w: tensor<8x4xf32>) -> tensor<2x8xf3
 
 // -----
 
+// F32 holds the first product of factors, and neither infinities nor the second.
+// CHECK-LABEL: func.func @large
+func.func @large(%x: tensor<2x4xf32>, %w: tensor<4x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>) {
+  // CHECK: plan.matmul {{.*}} alpha 1.26765{{[0-9]*}}E+30
+  %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x8xf32>) -> tensor<2x8xf32>
+  %c = stablehlo.constant dense<0x71800000> : tensor<2x8xf32>
+  %0 = stablehlo.multiply %d, %c : tensor<2x8xf32>
+  // CHECK: stablehlo.multiply
+  %1 = stablehlo.multiply %0, %c : tensor<2x8xf32>
+  %y = stablehlo.negate %x : tensor<2x4xf32>
+  %e = stablehlo.dot_general %y, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x8xf32>) -> tensor<2x8xf32>
+  // CHECK: plan.matmul {{.*}} alpha 1.000000e+00
+  %inf = stablehlo.constant dense<0x7F800000> : tensor<2x8xf32>
+  // CHECK: stablehlo.multiply
+  %2 = stablehlo.multiply %e, %inf : tensor<2x8xf32>
+  return %1, %2 : tensor<2x8xf32>, tensor<2x8xf32>
+}
+
+// -----
+
 // Attention: heads are a batch dimension with the stride of a head, and the
 // transpose behind the dot is where the result is written.
 // CHECK-LABEL: func.func @heads

@@ -122,3 +122,44 @@ def test_a_program_without_arguments_and_one_that_passes_through() -> None:
     text = jax.jit(lambda x: (x, x)).lower(x).as_text()
     got = scalify.compile(text)(x)
     assert got[0].tolist() == got[1].tolist() == x.tolist()
+
+
+def gated(layers: int) -> tuple[list[Any], Any, str]:
+    """SwiGLUs without norms: of weights that count as 1, scales grow by a power with each."""
+
+    def loss(weights: list[Any], x: Any) -> Any:
+        for gate, up, down in weights:
+            x = (jax.nn.silu(x @ gate) * (x @ up)) @ down
+        return jnp.mean(x * x)
+
+    rng = np.random.default_rng(0)
+    normal = lambda n, m: (rng.normal(size=(n, m)) / np.sqrt(n)).astype(np.float32)  # noqa: E731
+    weights = [(normal(64, 128), normal(64, 128), normal(128, 64)) for _ in range(layers)]
+    x = rng.normal(size=(32, 64)).astype(np.float32)
+    want = jax.tree.leaves(jax.grad(loss)(weights, x))
+    text = jax.jit(jax.grad(loss)).lower(weights, x).as_text(debug_info=True)
+    return [*jax.tree.leaves(weights), x], want, text
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp16", "bf16"])
+def test_text_without_scales_loads(recipe: str) -> None:
+    """An alpha of infinity was written, which no artefact can hold."""
+    arguments, want, text = gated(3)
+    scalify.compile(text, recipe=recipe, target="sm_90a")
+    with pytest.raises(scalify.CompileError, match=r"dot_general.*an operand's is 2\^-?\d+"):
+        scalify.compile(text, recipe=recipe, strict=True)
+    got = scalify.compile(text, recipe=recipe)(*arguments)
+    for a, b in zip(want, got, strict=True):
+        assert np.isfinite(np.asarray(b)).all()
+        # Dots that are wide for their scale are as exact as F32; BF16 rounds by 2^-9 the others.
+        if recipe == "bf16":
+            assert np.linalg.norm(a - b) <= 2**-9 * 30 * np.linalg.norm(a)
+
+
+def test_large_factors_behind_a_product() -> None:
+    """Their product is beyond F32: an alpha of infinity would make zeros NaN."""
+    fn = lambda x, w: (x @ w) * 1e30 * 1e30  # noqa: E731
+    x, w = np.zeros((4, 8), np.float32), np.ones((8, 4), np.float32)
+    text = jax.jit(fn).lower(x, w).as_text()
+    (got,) = scalify.compile(text, recipe="none")(x, w)
+    np.testing.assert_array_equal(got, np.zeros((4, 4)))

@@ -2,20 +2,26 @@
 // its length, each is found where the text says.
 #include "scalify/Target/Artefact/Manifest.h"
 
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Endian.h"
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 using namespace scalify;
 
 TEST(Assemble, SectionsLieWhereTheTextSays) {
+  mlir::MLIRContext context;
+  auto loc = mlir::UnknownLoc::get(&context);
   // All lengths within a page, so that each case of rounding is met.
   for (size_t length = 0; length < 4096; ++length) {
     PlanText text;
     text.manifest["recipe"] = "none";
     text.manifest["remarks"] = std::string(length, 'x');
-    std::string file =
-        assembleArtefact(text, {{"kernels", "first"}, {"constants", "second"}});
+    std::string file = *assembleArtefact(
+        loc, text, {{"kernels", "first"}, {"constants", "second"}});
     size_t header = llvm::support::endian::read64le(file.data() + 8);
     ASSERT_EQ(llvm::support::endian::read64le(file.data() + 16), file.size());
     auto parsed = llvm::json::parse(llvm::StringRef(file).substr(32, header));
@@ -30,5 +36,23 @@ TEST(Assemble, SectionsLieWhereTheTextSays) {
           bytes)
           << "with " << length << " more characters";
     }
+  }
+}
+
+TEST(Assemble, NumbersThatJSONLacksAreRefused) {
+  mlir::MLIRContext context;
+  for (double number : {std::numeric_limits<double>::infinity(),
+                        std::numeric_limits<double>::quiet_NaN()}) {
+    PlanText text;
+    text.manifest["recipe"] = "none";
+    text.manifest["commands"] =
+        llvm::json::Array{llvm::json::Object{{"alpha", number}}};
+    std::string message;
+    mlir::ScopedDiagnosticHandler handler(
+        &context, [&](mlir::Diagnostic &error) { message = error.str(); });
+    EXPECT_TRUE(mlir::failed(
+        assembleArtefact(mlir::UnknownLoc::get(&context), text, {})));
+    EXPECT_NE(message.find("in 'alpha' at 'commands'"), std::string::npos)
+        << message;
   }
 }

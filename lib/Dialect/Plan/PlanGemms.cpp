@@ -261,6 +261,8 @@ LogicalResult GemmOp::verify() {
     return emitOpError("needs three offsets, and one more for a bias");
   if (getBatchStrides().size() != 3 * getBatch().size())
     return emitOpError("needs three strides for each batch dimension");
+  if (!std::isfinite(static_cast<float>(getAlpha().convertToDouble())))
+    return emitOpError("has an alpha that F32 cannot hold: ") << getAlphaAttr();
   if (failed(verifyMatrix(*this, 0, getA(), getM(), getK(), getAStrides())) ||
       failed(verifyMatrix(*this, 1, getB(), getK(), getN(), getBStrides())) ||
       failed(verifyScales(*this)))

@@ -4,6 +4,8 @@
 
 #include "llvm/Support/Endian.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace scalify;
 namespace json = llvm::json;
@@ -28,6 +30,21 @@ static std::string toText(const json::Object &manifest) {
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(json::Object(manifest));
   return text;
+}
+
+/// The first number in `value` that is infinite or NaN, and the way to it.
+static std::string findNonFinite(const json::Value &value) {
+  if (std::optional<double> number = value.getAsNumber())
+    return std::isfinite(*number) ? "" : std::to_string(*number);
+  if (const json::Object *object = value.getAsObject())
+    for (auto &[key, member] : *object)
+      if (std::string place = findNonFinite(member); !place.empty())
+        return place + " in '" + key.str() + "'";
+  if (const json::Array *array = value.getAsArray())
+    for (const json::Value &member : *array)
+      if (std::string place = findNonFinite(member); !place.empty())
+        return place;
+  return "";
 }
 
 static void setHash(json::Object &manifest, ArrayRef<Section> sections) {
@@ -64,9 +81,14 @@ static void writePlaces(json::Object &manifest, ArrayRef<Section> sections,
 
 // Offsets are part of the text whose length decides them, so the sections are
 // placed behind room for the longest text that the numbers can give.
-std::string scalify::assembleArtefact(PlanText &text,
-                                      ArrayRef<Section> sections) {
+FailureOr<std::string> scalify::assembleArtefact(Location loc, PlanText &text,
+                                                 ArrayRef<Section> sections) {
   json::Object &manifest = text.manifest;
+  for (auto &[key, value] : manifest)
+    if (std::string place = findNonFinite(value); !place.empty())
+      return emitError(loc, "the artefact's manifest would hold ")
+             << place << " at '" << key.str()
+             << "', for which JSON has no text";
   setHash(manifest, sections);
   writePlaces(manifest, sections, placesOf(sections, size_t(1) << 40));
   size_t first =

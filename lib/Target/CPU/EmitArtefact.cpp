@@ -34,7 +34,7 @@ scalify::emitCPUArtefactFromPlan(ModuleOp module,
                                 {"constants", text.constants}};
   if (!options.report.empty())
     sections.push_back({"report", options.report, /*countsForHash=*/false});
-  return assembleArtefact(text, sections);
+  return assembleArtefact(module.getLoc(), text, sections);
 }
 
 FailureOr<std::string>

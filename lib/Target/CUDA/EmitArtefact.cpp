@@ -70,5 +70,5 @@ scalify::emitCUDAArtefactFromPlan(ModuleOp module,
     sections.push_back({"cubin", *cubin, /*countsForHash=*/false});
   if (!options.report.empty())
     sections.push_back({"report", options.report, /*countsForHash=*/false});
-  return assembleArtefact(text, sections);
+  return assembleArtefact(module.getLoc(), text, sections);
 }

@@ -546,3 +546,11 @@ func.func @windows_out_of_order(%x: tensor<8x30xf32>) -> tensor<8x30x1x1xf32> {
   %w = plan.windows %x dims [1, 0] sizes [1, 1] strides [1, 1] dilations [1, 1] : tensor<8x30xf32> -> tensor<8x30x1x1xf32>
   return %w : tensor<8x30x1x1xf32>
 }
+
+// -----
+
+plan.program @alpha {
+  %x = plan.argument 0 : memref<16xf32>
+  // expected-error @+1 {{'plan.gemm' op has an alpha that F32 cannot hold: 1.000000e+40}}
+  plan.gemm "dot" %x, %x, %x m 4 n 4 k 4 strides [4, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0e+40 : memref<16xf32>, memref<16xf32>, memref<16xf32>
+}

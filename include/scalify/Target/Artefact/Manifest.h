@@ -29,8 +29,11 @@ struct Section {
   bool countsForHash = true;
 };
 
-/// The file: header, manifest, sections in their order.
-std::string assembleArtefact(PlanText &text, llvm::ArrayRef<Section> sections);
+/// The file: header, manifest, sections in their order. An error, at `loc`, if
+/// the manifest holds a number that JSON has no text for.
+mlir::FailureOr<std::string> assembleArtefact(mlir::Location loc,
+                                              PlanText &text,
+                                              llvm::ArrayRef<Section> sections);
 
 } // namespace scalify
 
