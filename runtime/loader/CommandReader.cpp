@@ -116,8 +116,6 @@ void checkTypes(const Command &command, const Interface &interface,
     if (!isNarrowFloat(type))
       unsupported(what + "; a GPU multiplies f8E4M3FN, f8E5M2, bf16, f16 and "
                          "f32, convert it first");
-    if (i == 2 && isFP8(type))
-      unsupported(what + "; write bf16, f16 or f32, and cast it in a kernel");
   }
 }
 
@@ -184,6 +182,35 @@ void readScales(const JsonNode &node, const Interface &interface,
     node["a_scaling"].fail("has no a_scale beside it");
   if (types.bScaling != Scaling::Tensor && types.bScale < 0)
     node["b_scaling"].fail("has no b_scale beside it");
+}
+
+/// One F32 that belongs to a result of FP8.
+int32_t readNumber(const JsonNode &node, const Interface &interface,
+                   Command &command) {
+  int32_t buffer = bufferIndex(node, interface);
+  const TensorType &type = interface.buffers[buffer].type;
+  if (!isFP8(command.gemmTypes.operands[2]))
+    node.fail("is of a result of type " +
+              std::string(name(command.gemmTypes.operands[2])) +
+              "; only FP8 results have one");
+  if (type.dtype != DType::F32 || type.elements != 1)
+    node.fail("is buffer " + std::to_string(buffer) + " of type " +
+              toString(type) + ", not one f32");
+  command.buffers.push_back(buffer);
+  return static_cast<int32_t>(command.buffers.size()) - 1;
+}
+
+/// How sums become a result of FP8.
+void readNarrowResult(const JsonNode &node, const Interface &interface,
+                      Command &command) {
+  if (isFP8(command.gemmTypes.operands[2]) && command.gemm.beta != 0)
+    node["beta"].fail("adds to a result of FP8, which is written anew");
+  if (node.has("c_scale"))
+    command.gemmTypes.cScale = readNumber(node["c_scale"], interface, command);
+  if (!node.has("amax"))
+    return;
+  command.gemmTypes.amax = readNumber(node["amax"], interface, command);
+  requireWritable(node["amax"], command.buffers.back(), interface);
 }
 
 /// A vector of n elements that is added to every row; of which type is
@@ -294,6 +321,7 @@ void readGpuGemm(const JsonNode &node, const Interface &interface,
                  Command &command) {
   GemmTypes &types = command.gemmTypes;
   readScales(node, interface, command);
+  readNarrowResult(node, interface, command);
   std::string compute = node.textOr("compute", "f32");
   if (compute != "f32" && compute != "tf32")
     node["compute"].fail("is '" + compute + "', neither f32 nor tf32");

@@ -83,6 +83,9 @@ struct GemmTypes {
   /// Places of the scales in the command's buffers, or -1.
   int32_t aScale = -1, bScale = -1;
   Scaling aScaling = Scaling::Tensor, bScaling = Scaling::Tensor;
+  /// Of a result of FP8: places of the scale by which the sums are multiplied,
+  /// and of their largest magnitude, or -1.
+  int32_t cScale = -1, amax = -1;
   bool isTF32 = false;
   bool isFastAccumulation = false;
   Epilogue epilogue = Epilogue::None;
@@ -128,8 +131,8 @@ struct Command {
   std::vector<int32_t> counters;
 
   // Gemm: buffers {a, b, c} and byte offsets into them; on a GPU, behind them
-  // the scales of a and b where they have some, the bias, and
-  // what a GELU reads.
+  // the scales of a, b and c where they have some, the largest magnitude of c,
+  // the bias, and what a GELU reads.
   GemmShape gemm;
   GemmPlan gemmPlan;
   GemmTypes gemmTypes;

@@ -484,8 +484,11 @@ TEST(CudaGemm, ManifestIsChecked) {
          p.more["fast_accumulation"] = true;
        }),
        "fast_accumulation is for FP8 operands"},
-      {error([](Product &p) { p.c = "f8E4M3FN"; }),
-       "write bf16, f16 or f32, and cast it in a kernel"},
+      {error([](Product &p) {
+         p.a = p.b = "bf16";
+         p.c = "f8E4M3FN";
+       }),
+       "the result must have the operands' type or be f32"},
       {error([](Product &p) { p.a = "i8"; }), "convert it first"},
       // Elements, by their own widths.
       {error([](Product &p) { p.aOffset = (1 << 20) - 32 * 64 + 1; }),

@@ -2,6 +2,7 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <iterator>
 
 using namespace scalify::rt;
 using namespace scalify::rt::cuda;
@@ -145,6 +146,8 @@ LtPlan cuda::planLt(const Command &command) {
   p.a = side(types.operands[a], rows.transB, rows.n, rows.k, rows.ldb);
   p.b = side(types.operands[1 - a], rows.transA, rows.k, rows.m, rows.lda);
   p.d = side(types.operands[2], false, rows.n, rows.m, rows.ldc);
+  if (isFP8(p.d.type))
+    p.cType = R16BF; // as the manual's table has it, and a bias with it
   p.compute = types.isTF32 ? Compute32FFastTF32 : Compute32F;
   p.fastAccumulation = types.isFastAccumulation;
   p.aMode = modeOf(plan.isSwapped ? types.aScaling : types.bScaling);
@@ -211,6 +214,14 @@ void CudaGemm::setAux(const void *aux) const {
   set(DescAuxPointer, static_cast<const void *>(&aux), sizeof(void *));
 }
 
+void CudaGemm::setResult(const Command &command, const void *scale,
+                         const void *amax) const {
+  if (command.gemmTypes.cScale >= 0)
+    set(DescDScalePointer, static_cast<const void *>(&scale), sizeof(void *));
+  if (command.gemmTypes.amax >= 0)
+    set(DescAmaxDPointer, static_cast<const void *>(&amax), sizeof(void *));
+}
+
 const void *CudaGemm::placeLikeBias(const LtContext &context,
                                     const Command &command) const {
   auto steps =
@@ -232,8 +243,11 @@ CudaGemm::CudaGemm(LtContext &context, const Command &command)
     setBias(placeLikeBias(context, command));
   if (command.gemmTypes.aux >= 0)
     setAux(static_cast<const char *>(context.workspace()) + bufferAlignment);
-  const LtSide *sides[] = {&p.a, &p.b, &p.d};
-  for (size_t i = 0; i < 3; ++i)
+  setResult(command, context.one(), context.workspace());
+  LtSide c = p.d;
+  c.type = p.cType.value_or(c.type);
+  const LtSide *sides[] = {&p.a, &p.b, &p.d, &c};
+  for (size_t i = 0; i < std::size(layouts); ++i)
     layouts[i] = makeLayout(*sides[i]);
   choose(context, command);
 }
@@ -349,13 +363,13 @@ std::vector<HeuristicResult> CudaGemm::candidates(const LtContext &context,
   int found = 0;
   BlasStatus status = session->driver->cublasLtMatmulAlgoGetHeuristic(
       context.handle(), desc.get(), layouts[0].get(), layouts[1].get(),
-      layouts[2].get(), layouts[2].get(), preference.get(), asked,
+      layouts[3].get(), layouts[2].get(), preference.get(), asked,
       results.data(), &found);
   results.resize(static_cast<size_t>(std::max(found, 0)));
   if (status == BlasSuccess)
     status = results.empty() ? BlasNotSupported : results.front().state;
   std::string wayOut =
-      plan.problem.epilogue == EpilogueDefault
+      plan.problem.epilogue == EpilogueDefault && !plan.problem.cType
           ? ""
           : "; what is behind it can be a kernel's (scalify-compile "
             "--epilogues=none, epilogues=\"none\" in Python)";
@@ -373,7 +387,8 @@ void CudaGemm::choose(LtContext &context, const Command &command) {
   std::string key = session->deviceName() + ", cuBLASLt " +
                     std::to_string(session->driver->cublasLtGetVersion()) +
                     ", " + std::to_string(context.asked) + ": " +
-                    describe(plan.problem);
+                    describe(plan.problem) +
+                    (command.gemmTypes.amax < 0 ? "" : " amax");
   if (int kept = context.cache->find(key, found); kept >= 0) {
     algo = found[size_t(kept)].algo;
     return;
@@ -401,6 +416,9 @@ std::vector<size_t> CudaGemm::bytesToMeasure(const Command &command) const {
   if (types.aux >= 0)
     bytes[size_t(types.aux)] =
         hasMask(plan.problem.epilogue) ? ltAuxBytes(plan.problem) : bytes[2];
+  for (int32_t number : {types.cScale, types.amax})
+    if (number >= 0)
+      bytes[size_t(number)] = sizeof(float);
   if (types.bias >= 0)
     bytes[size_t(types.bias)] =
         size_t(types.biasOffset + command.gemm.n * byteWidth(types.biasType));
@@ -450,6 +468,11 @@ void CudaGemm::issue(const LtContext &context, const Command &command,
   }
   if (products && types.bias >= 0)
     setBias(static_cast<const char *>(buffers[types.bias]) + types.biasOffset);
+  auto bufferAt = [&](int32_t place) {
+    return place < 0 ? nullptr : buffers[place];
+  };
+  if (products)
+    setResult(command, bufferAt(types.cScale), bufferAt(types.amax));
   for (int64_t product = 0; product < products; ++product) {
     std::array<char *, 3> at;
     for (size_t i = 0; i < 3; ++i)
@@ -477,7 +500,7 @@ void CudaGemm::issueOne(const LtContext &context, const Command &command,
   session->check(session->driver->cublasLtMatmul(
                      context.handle(), desc.get(), &command.gemm.alpha, at[a],
                      layouts[0].get(), at[1 - a], layouts[1].get(),
-                     &command.gemm.beta, at[2], layouts[2].get(), at[2],
+                     &command.gemm.beta, at[2], layouts[3].get(), at[2],
                      layouts[2].get(), &algo, context.workspace(),
                      LtContext::workspaceBytes, stream),
                  "cublasLtMatmul", "the product is " + describe(plan.problem));

@@ -71,6 +71,9 @@ private:
   void setScales(const void *a, const void *b) const;
   void setBias(const void *bias) const;
   void setAux(const void *aux) const;
+  /// Of a result of FP8, where the command has them.
+  void setResult(const Command &command, const void *scale,
+                 const void *amax) const;
   /// Some address of the alignment that the bias of every step has, for the
   /// heuristic chooses algorithms by it.
   const void *placeLikeBias(const LtContext &context,
@@ -81,7 +84,7 @@ private:
   const Session *session;
   LtPlan plan;
   Owned<MatmulDesc> desc;
-  Owned<MatrixLayout> layouts[3];
+  Owned<MatrixLayout> layouts[4]; // of A, B, D, and C
   MatmulAlgo algo = {};
 };
 

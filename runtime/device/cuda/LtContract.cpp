@@ -54,11 +54,15 @@ std::string typeViolation(const LtProblem &p) {
     bool mixed = p.a.type != p.b.type;
     if (d == R8F_E5M2 && !mixed)
       return pair + ": f8E5M2 results need an f8E5M2 operand";
+    if (isFP8(d) && p.cType != R16BF && p.cType != R16F)
+      return pair + ": C must be bf16 or f16";
+    if (!isFP8(d) && p.cType)
+      return pair + ": C must have D's type";
     return "";
   }
   if (p.a.type != p.b.type)
     return pair + ": wide operands must have one type";
-  if (d != p.a.type && d != R32F)
+  if ((d != p.a.type && d != R32F) || p.cType)
     return pair + ": the result must have the operands' type or be f32";
   return "";
 }
@@ -148,6 +152,8 @@ std::string epilogueViolation(const LtProblem &p) {
     return "an epilogue of FP8 products needs one product and no batch";
   if (isFP8(p.a.type) && hasMask(p.epilogue))
     return "FP8 products keep and read no bits of a ReLU";
+  if (isFP8(p.d.type) && hasAux(p.epilogue))
+    return "a result of FP8 belongs to no gradient here";
   if (!addsBias(p.epilogue))
     return "";
   if (!p.bias)
@@ -183,6 +189,9 @@ std::string fp8Violation(const LtProblem &p) {
   }
   if (!p.aScale || !p.bScale)
     return "FP8 operands need their scales' addresses";
+  // The manual leaves open of which products of a batch it would be.
+  if (p.amax && p.d.batch != 1)
+    return "the largest magnitude of a result is that of one product";
   return modeViolation(p);
 }
 } // namespace
@@ -325,6 +334,12 @@ std::string cuda::describe(const LtProblem &p) {
     text += " drelu";
   if (p.epilogue == EpilogueDGELU)
     text += " dgelu";
+  if (p.cType)
+    text += std::string(" c=") + nameOf(*p.cType);
+  if (p.dScale)
+    text += " scaled";
+  if (p.amax)
+    text += " amax";
   if (hasAux(p.epilogue))
     text += " aux=" + number(p.auxLeading);
   if (addsBias(p.epilogue))

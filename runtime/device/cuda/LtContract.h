@@ -6,6 +6,7 @@
 #include "device/cuda/Types.h"
 
 #include <array>
+#include <optional>
 #include <string>
 
 namespace scalify::rt::cuda {
@@ -20,10 +21,12 @@ struct LtSide {
 };
 
 /// D = epilogue(alpha * op(A) * op(B) + beta * C), with C in D's memory. A bias
-/// has an element for each row of D.
+/// has an element for each row of D. Of FP8 D is that times its scale,
+/// saturated; amax is the largest magnitude before.
 struct LtProblem {
   Operation opA = OpN, opB = OpN;
   LtSide a, b, d;
+  std::optional<DataType> cType; // if that is not D's; C is not read then
   ComputeType compute = Compute32F;
   DataType scaleType = R32F;
   bool fastAccumulation = false;

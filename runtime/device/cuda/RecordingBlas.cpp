@@ -173,6 +173,8 @@ LtProblem RecordingDriver::problemOf(MatmulDesc desc, MatrixLayout a,
   problem.a = get(a, Kind::Layout)->side;
   problem.b = get(b, Kind::Layout)->side;
   problem.d = get(d, Kind::Layout)->side;
+  if (DataType type = get(c, Kind::Layout)->side.type; type != problem.d.type)
+    problem.cType = type;
   return problem;
 }
 
@@ -206,6 +208,9 @@ void RecordingDriver::bindHeuristic() {
 
 std::string RecordingDriver::behindViolation(const Object &desc,
                                              const LtProblem &p) const {
+  for (const void *number : {p.dScale, p.amax})
+    if (number && !covers(onDevice(number), sizeof(float)))
+      return "a number of an FP8 result is not on the device";
   if (p.aux && !covers(onDevice(p.aux), ltAuxBytes(p)))
     return "what a gradient wants is not on the device";
   if (!p.bias)
@@ -237,8 +242,14 @@ void RecordingDriver::bindMatmul() {
       status = BlasInvalidValue;
       reason = ltMisplaced(p, {a, b, d});
     }
-    if (reason.empty() && (c != d || cLayout != dLayout))
+    auto sizesOf = [this](MatrixLayout layout) {
+      const LtSide &side = get(layout, Kind::Layout)->side;
+      return std::array{side.rows, side.cols, uint64_t(side.leading)};
+    };
+    if (reason.empty() && (c != d || sizesOf(cLayout) != sizesOf(dLayout)))
       reason = "C must be D";
+    if (reason.empty() && p.cType && *static_cast<const float *>(beta) != 0)
+      reason = "C has another type than D, in whose memory it is";
     if (reason.empty() &&
         (!workspace || reinterpret_cast<uintptr_t>(workspace) % 256 ||
          !covers(onDevice(workspace), bytes)))
@@ -262,6 +273,10 @@ void RecordingDriver::bindMatmul() {
     auto places = isFP8(p.a.type)
                       ? " a_scale=" + at(p.aScale) + " b_scale=" + at(p.bScale)
                       : std::string();
+    if (p.dScale)
+      places += " d_scale=" + at(p.dScale);
+    if (p.amax)
+      places += " amax=" + at(p.amax);
     auto bias = p.bias ? " bias=" + at(p.bias) : std::string();
     if (p.aux)
       bias += " aux=" + at(p.aux);
