@@ -1,4 +1,4 @@
-"""Products behind which the library does something: biases, ReLUs, GELUs and their gradients."""
+"""Products behind which the library does something: biases, ReLUs, GELUs, gradients, casts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from cases import BF16, E4M3, MLIR, Program, lower, normal
+from cases import BF16, E4M3, E5M2, FORMATS, MLIR, Program, lower, normal
 
 __all__ = ["epilogues"]
 
@@ -100,6 +100,39 @@ def _behind_relu(name: str, m: int, n: int, k: int) -> Program:
     )
 
 
+def _cast(left: Any, right: Any, result: Any, m: int, n: int, k: int) -> Program:
+    """Returns a product that is stored as FP8, by a scale that is an argument, with its amax.
+
+    Sums of ones, which Hopper has exactly: so rounding, saturation and amax are known to the bit.
+    The scale brings some sums beyond the format and others to its ties.
+    """
+    kind, largest = MLIR[np.dtype(result)], FORMATS[MLIR[np.dtype(result)]][1]
+
+    def fn(a: Any, b: Any, scale: Any) -> Any:
+        sums = jax.lax.dot_general(
+            a, b, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
+        )
+        stored = jax.lax.clamp(jnp.float32(-largest), sums * scale, jnp.float32(largest))
+        return stored.astype(result), jnp.max(jnp.abs(sums))
+
+    a, b = (
+        np.sign(normal(rows, k, seed=seed)).astype(dtype)
+        for rows, seed, dtype in ((m, 1, left), (n, 2, right))
+    )
+    sums = (a.astype(np.float64) @ b.astype(np.float64).T).astype(np.float32)
+    scale = np.float32(largest / 2 ** np.floor(np.log2(np.abs(sums).max())))
+    return Program(
+        f"gemm {MLIR[a.dtype]} x {MLIR[b.dtype]} into {kind}",
+        lower(fn, a, b, scale),
+        (a, b, np.asarray(scale)),
+        "bits",
+        expected=(
+            np.clip(sums * scale, -largest, largest).astype(result),
+            np.asarray(np.abs(sums).max()),
+        ),
+    )
+
+
 def _with_epilogue(
     name: str, a: NDArray[Any], b: NDArray[Any], bias: NDArray[Any] | None, result: Any, relu: bool
 ) -> Program:
@@ -158,3 +191,7 @@ def epilogues(small: bool) -> Iterator[Program]:
     yield _with_gelu("bf16 into f32", a, (b / 16).astype(BF16), normal(n, seed=2))
     yield _behind_gelu("bf16 into f32", a, b, 2 * normal(m, n, seed=3))
     yield _behind_relu("bf16 into f32", m, n, k)
+    yield _cast(E4M3, E4M3, E4M3, m, n, k)
+    if not small:
+        yield _cast(E5M2, E4M3, E5M2, m, n, k)
+        yield _cast(E4M3, E5M2, E4M3, m, n, k)

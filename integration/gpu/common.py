@@ -76,6 +76,8 @@ def recorded(exe: Executable) -> Figures:
         for line in exe.trace
     )
     epilogues = sum("epilogue" in command for command in commands)
+    stored = sum(bool(re.match(r"cublasLtMatmul .* d=f8", line)) for line in exe.trace)
+    narrow = sum(command.get("dtype", "").startswith("f8") for command in commands)
     attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)
     planned = sum(command["op"] == "attention" for command in commands)
     calls = r"^nccl(AllGather|AllReduce|ReduceScatter|Send) "
@@ -85,6 +87,7 @@ def recorded(exe: Executable) -> Figures:
         "recorded_launches": len(launched),
         "recorded_products": products,
         "recorded_epilogues": behind,
+        "recorded_casts": stored,
         "recorded_attentions": attentions,
         "recorded_collectives": exchanged,
     }
@@ -94,6 +97,8 @@ def recorded(exe: Executable) -> Figures:
         raise Wrong(f"{products} products were asked for, and the plan has {gemms}", figures)
     if behind < epilogues:
         raise Wrong(f"{behind} products have epilogues, and {epilogues} of the plan", figures)
+    if stored < narrow:
+        raise Wrong(f"{stored} products are stored as FP8, and {narrow} of the plan", figures)
     if attentions < planned:
         raise Wrong(f"{attentions} attentions were asked for, and the plan has {planned}", figures)
     if exchanged < collectives:

@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Clusters.h"
+#include "EpilogueChain.h"
 #include "GELUPatterns.h"
-#include "OpCosts.h"
 #include "StridedView.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
@@ -30,54 +30,6 @@ static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 static bool isHalf(Type type) { return type.isBF16() || type.isF16(); }
 
 namespace {
-/// Elements of a tensor from one on.
-struct Vector {
-  Value base;
-  int64_t offset = 0;
-
-  bool operator==(const Vector &other) const {
-    return base == other.base && offset == other.offset;
-  }
-};
-
-/// What is added to a product: a vector along some dimensions.
-struct Bias {
-  Vector vector;
-  std::optional<Vector> narrow; // what the vector is a widened copy of
-  int64_t size = 0;
-  bool isInnermost = false; // else it runs along rows
-
-  bool operator==(const Bias &other) const {
-    return size == other.size && isInnermost == other.isInnermost &&
-           (vector == other.vector || (narrow && narrow == other.narrow));
-  }
-};
-
-/// A product and what may be done to it before it is stored. A step is done in
-/// the forward and made again in the backward: its values are equal.
-struct Chain {
-  plan::MatmulOp product;
-  SmallVector<Value> values;
-  std::optional<Bias> bias;
-  bool hasReLU = false, hasGELU = false, isRounded = false;
-  SmallVector<stablehlo::CompareOp> signs; // of what the ReLU reads
-  SmallVector<Value> kept; // what the GELU reads, if anything else does too
-  Value slopeOf;           // what a GELU reads, of which this is the gradient
-  plan::MatmulOp clamped;  // the product with a ReLU, of which this is
-
-  Type element() const { return elementOf(values.front()); }
-  bool isGradient() const { return slopeOf || clamped; }
-  plan::Epilogue epilogue() const {
-    if (isGradient())
-      return slopeOf ? plan::Epilogue::GELUGrad : plan::Epilogue::ReLUGrad;
-    if (hasGELU)
-      return bias ? plan::Epilogue::BiasGELU : plan::Epilogue::GELU;
-    if (hasReLU)
-      return bias ? plan::Epilogue::BiasReLU : plan::Epilogue::ReLU;
-    return bias ? plan::Epilogue::Bias : plan::Epilogue::None;
-  }
-};
-
 class FormEpiloguesPass
     : public scalify::impl::FormEpiloguesBase<FormEpiloguesPass> {
 public:
@@ -173,24 +125,10 @@ static std::optional<Vector> getAdded(const Chain &chain) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-static SmallVector<Operation *> usersOf(const Chain &chain) {
-  SmallVector<Operation *> users;
-  for (Value value : chain.values)
-    llvm::append_range(users, value.getUsers());
-  return users;
-}
-
 /// Whether `a` is there wherever `b` is; both are of one block.
 static bool standsBefore(Value a, Value b) {
   Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
   return !first || (second && first->isBeforeInBlock(second));
-}
-
-/// Whether the op is done where the product is, and not by another stage of a
-/// pipeline.
-static bool isNear(Operation *op, const Chain &chain) {
-  return op->getAttr(plan::kTaskAttr) ==
-         chain.product->getAttr(plan::kTaskAttr);
 }
 
 static std::optional<Chain> addBias(Chain chain) {
@@ -405,10 +343,6 @@ std::string FormEpiloguesPass::whyNotBias(const Chain &chain) const {
   return text;
 }
 
-static bool isFP8(plan::MatmulOp op) {
-  return hasFP8Elements(op.getA().getType());
-}
-
 /// Why the library does not find what the gradient needs, or "".
 static std::string whyNotGradient(const Chain &chain) {
   plan::MatmulOp op = chain.product, forward = chain.clamped;
@@ -439,6 +373,11 @@ std::string FormEpiloguesPass::whyNot(const Chain &chain) const {
     return "the operands have more than one scale each";
   if (isFP8(op) && !op.getBatch().empty())
     return "it is a batch of FP8 products";
+  if (chain.cast)
+    if (std::string why = whyNotCast(chain, isLoose()); !why.empty())
+      return why;
+  if (chain.cast && chain.epilogue() == plan::Epilogue::None)
+    return "";
   if (chain.isRounded && !isFP8(op) && elementOf(op.getA()) != chain.element())
     return "the library rounds a product to the type of its operands only";
   if (op.getCStrides()[1] != 1)
@@ -480,11 +419,26 @@ static Value getMask(plan::MatmulOp op) {
   return keeping.getAux();
 }
 
+/// Replaces one element, whatever its type's rank.
+static void replaceByNumber(Value value, Value number) {
+  OpBuilder b(value.getContext());
+  b.setInsertionPointAfterValue(number);
+  if (value.getType() != number.getType())
+    number = stablehlo::ReshapeOp::create(b, value.getLoc(), value.getType(),
+                                          number);
+  value.replaceAllUsesWith(number);
+}
+
 void FormEpiloguesPass::apply(const Chain &chain) {
   plan::MatmulOp op = chain.product;
   OpBuilder b(op);
   Value bias, saved = chain.slopeOf;
-  SmallVector<int64_t> offsets(op.getOffsets());
+  Value into = chain.cast ? getMultiplier(chain) : Value();
+  SmallVector<int64_t> offsets(op.getOffsets()), strides(op.getCStrides());
+  if (chain.isTurned)
+    strides = strides[1] == 1
+                  ? SmallVector<int64_t>{1, static_cast<int64_t>(op.getM())}
+                  : SmallVector<int64_t>{static_cast<int64_t>(op.getN()), 1};
   if (chain.bias) {
     Vector added = *getAdded(chain);
     bias = added.base;
@@ -497,18 +451,22 @@ void FormEpiloguesPass::apply(const Chain &chain) {
         maker && b.getInsertionPoint()->isBeforeInBlock(maker))
       b.setInsertionPointAfter(maker);
   RankedTensorType type = typeOf(chain.values.front());
+  Type aux = chain.kept.empty() ? Type() : type;
+  if (!chain.amaxes.empty())
+    aux = RankedTensorType::get({}, b.getF32Type());
   auto product = plan::MatmulOp::create(
-      b, op.getLoc(), type, chain.kept.empty() ? Type() : type, op.getA(),
-      op.getB(), op.getScales(), bias, saved, op.getM(), op.getN(), op.getK(),
-      op.getAStrides(), op.getBStrides(), op.getCStrides(), offsets,
-      op.getBatch(), op.getBatchStrides(), op.getAlpha(),
-      op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
+      b, op.getLoc(), type, aux, op.getA(), op.getB(), op.getScales(), bias,
+      saved, into, op.getM(), op.getN(), op.getK(), op.getAStrides(),
+      op.getBStrides(), strides, offsets, op.getBatch(), op.getBatchStrides(),
+      op.getAlpha(), op.getFastAccumulation(), op.getTf32(), op.getAScaling(),
       op.getBScaling(), chain.epilogue());
   product->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   for (Value value : chain.values)
     value.replaceAllUsesWith(product.getC());
   for (Value value : chain.kept)
     value.replaceAllUsesWith(product.getAux());
+  for (Value amax : chain.amaxes)
+    replaceByNumber(amax, product.getAux());
   for (stablehlo::CompareOp sign : chain.signs)
     sign->setOperand(isZero(sign.getRhs()) ? 0 : 1, product.getC());
   ++numEpilogues;
@@ -523,13 +481,16 @@ void FormEpiloguesPass::form(plan::MatmulOp op) {
   SmallVector<std::optional<Chain> (*)(Chain)> steps = {addBias, clampAtZero};
   if (isLoose())
     steps.append({applyGELU, passGELU, passReLU});
-  steps.push_back(roundOnce);
+  steps.append({roundOnce, castToFP8});
   for (auto *step : steps) {
     std::optional<Chain> longer = step(chain);
     if (!longer)
       continue;
     chain = *longer;
-    if (llvm::none_of(chain.values, isStored))
+    // Narrow data are stored for whoever reads them; wide ones kernels make of
+    // the product themselves.
+    bool isCheap = chain.epilogue() == plan::Epilogue::None || isLoose();
+    if (chain.cast ? !isCheap : llvm::none_of(chain.values, isStored))
       continue;
     why = whyNot(chain);
     if (why.empty())

@@ -502,8 +502,8 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
       readsFP8(op) && scales.areFactors() && phase && phase == "forward";
   auto matmul = plan::MatmulOp::create(
       builder, op.getLoc(), result.getType(), Type(), gemm.a.base, gemm.b.base,
-      scales.values, Value(), Value(), gemm.cm.size, gemm.cn.size, gemm.ak.size,
-      ArrayRef<int64_t>{gemm.am.stride, gemm.ak.stride},
+      scales.values, Value(), Value(), Value(), gemm.cm.size, gemm.cn.size,
+      gemm.ak.size, ArrayRef<int64_t>{gemm.am.stride, gemm.ak.stride},
       ArrayRef<int64_t>{gemm.bk.stride, gemm.bn.stride},
       ArrayRef<int64_t>{gemm.cm.stride, gemm.cn.stride},
       ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,

@@ -479,10 +479,10 @@ def jit(
         library_attention: of a GPU, which attentions in 16 bits are cuDNN's: "exact" where the
             program rounds the results as cuDNN does, "recipe" also where the recipe has made the
             operands BF16, and "none" for a machine without cuDNN: kernels and products then.
-        epilogues: of a GPU, whether biases and ReLUs behind products are the library's where that
-            saves a kernel: "exact" where no rounding changes, "all" also where the library rounds
-            once and the program more often, GELU in its tanh form by the library's tanh, and the
-            gradients of GELU and ReLU.
+        epilogues: of a GPU, whether biases, ReLUs and casts to FP8 behind products are the
+            library's: "exact" where no rounding and no count changes, "all" also casts that health
+            counts, where the library rounds once and the program more often, GELU in its tanh form
+            by the library's tanh, and the gradients of GELU and ReLU.
         overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
         bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
             several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.

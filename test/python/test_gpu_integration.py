@@ -92,6 +92,9 @@ def test_steps_run_on_the_recording_and_nothing_passes(
             if "ReLU and its gradient" in entry["name"]:
                 assert figures["recorded_epilogues"] == figures["recorded_products"] == 2
                 assert figures["recorded_launches"] == 0
+            if " into f8" in entry["name"]:
+                assert figures["recorded_casts"] == figures["recorded_products"] == 1
+                assert figures["recorded_launches"] == 0
             if entry["name"].startswith("attention"):
                 assert figures["recorded_attentions"] == 2
             # Forward and gradient of each layer by cuDNN, as jax.jit's.

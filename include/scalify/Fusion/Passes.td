@@ -249,7 +249,7 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
 }
 
 def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "adds biases and does ReLU, GELU and their gradients in a GPU's GEMMs";
+  let summary = "adds biases, does ReLU, GELU and their gradients, and casts in a GPU's GEMMs";
   let description = [{
     For GPUs, behind `scalify-form-gemms`. Before: `plan.matmul` without an
     epilogue, and what is done to its result. After: where a vector is added to
@@ -270,6 +270,13 @@ def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
     its own. What else reads the sum reads what the library stores of it. The
     product of a gradient goes on behind a GELU whose input is in memory, and
     behind a ReLU that is a GEMM's, which stores a bit an element for it.
+
+    A product of FP8 of which nothing but a cast to FP8 is read, by a scale that
+    is known before, and perhaps its largest magnitude, is stored as FP8, in the
+    order of what reads it if that is one. With the level `exact` it is a cast of
+    the program's own that clamps to the format; with `all` also one that is
+    counted, which the library's is not, or that has a NaN where the library
+    saturates, and one behind a bias, a ReLU or a GELU.
 
     ```mlir
     %d = plan.matmul %x, %w m 16 n 32 k 8 ... : ... -> tensor<16x32xf32>

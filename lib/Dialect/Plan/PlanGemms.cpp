@@ -207,9 +207,43 @@ static LogicalResult verifyLike(GemmOp op, Value buffer) {
   return success();
 }
 
+static bool isOneF32(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  return type.getElementType().isF32() && type.getNumElements() == 1;
+}
+
+/// A c of FP8: what the library's table of types has.
+static LogicalResult verifyNarrow(GemmOp op) {
+  if (op.getInto() && !isFP8(op.getC()))
+    return op.emitOpError("scales a result that is not FP8");
+  if (!isFP8(op.getC()))
+    return success();
+  if (!isFP8(op.getA()))
+    return op.emitOpError("has a result of FP8, and operands that are not");
+  auto isE5M2 = [](Value buffer) {
+    return isa<Float8E5M2Type>(
+        cast<MemRefType>(buffer.getType()).getElementType());
+  };
+  if (isE5M2(op.getC()) && !isE5M2(op.getA()) && !isE5M2(op.getB()))
+    return op.emitOpError("has a result of E5M2, and no such operand");
+  if (op.getAScaling() != Scaling::Tensor ||
+      op.getBScaling() != Scaling::Tensor || !op.getBatch().empty())
+    return op.emitOpError("has a result of FP8, and a batch or more than one "
+                          "scale an operand");
+  if (op.getSaved())
+    return op.emitOpError("has a result of FP8, and is a gradient");
+  for (Value number : {op.getInto(), op.getAux()})
+    if (number && !isOneF32(number))
+      return op.emitOpError("has a result of FP8, and ")
+             << number.getType() << " for one F32";
+  return success();
+}
+
 /// What a GEMM of the forward keeps for one of the backward.
 static LogicalResult verifyKept(GemmOp op) {
   Epilogue epilogue = op.getEpilogue();
+  if (isFP8(op.getC()))
+    return success(); // its largest magnitude
   if (op.getAux() && !hasReLU(epilogue) && !hasGELU(epilogue))
     return op.emitOpError(
         "stores what a gradient reads, and has no ReLU or GELU");
@@ -279,7 +313,8 @@ LogicalResult GemmOp::verify() {
            verifyFP8(*this, 0, getAStrides()[1], getAStrides()[0], getM())) ||
        failed(verifyFP8(*this, 1, getBStrides()[0], getBStrides()[1], getN()))))
     return failure();
-  if (failed(verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides())) ||
+  if (failed(verifyNarrow(*this)) ||
+      failed(verifyMatrix(*this, 2, getC(), getM(), getN(), getCStrides())) ||
       failed(verifyEpilogue(*this)))
     return failure();
   return isFP8(getA()) ? verifyFP8Result(*this) : success();

@@ -35,6 +35,7 @@ static bool isReadOnly(OpOperand &operand) {
         return operand.get() != gemm.getC() &&
                (index < 2 || operand.get() == gemm.getBias() ||
                 operand.get() == gemm.getSaved() ||
+                operand.get() == gemm.getInto() ||
                 llvm::is_contained(gemm.getScales(), operand.get()));
       })
       .Case([&](AttentionOp attention) {

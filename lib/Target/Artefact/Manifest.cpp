@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Import/Locations.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -231,7 +232,10 @@ json::Object ManifestWriter::gemm(plan::GemmOp op) {
     command["bias_off"] = op.getOffsets()[3];
   }
   if (op.getAux())
-    command["aux"] = index(op.getAux());
+    command[hasFP8Elements(op.getC().getType()) ? "amax" : "aux"] =
+        index(op.getAux());
+  if (op.getInto())
+    command["c_scale"] = index(op.getInto());
   if (op.getSaved())
     command["saved"] = index(op.getSaved());
   if (op.getFastAccumulation())

@@ -250,6 +250,11 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
     does. Of a ReLU, without a batch, it is one bit an element, in rows of
     multiples of 128 bits, in an order that the library alone knows.
 
+    A c of FP8, of FP8 operands and without a batch, is what is stored of the
+    sums times `into`, one F32 in memory, or of the sums as they are: rounded to
+    nearest even, what is beyond the format saturated. There `aux` is one F32, the
+    largest magnitude before that scale.
+
     ```mlir
     plan.gemm "dot" %a, %b, %c m 4 n 8 k 16
         strides [16, 1] x [8, 1] -> [8, 1] : memref<64xf32>, ...
@@ -258,7 +263,7 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
   let arguments = (ins StrAttr:$name, Plan_Buffer:$a, Plan_Buffer:$b,
     Plan_Buffer:$c, Variadic<Plan_Buffer>:$scales, Optional<Plan_Buffer>:$bias,
     Optional<Plan_Buffer>:$aux, Optional<Plan_Buffer>:$saved,
-    I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Optional<Plan_Buffer>:$into, I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
@@ -275,7 +280,8 @@ def GemmOp : Plan_Op<"gemm", [AttrSizedOperandSegments]> {
     (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
     (`epilogue` $epilogue^)? (`bias` `(` $bias^ `:` type($bias) `)`)?
     (`aux` `(` $aux^ `:` type($aux) `)`)?
-    (`saved` `(` $saved^ `:` type($saved) `)`)? attr-dict `:`
+    (`saved` `(` $saved^ `:` type($saved) `)`)?
+    (`into` `(` $into^ `:` type($into) `)`)? attr-dict `:`
     type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;
@@ -290,7 +296,8 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b,
     Variadic<AnyRankedTensor>:$scales, Optional<AnyRankedTensor>:$bias,
-    Optional<AnyRankedTensor>:$saved, I64Attr:$m, I64Attr:$n, I64Attr:$k,
+    Optional<AnyRankedTensor>:$saved, Optional<AnyRankedTensor>:$into,
+    I64Attr:$m, I64Attr:$n, I64Attr:$k,
     DenseI64ArrayAttr:$a_strides, DenseI64ArrayAttr:$b_strides,
     DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$offsets,
     DenseI64ArrayAttr:$batch, DenseI64ArrayAttr:$batch_strides,
@@ -306,7 +313,8 @@ def MatmulOp : Plan_Op<"matmul", [Pure, AttrSizedOperandSegments]> {
     (`scales` `(` $scales^ `)`)? (`by` $a_scaling^ `x` $b_scaling)?
     (`fast_accumulation` $fast_accumulation^)? (`tf32` $tf32^)?
     (`epilogue` $epilogue^)? (`bias` `(` $bias^ `)`)?
-    (`saved` `(` $saved^ `)`)? attr-dict `:` functional-type(operands, results)
+    (`saved` `(` $saved^ `)`)? (`into` `(` $into^ `)`)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
