@@ -139,8 +139,12 @@ std::optional<std::pair<Value, Cast>> CastReader::read(Operation *user,
 // What becomes of a product
 //===----------------------------------------------------------------------===//
 
-/// The largest magnitude of all elements; none if the user of the value asks
-/// for something else.
+static bool isWidening(Operation *op) {
+  return isa<stablehlo::ConvertOp>(op) && elementOf(op->getResult(0)).isF32();
+}
+
+/// The largest magnitude of all elements, in F32; none if the user of the value
+/// asks for something else.
 static Value findAmax(Operation *user, Value value) {
   if (!isa<stablehlo::AbsOp>(user))
     return {};
@@ -159,12 +163,12 @@ static Value findAmax(Operation *user, Value value) {
       std::optional<APFloat> init = getNumber(reduce.getInitValues()[0]);
       if (!init || !(init->isZero() || init->isNegative()))
         return {};
-    } else if (!isa<stablehlo::ReshapeOp>(op)) {
+    } else if (!isa<stablehlo::ReshapeOp>(op) && !isWidening(op)) {
       return {};
     }
     value = op->getResult(0);
   }
-  return value;
+  return elementOf(value).isF32() ? value : Value();
 }
 
 /// Whether the scale is made of the product, as one by its largest magnitude.
@@ -237,8 +241,7 @@ std::optional<Chain> scalify::castToFP8(Chain chain) {
   for (size_t i = 0; i < values.size(); ++i)
     for (Operation *user : values[i].getUsers()) {
       Value value = values[i];
-      if (isa<stablehlo::ConvertOp>(user) &&
-          elementOf(user->getResult(0)).isF32()) {
+      if (isWidening(user)) {
         values.push_back(user->getResult(0));
         continue;
       }

@@ -145,7 +145,8 @@ func.func @moved(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> tens
 
 // -----
 
-// A product in 16 bits, made wide for its magnitudes and for its cast.
+// A product in 16 bits, made wide for its magnitudes and for its cast, or
+// wide magnitudes of it.
 // CHECK-LABEL: func.func @wide_copies
 // CHECK: %{{.*}}, %[[AMAX:.*]] = plan.matmul {{.*}} into(%{{.*}}) {{.*}} -> (tensor<32x48xf8E4M3FN>, tensor<f32>)
 // CHECK-NOT: stablehlo.abs
@@ -158,4 +159,33 @@ func.func @wide_copies(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -
   %amax = stablehlo.reduce(%a init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<32x48xf32>, tensor<f32>) -> tensor<f32>
   %q = scalify.quantize %wide, %s {cast = "c0: dot"} : tensor<32x48xf32> -> tensor<32x48xf8E4M3FN>
   return %q, %amax : tensor<32x48xf8E4M3FN>, tensor<f32>
+}
+// CHECK-LABEL: func.func @wide_magnitudes
+// CHECK: %{{.*}}, %[[AMAX:.*]] = plan.matmul {{.*}} -> (tensor<32x48xf8E4M3FN>, tensor<f32>)
+// CHECK: return %{{.*}}, %[[AMAX]]
+func.func @wide_magnitudes(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> (tensor<32x48xf8E4M3FN>, tensor<f32>) {
+  %s = stablehlo.constant dense<4.0> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xbf16>
+  %a = stablehlo.abs %y : tensor<32x48xbf16>
+  %wide = stablehlo.convert %a : (tensor<32x48xbf16>) -> tensor<32x48xf32>
+  %amax = stablehlo.reduce(%wide init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<32x48xf32>, tensor<f32>) -> tensor<f32>
+  %q = scalify.quantize %y, %s {cast = "c0: dot"} : tensor<32x48xbf16> -> tensor<32x48xf8E4M3FN>
+  return %q, %amax : tensor<32x48xf8E4M3FN>, tensor<f32>
+}
+
+// -----
+
+// The library measures in F32.
+// CHECK-LABEL: func.func @narrow_magnitude
+// CHECK: stablehlo.abs
+// CHECK: scalify.quantize
+func.func @narrow_magnitude(%x: tensor<32x16xf8E4M3FN>, %w: tensor<48x16xf8E4M3FN>) -> (tensor<32x48xf8E4M3FN>, tensor<bf16>) {
+  %s = stablehlo.constant dense<4.0> : tensor<f32>
+  %zero = stablehlo.constant dense<0.0> : tensor<bf16>
+  %y = plan.matmul %x, %w m 32 n 48 k 16 strides [16, 1] x [1, 16] to [48, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<32x16xf8E4M3FN>, tensor<48x16xf8E4M3FN>) -> tensor<32x48xbf16>
+  %a = stablehlo.abs %y : tensor<32x48xbf16>
+  %amax = stablehlo.reduce(%a init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<32x48xbf16>, tensor<bf16>) -> tensor<bf16>
+  %q = scalify.quantize %y, %s {cast = "c0: dot"} : tensor<32x48xbf16> -> tensor<32x48xf8E4M3FN>
+  return %q, %amax : tensor<32x48xf8E4M3FN>, tensor<bf16>
 }

@@ -225,12 +225,14 @@ def test_a_cast_that_does_not_saturate(fn: Callable[..., Any], factor: float) ->
 
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-delayed", "bf16"])
-@pytest.mark.parametrize("name", ["layers", "adapter"])
+@pytest.mark.parametrize("name", ["layers", "adapter", "adapter in BF16"])
 def test_recipes_compute_the_same(name: str, recipe: str) -> None:
-    """Bit for bit what the CPU's own plan computes, where all sums are exact."""
+    """Bit for bit what the CPU's own plan computes, where all sums are exact, in BF16 too."""
+    narrow = tuple(each.astype(BF16) for each in ADAPTED)
     fn, args = {
         "layers": (jax.value_and_grad(two_layers, argnums=(0, 1)), LAYERS),
         "adapter": (jax.value_and_grad(adapted, argnums=(0, 1)), ADAPTED),
+        "adapter in BF16": (jax.value_and_grad(adapted, argnums=(0, 1)), narrow),
     }[name]
     text = lowered(fn, *args)
     plain = compile_text(text, recipe=recipe)
