@@ -141,7 +141,27 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
   arenaBytes += bytes;
 }
 
+// Elements of less than a byte have no place in memory of their own.
+static LogicalResult checkElements(plan::ProgramOp program) {
+  for (Operation &op : program.getBody().front())
+    for (Type type : op.getResultTypes()) {
+      auto buffer = dyn_cast<MemRefType>(type);
+      if (!buffer || !buffer.getElementType().isInteger() ||
+          buffer.getElementType().isInteger(1) ||
+          buffer.getElementTypeBitWidth() % 8 == 0)
+        continue;
+      return op.emitOpError("has elements of ")
+             << buffer.getElementType()
+             << ", which an artefact cannot hold; make them 8 bits wide, and "
+                "narrow them where they are used";
+    }
+  return success();
+}
+
 void AssignBuffersPass::runOnOperation() {
-  for (auto program : getOperation().getOps<plan::ProgramOp>())
+  for (auto program : getOperation().getOps<plan::ProgramOp>()) {
+    if (failed(checkElements(program)))
+      return signalPassFailure();
     assign(program);
+  }
 }

@@ -129,7 +129,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
     from forward to backward is the FP8 tensor; equal constant scales are one,
     and a scale that is an entry of `scalify.scales` is the constant that it
     starts from, marked `plan.scale_entry`, so that both plan alike. Ops that the plan cannot hold
-    (Fourier transforms, complex and random numbers) are errors.
+    (Fourier transforms, complex and random numbers, F64 forms of functions that are polynomials) are errors.
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
