@@ -6,6 +6,8 @@ A program of its own: a fault in Shardy aborts the process. Nothing of scalify i
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
@@ -13,14 +15,223 @@ from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
 __all__ = ["main"]
 
+PROPAGATE = ("sdy-propagation-pipeline",)
 # Shardy's last pass, sdy-convert-global-to-local, is left out: it aborts on reduce-scatters that
 # `canonicalize` forms and on products whose sum is split. `scalify-localize` takes its place.
-PASSES = (
-    "sdy-propagation-pipeline",
+RESHARD = (
     "func.func(sdy-insert-explicit-reshards{enable-full-version=true})",
     "func.func(sdy-reshard-to-collectives)",
     "canonicalize",
 )
+SHARDING = "sdy.sharding"
+
+# From a dimension's place and axes to those that it keeps.
+Keep = Callable[[int, list[Any]], list[Any]]
+
+
+def kept(sharding: Any, keep: Keep) -> Any:
+    """Returns a sharding with fewer axes."""
+    dims = []
+    for index, attribute in enumerate(sharding.dimension_shardings):
+        dim = sdy.DimensionShardingAttr(attribute)
+        dims.append(sdy.DimensionShardingAttr.get(keep(index, list(dim.axes)), dim.is_closed))
+    rest = (sharding.replicated_axes, sharding.unreduced_axes)
+    return sdy.TensorShardingAttr.get(sharding.mesh_or_ref, dims, *rest)
+
+
+#
+# Dimensions that axes do not divide
+#
+
+
+class Even:
+    """Takes axes away that do not divide their dimension: it is whole along them."""
+
+    def __init__(self, module: ir.Module) -> None:
+        meshes = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
+        self.sizes = {
+            op.attributes["sym_name"].value: {
+                axis.name: axis.size
+                for axis in map(sdy.MeshAxisAttr, sdy.MeshAttr(op.attributes["mesh"]).axes)
+            }
+            for op in meshes
+        }
+
+    def sharding(self, attribute: Any, kind: ir.Type) -> Any:
+        """Returns the sharding of a value of a type without such axes."""
+        sharding = sdy.TensorShardingAttr(attribute)
+        if not isinstance(kind, ir.RankedTensorType):
+            return sharding
+        sizes = self.sizes[sharding.mesh_or_ref.value]
+
+        def keep(index: int, axes: list[Any]) -> list[Any]:
+            parts, even = 1, []
+            for axis in map(sdy.AxisRefAttr, axes):
+                part = axis.sub_axis_info
+                parts *= sizes[axis.name] if part is None else sdy.SubAxisInfoAttr(part).size
+                if kind.shape[index] % parts:
+                    break
+                even.append(axis)
+            return even
+
+        return kept(sharding, keep)
+
+    def visit(self, op: ir.Operation) -> None:
+        """Does so with the results of an op, and with those of a function."""
+        if SHARDING in op.attributes:
+            each = sdy.TensorShardingPerValueAttr(op.attributes[SHARDING]).shardings
+            even = [
+                self.sharding(one, value.type) for one, value in zip(each, op.results, strict=True)
+            ]
+            op.attributes[SHARDING] = sdy.TensorShardingPerValueAttr.get(even)
+        if op.name == "sdy.reshard":
+            op.attributes["sharding"] = self.sharding(op.attributes["sharding"], op.result.type)
+        if op.name == "func.func" and "res_attrs" in op.attributes:
+            types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results
+            results = []
+            for attributes, kind in zip(op.attributes["res_attrs"], types, strict=True):
+                named = {one.name: one.attr for one in ir.DictAttr(attributes)}
+                if SHARDING in named:
+                    named[SHARDING] = self.sharding(named[SHARDING], kind)
+                results.append(ir.DictAttr.get(named))
+            op.attributes["res_attrs"] = ir.ArrayAttr.get(results)
+
+
+#
+# Dimensions along which an op needs all elements
+#
+
+
+def sharding_of(value: ir.Value) -> Any:
+    """Returns how a value lies; None where nothing says it."""
+    if isinstance(value, ir.OpResult):
+        op, index = value.owner, value.result_number
+    else:
+        op, index = value.owner.owner.operation, value.arg_number
+        if op.name == "func.func":
+            if "arg_attrs" not in op.attributes:
+                return None
+            named = ir.DictAttr(op.attributes["arg_attrs"][index])
+            return sdy.TensorShardingAttr(named[SHARDING]) if SHARDING in named else None
+        if op.name != "stablehlo.while":
+            return None
+    if op.name == "sdy.reshard":
+        return sdy.TensorShardingAttr(op.attributes["sharding"])
+    if SHARDING not in op.attributes:
+        return None
+    each = sdy.TensorShardingPerValueAttr(op.attributes[SHARDING]).shardings
+    return sdy.TensorShardingAttr(each[index])
+
+
+def numbers(op: ir.Operation, name: str) -> list[int]:
+    """Returns an op's list of numbers."""
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def changed(op: ir.Operation, neutral: dict[str, int]) -> list[int]:
+    """Returns the dimensions for which one of an op's lists has another number than it says."""
+    lists = {name: numbers(op, name) for name in neutral if name in op.attributes}
+    found = {
+        index
+        for name, each in lists.items()
+        for index, number in enumerate(each)
+        if number != neutral[name]
+    }
+    return sorted(found)
+
+
+def is_joined(reduce: ir.Operation) -> bool:
+    """Returns whether a collective joins what devices have reduced of their parts."""
+    joins = ("add", "maximum", "minimum", "and", "or")
+    body = [op.operation.name.removeprefix("stablehlo.") for op in reduce.regions[0].blocks[0]]
+    return len(body) == 2 and body[0] in joins
+
+
+def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection[int]]:
+    """Returns the dimensions of each operand, and of the results, that an op needs whole.
+
+    These are the ops that Shardy splits none the less: XLA's partitioner, which it was made for,
+    exchanges borders with neighbours then.
+    """
+    name, shapes = op.name, [list(operand.type.shape) for operand in op.operands]
+    dims: Collection[int] = []
+    if name == "stablehlo.convolution":
+        numbering = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+        sides = (numbering.input_spatial_dimensions, numbering.kernel_spatial_dimensions)
+        return sides, numbering.output_spatial_dimensions
+    if name == "stablehlo.concatenate":
+        dims = [ir.IntegerAttr(op.attributes["dimension"]).value]
+    elif name == "stablehlo.reverse":
+        dims = numbers(op, "dimensions")
+    elif name == "stablehlo.reduce" and not is_joined(op):
+        return [numbers(op, "dimensions") for _ in shapes[: len(op.results)]], []
+    elif name == "stablehlo.slice":
+        dims = [
+            index for index, size in enumerate(shapes[0]) if size != op.result.type.shape[index]
+        ]
+    elif name == "stablehlo.dynamic_update_slice":
+        dims = [index for index, size in enumerate(shapes[0]) if size != shapes[1][index]]
+    elif name == "stablehlo.pad":
+        edges = ("edge_padding_low", "edge_padding_high", "interior_padding")
+        dims = changed(op, dict.fromkeys(edges, 0))
+    elif name == "stablehlo.reduce_window":
+        lists = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+        dims = changed(op, dict.fromkeys(lists, 1))
+    return [dims for _ in shapes], dims
+
+
+def joined_value(value: ir.Value, whole: Any) -> ir.Value:
+    """Returns a value in larger parts; of what needs no other device none is asked."""
+    if isinstance(value, ir.OpResult) and value.owner.name in ("stablehlo.iota", "sdy.constant"):
+        again = value.owner.clone()
+        again.attributes[SHARDING] = sdy.TensorShardingPerValueAttr.get([whole])
+        return again.results[0]
+    return sdy.ReshardOp(value, whole).result
+
+
+def make_whole(op: ir.Operation) -> None:
+    """Joins what an op reads along such dimensions, and splits its results again."""
+    of_operands, of_results = whole_along(op)
+
+    def joined(value: ir.Value, dims: Collection[int]) -> Any:
+        sharding = sharding_of(value) if dims else None
+        if sharding is None:
+            return None
+        whole = kept(sharding, lambda index, axes: [] if index in dims else axes)
+        return None if whole == sharding else whole
+
+    for index, (operand, dims) in enumerate(zip(op.operands, of_operands, strict=False)):
+        if (whole := joined(operand, dims)) is not None:
+            with ir.InsertionPoint(op), op.location:
+                op.operands[index] = joined_value(operand, whole)
+    wholes = [joined(result, of_results) for result in op.results]
+    before = [sharding_of(result) for result in op.results]
+    if any(wholes):
+        each = [whole or old for whole, old in zip(wholes, before, strict=True)]
+        op.attributes[SHARDING] = sdy.TensorShardingPerValueAttr.get(each)
+    for result, whole, old in zip(op.results, wholes, before, strict=True):
+        if whole is not None:
+            with ir.InsertionPoint.after(op), op.location:
+                again = sdy.ReshardOp(result, old)
+            result.replace_all_uses_except(again.result, [again.operation])
+
+
+def all_ops(module: ir.Module) -> list[ir.Operation]:
+    """Returns the ops of a module, outer ones first."""
+    ops: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return ops
+
+
+def run(module: ir.Module, passes: Iterable[str]) -> None:
+    """Runs passes on a module."""
+    manager = passmanager.PassManager.parse(f"builtin.module({','.join(passes)})")
+    manager.run(module.operation)
 
 
 def main() -> int:
@@ -35,8 +246,13 @@ def main() -> int:
             dialect.register_dialect(context)
         try:
             module = ir.Module.parse(sys.stdin.read())
-            manager = passmanager.PassManager.parse(f"builtin.module({','.join(PASSES)})")
-            manager.run(module.operation)
+            run(module, PROPAGATE)
+            ops, even = all_ops(module), Even(module)
+            for op in ops:
+                even.visit(op)
+            for op in ops:
+                make_whole(op)
+            run(module, RESHARD)
         except (ir.MLIRError, ValueError) as error:
             print(error, file=sys.stderr)
             return 1

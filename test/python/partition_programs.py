@@ -257,6 +257,35 @@ def convolved() -> Sharded:
     )
 
 
+def uneven() -> Sharded:
+    """Dimensions that devices do not divide, and ops that need all of a dimension."""
+    x, y = arrays((8, 12), (16, 6))
+
+    def fn(x: Any, y: Any) -> Any:
+        constrain = jax.lax.with_sharding_constraint
+        steps = jnp.sum((x[:, 1:] - x[:, :-1]) ** 2)
+        longer = constrain(jnp.concatenate([x, 2 * x[:1]]), P("a"))
+        padded = jnp.pad(x, ((1, 2), (0, 0)))
+        turned = jnp.roll(x, 3, 0)[::-1] + x[::2].repeat(2, 0)
+        best = jnp.argmax(x, 1), jnp.prod(1 + x / 8, 0), jax.lax.top_k(x, 3)[0]
+        # Halves of a dimension that has a part for each device, as of heads.
+        one, other = jnp.split(y.reshape(2, 8, 6), 2, axis=1)
+        joined = jnp.concatenate([-other, one], 1).reshape(16, 6)
+        kept = jax.lax.dynamic_update_slice(y, y[:3], (5, 0))
+        sums = jnp.cumsum(y, 0)
+        return steps, longer @ longer.T, padded.sum(1), turned, best, joined, kept, sums
+
+    parts = P(("a", "b"))
+    return Sharded(
+        fn,
+        (x, y),
+        {"a": 4, "b": 2},
+        (P("a", "b"), parts),
+        (P(), P(), P(), P("a"), (P(), P("b"), P()), parts, parts, parts),
+        frozenset({"all_gather"}),
+    )
+
+
 PROGRAMS: dict[str, Callable[[], Sharded]] = {
     "llama_data": lambda: llama({"data": 8}, whole, whole),
     "llama_tensor": lambda: llama({"data": 4, "tensor": 2}, tensor_parallel, tensor_parallel),
@@ -265,4 +294,5 @@ PROGRAMS: dict[str, Callable[[], Sharded]] = {
     "mapped": mapped,
     "moved": moved,
     "convolved": convolved,
+    "uneven": uneven,
 }

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import partition_programs
 import pytest
@@ -85,12 +86,20 @@ def test_no_mesh_is_an_error() -> None:
 
 def test_an_op_across_devices_names_its_place_and_the_way_out() -> None:
     def fn(x: jax.Array) -> jax.Array:
-        return jax.lax.rev(x, (0,))
+        # A sum from 1 on, which each device would add.
+        return jax.lax.reduce(x, np.float32(1), jax.lax.add, (0,))
 
     with pytest.raises(CompileError, match="with_sharding_constraint") as caught:
         partition(lowered((16, 4), P("data"), fn, data=8))
-    assert "reverse" in str(caught.value)
+    assert "reduce" in str(caught.value)
     assert "test_partition.py" in str(caught.value)
+
+
+def test_what_needs_no_other_device_asks_none() -> None:
+    """The indices of an argmax are made whole; the values alone are gathered."""
+    text = partition(lowered((16, 8), P(None, "data"), lambda x: jnp.argmax(x, 1), data=8)).text
+    assert COLLECTIVE.findall(text) == ["all_gather"]
+    assert "iota dim = 1 : tensor<16x8xi32>" in text
 
 
 def test_marks_of_scales_are_on_parts() -> None:

@@ -20,7 +20,7 @@ from scalify.partition import partition
 P = PartitionSpec
 
 
-@pytest.mark.parametrize("name", ["llama_tensor", "scanned", "mapped", "moved"])
+@pytest.mark.parametrize("name", ["llama_tensor", "scanned", "mapped", "moved", "uneven"])
 def test_all_ranks_make_the_whole(name: str) -> None:
     program = partition_programs.PROGRAMS[name]()
     local = partition(partition_programs.lower(program))
