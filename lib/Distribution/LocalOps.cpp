@@ -330,10 +330,12 @@ LogicalResult LocalRule::on(ConvolutionOp conv) {
   return makePartial(result, layouts.getAxes(input, inputFeature));
 }
 
+/// Whether a list says nothing of a dimension.
+static bool isOne(std::optional<ArrayRef<int64_t>> list, int64_t dim) {
+  return !list || (*list)[dim] == 1;
+}
+
 LogicalResult LocalRule::on(ReduceWindowOp reduce) {
-  auto isOne = [](std::optional<ArrayRef<int64_t>> list, int64_t dim) {
-    return !list || (*list)[dim] == 1;
-  };
   for (Value input : reduce.getInputs())
     for (int64_t dim = 0; dim < rankOf(input); ++dim) {
       bool isKept =
@@ -346,6 +348,21 @@ LogicalResult LocalRule::on(ReduceWindowOp reduce) {
                           : needWhole(input, dim)))
           return failure();
     }
+  return success();
+}
+
+LogicalResult LocalRule::on(SelectAndScatterOp scatter) {
+  Value operand = scatter.getOperand(), source = scatter.getSource();
+  for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
+    bool isKept = isOne(scatter.getWindowDimensions(), dim) &&
+                  isOne(scatter.getWindowStrides(), dim) &&
+                  wholeSize(operand, dim) == wholeSize(source, dim);
+    if (failed(isKept ? needAlike(operand, dim, source, dim)
+                      : needWhole(operand, dim)) ||
+        (!isKept && failed(needWhole(source, dim))) ||
+        failed(needAlike(operand, dim, scatter.getResult(), dim)))
+      return failure();
+  }
   return success();
 }
 
@@ -428,8 +445,8 @@ LogicalResult LocalRule::onOther() {
 LogicalResult LocalRule::run() {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<IotaOp, BroadcastInDimOp, ReshapeOp, TransposeOp, DotGeneralOp,
-            ConvolutionOp, ReduceOp, ReduceWindowOp, SliceOp, PadOp,
-            ConcatenateOp, ReverseOp, SortOp, DynamicSliceOp,
+            ConvolutionOp, ReduceOp, ReduceWindowOp, SelectAndScatterOp,
+            SliceOp, PadOp, ConcatenateOp, ReverseOp, SortOp, DynamicSliceOp,
             DynamicUpdateSliceOp, GatherOp, ScatterOp, ReturnOp>(
           [&](auto one) { return on(one); })
       .Case<ConstantOp, sdy::ConstantOp>([&](auto constant) {

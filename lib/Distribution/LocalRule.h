@@ -41,6 +41,7 @@ private:
   llvm::LogicalResult on(stablehlo::ConvolutionOp op);
   llvm::LogicalResult on(stablehlo::ReduceOp op);
   llvm::LogicalResult on(stablehlo::ReduceWindowOp op);
+  llvm::LogicalResult on(stablehlo::SelectAndScatterOp op);
   llvm::LogicalResult on(stablehlo::SliceOp op);
   llvm::LogicalResult on(stablehlo::PadOp op);
   llvm::LogicalResult on(stablehlo::ConcatenateOp op);

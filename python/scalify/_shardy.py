@@ -174,7 +174,7 @@ def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection
     elif name == "stablehlo.pad":
         edges = ("edge_padding_low", "edge_padding_high", "interior_padding")
         dims = changed(op, dict.fromkeys(edges, 0))
-    elif name == "stablehlo.reduce_window":
+    elif name in ("stablehlo.reduce_window", "stablehlo.select_and_scatter"):
         lists = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
         dims = changed(op, dict.fromkeys(lists, 1))
     return [dims for _ in shapes], dims

@@ -261,6 +261,9 @@ def uneven() -> Sharded:
     """Dimensions that devices do not divide, and ops that need all of a dimension."""
     x, y = arrays((8, 12), (16, 6))
 
+    def pool(x: Any) -> Any:
+        return jax.lax.reduce_window(x, -np.inf, jax.lax.max, (1, 2), (1, 2), "VALID")
+
     def fn(x: Any, y: Any) -> Any:
         constrain = jax.lax.with_sharding_constraint
         steps = jnp.sum((x[:, 1:] - x[:, :-1]) ** 2)
@@ -273,7 +276,8 @@ def uneven() -> Sharded:
         joined = jnp.concatenate([-other, one], 1).reshape(16, 6)
         kept = jax.lax.dynamic_update_slice(y, y[:3], (5, 0))
         sums = jnp.cumsum(y, 0)
-        return steps, longer @ longer.T, padded.sum(1), turned, best, joined, kept, sums
+        pooled = jax.grad(lambda x: jnp.sum(pool(x) ** 2))
+        return steps, longer @ longer.T, padded.sum(1), turned, best, joined, kept, sums, pooled(x)
 
     parts = P(("a", "b"))
     return Sharded(
@@ -281,7 +285,7 @@ def uneven() -> Sharded:
         (x, y),
         {"a": 4, "b": 2},
         (P("a", "b"), parts),
-        (P(), P(), P(), P("a"), (P(), P("b"), P()), parts, parts, parts),
+        (P(), P(), P(), P("a"), (P(), P("b"), P()), parts, parts, parts, P("a", "b")),
         frozenset({"all_gather"}),
     )
 
