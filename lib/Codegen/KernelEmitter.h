@@ -164,8 +164,6 @@ private:
 
   mlir::FailureOr<Element> compute(mlir::Value value, const Index &index);
   mlir::FailureOr<Element> elementwise(mlir::Operation *op, const Index &index);
-  mlir::FailureOr<Element> clampOperands(mlir::Operation *op,
-                                         const Index &index);
   mlir::FailureOr<Element> quantize(scalify::QuantizeOp op, const Index &index);
   // EmitRandomBits.cpp
   mlir::FailureOr<Element> randomBits(scalify::RandomBitsOp op,

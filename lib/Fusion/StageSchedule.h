@@ -59,9 +59,6 @@ public:
   static std::string getReasonAgainst(PipelineShape shape);
 
   const PipelineShape &getShape() const { return shape; }
-  llvm::ArrayRef<StageTask> tasksOf(int64_t stage) const {
-    return lists[stage];
-  }
   double startOf(const StageTask &task) const;
   double endOf(const StageTask &task) const {
     return startOf(task) + durationOf(task);

@@ -1,8 +1,9 @@
-//===- ExpandTopK.cpp - chlo.top_k by a sort ------------------------------===//
+//===- ExpandTopK.cpp - The largest elements by a sort --------------------===//
 //
 // The k largest of the last dimension are the first k of a stable descending
 // sort, which carries the positions along. Floats are compared by total order:
-// a NaN counts as larger than any number, as XLA has it.
+// a NaN counts as larger than any number, as XLA has it. jax.lax.approx_max_k
+// may miss some of them, and its comparator is a function of the program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 #include "scalify/Dialect/CHLO/CHLO.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -40,6 +42,19 @@ static void buildDescending(ImplicitLocOpBuilder &b, Region &region,
   stablehlo::ReturnOp::create(b, before);
 }
 
+/// The first elements of what is sorted, as many as the types have.
+static SmallVector<Value> takeFirst(ImplicitLocOpBuilder &b,
+                                    stablehlo::SortOp sort, TypeRange types) {
+  SmallVector<Value> results;
+  for (auto [sorted, result] : llvm::zip(sort.getResults(), types)) {
+    auto type = cast<RankedTensorType>(result);
+    SmallVector<int64_t> start(type.getRank(), 0), stride(type.getRank(), 1);
+    results.push_back(stablehlo::SliceOp::create(b, type, sorted, start,
+                                                 type.getShape(), stride));
+  }
+  return results;
+}
+
 namespace {
 struct ExpandTopK : OpRewritePattern<chlo::TopKOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -59,14 +74,7 @@ struct ExpandTopK : OpRewritePattern<chlo::TopKOp> {
                                           last, /*is_stable=*/true);
     buildDescending(b, sort.getComparator(),
                     {type.getElementType(), placeType.getElementType()});
-    SmallVector<int64_t> start(type.getRank(), 0), stride(type.getRank(), 1);
-    SmallVector<int64_t> limit(type.getShape());
-    limit[last] = op.getK();
-    SmallVector<Value> results;
-    for (auto [sorted, result] : llvm::zip(sort.getResults(), op->getResults()))
-      results.push_back(stablehlo::SliceOp::create(b, result.getType(), sorted,
-                                                   start, limit, stride));
-    rewriter.replaceOp(op, results);
+    rewriter.replaceOp(op, takeFirst(b, sort, op->getResultTypes()));
     return success();
   }
 };
@@ -74,4 +82,52 @@ struct ExpandTopK : OpRewritePattern<chlo::TopKOp> {
 
 void scalify::import::populateTopKExpansion(RewritePatternSet &patterns) {
   patterns.add<ExpandTopK>(patterns.getContext());
+}
+
+/// Replaces a call on (operands, initial values) by a sort of the operands.
+static LogicalResult expandCall(stablehlo::CustomCallOp call,
+                                SymbolTable &symbols) {
+  auto config = call->getAttrOfType<DictionaryAttr>("mhlo.backend_config");
+  auto dim = config ? config.getAs<IntegerAttr>("reduction_dim") : nullptr;
+  ArrayAttr names = call.getCalledComputations();
+  auto before = names && names.size() == 1
+                    ? symbols.lookup<func::FuncOp>(
+                          cast<FlatSymbolRefAttr>(names[0]).getValue())
+                    : nullptr;
+  unsigned count = call->getNumResults();
+  if (!dim || !before || !before.getBody().hasOneBlock() ||
+      before.getNumArguments() != 2 * count ||
+      call->getNumOperands() != 2 * count)
+    return call.emitOpError("of 'ApproxTopK' needs a 'reduction_dim' and one "
+                            "comparator; use jax.lax.top_k");
+  ImplicitLocOpBuilder b(call.getLoc(), call);
+  ValueRange operands = call->getOperands().take_front(count);
+  auto sort =
+      stablehlo::SortOp::create(b, operands.getTypes(), operands, dim.getInt(),
+                                /*is_stable=*/true);
+  IRMapping mapping;
+  before.getBody().cloneInto(&sort.getComparator(), mapping);
+  Operation *end = sort.getComparator().front().getTerminator();
+  if (auto result = dyn_cast<func::ReturnOp>(end)) {
+    OpBuilder atEnd(end);
+    stablehlo::ReturnOp::create(atEnd, end->getLoc(), result.getOperands());
+    end->erase();
+  }
+  before.setPrivate();
+  call->replaceAllUsesWith(takeFirst(b, sort, call->getResultTypes()));
+  call->erase();
+  return success();
+}
+
+LogicalResult scalify::import::expandApproxTopK(func::FuncOp function,
+                                                SymbolTable &symbols) {
+  SmallVector<stablehlo::CustomCallOp> calls;
+  function.walk([&](stablehlo::CustomCallOp call) {
+    if (call.getCallTargetName() == "ApproxTopK")
+      calls.push_back(call);
+  });
+  for (stablehlo::CustomCallOp call : calls)
+    if (failed(expandCall(call, symbols)))
+      return failure();
+  return success();
 }

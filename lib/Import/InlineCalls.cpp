@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Composites.h"
+#include "ExpandTopK.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Import/Passes.h"
 
@@ -94,7 +95,8 @@ static void inlineBody(func::CallOp call, func::FuncOp callee) {
 LogicalResult InlineCalls::inlineInto(func::FuncOp function,
                                       SymbolTable &symbols) {
   states[function] = State::Open;
-  if (failed(scalify::import::replaceComposites(function)))
+  if (failed(scalify::import::replaceComposites(function)) ||
+      failed(scalify::import::expandApproxTopK(function, symbols)))
     return failure();
   SmallVector<func::CallOp> calls;
   function.walk([&](func::CallOp call) { calls.push_back(call); });

@@ -444,3 +444,25 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 def test_special_functions(name: str) -> None:
     """Powers whose exponent is 4 have 4 times the logarithm's error, 3 of which are summed."""
     check(SPECIAL[name], 3 * normal(999), rtol=1e-5)
+
+
+@pytest.mark.parametrize("pick", [lax.approx_max_k, lax.approx_min_k])
+def test_approximate_extrema_are_exact(pick: Callable[..., Any]) -> None:
+    x = np.random.default_rng(0).permutation(3 * 40 * 5).reshape(3, 40, 5).astype(np.float32)
+
+    def fn(x: jax.Array) -> Any:
+        value = lambda x: (pick(x, 4, reduction_dimension=1)[0] ** 2).sum()  # noqa: E731
+        return pick(x, 4, reduction_dimension=1), pick(x[0], 2), jax.grad(value)(x)
+
+    check(fn, x, exact=True)
+    scalify.compile(jax.jit(fn).lower(x).as_text(), target="sm_90a")
+
+
+def test_candidates_of_approximate_extrema() -> None:
+    """As many as XLA gives, of which the first are the largest."""
+    x = normal(3, 500)
+    fn = lambda x: lax.approx_max_k(x, 2, aggregate_to_topk=False)  # noqa: E731
+    values, places = (np.asarray(y) for y in compiled(fn, (x,)).run([x]))
+    assert values.shape == jax.eval_shape(fn, x)[0].shape
+    np.testing.assert_array_equal(values[:, :2], -np.sort(-x)[:, :2])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1))

@@ -12,12 +12,12 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
-/// What mlir-opt does, on text that later MLIR versions may have printed; and
-/// `--scalify-list-rules`, which prints the table of scale rules.
+/// What mlir-opt does, on text that later MLIR versions may have printed.
 static llvm::LogicalResult run(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
@@ -25,12 +25,15 @@ static llvm::LogicalResult run(int argc, char **argv) {
   mlir::registerAllPasses();
   scalify::registerAllDialects(registry);
   scalify::registerAllPasses();
-  if (argc == 2 && llvm::StringRef(argv[1]) == "--scalify-list-rules") {
+  llvm::cl::opt<bool> listRules(
+      "scalify-list-rules",
+      llvm::cl::desc("Print the table of scale rules and exit"));
+  auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
+      argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
+  if (listRules) {
     mlir::MLIRContext context(registry);
     return scalify::listScaleRules(context, llvm::outs());
   }
-  auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
-      argc, argv, "Scalify: scale propagation for StableHLO\n", registry);
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects()) {
     llvm::interleaveComma(registry.getDialectNames(), llvm::outs());

@@ -20,6 +20,9 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
     ```
     becomes the body of `@relu` in place of the call. A recursive call, or one
     of a function without a body, is an error.
+
+    A call of `ApproxTopK` (jax.lax.approx_max_k) becomes a stable sort by its
+    comparator, and slices: exact, which an approximation may be.
   }];
   let statistics = [Statistic<"numInlined", "calls-inlined",
                               "calls replaced by the callee's body">];
