@@ -59,3 +59,45 @@ func.func @either_sign(%x: tensor<4x32xf32> {scalify.scale = 1 : i32}) -> (tenso
   %e = stablehlo.exponential %d : tensor<4x32x32xf32>
   return %t, %e : tensor<4x32xf32>, tensor<4x32x32xf32>
 }
+
+// -----
+
+// A rate of one sign over the steps between neighbouring samples is a decay,
+// as of the light along a ray: samples are in order, though no facts say so.
+// As a difference of independent values the steps would have either sign, and
+// the product of all that is left over a ray the tails of their exponentials.
+// CHECK-LABEL: func.func @steps
+func.func @steps(%z: tensor<4x17xf32> {scalify.scale = 1 : i32}, %x: tensor<4x17xf32> {scalify.scale = 1 : i32}) -> tensor<4x17xf32> {
+  %next = stablehlo.slice %z [0:4, 1:17] : (tensor<4x17xf32>) -> tensor<4x16xf32>
+  %last = stablehlo.slice %z [0:4, 0:16] : (tensor<4x17xf32>) -> tensor<4x16xf32>
+  %between = stablehlo.subtract %next, %last : tensor<4x16xf32>
+  // What lies behind the last sample.
+  %far = stablehlo.constant dense<1.0e10> : tensor<4x1xf32>
+  %step = stablehlo.concatenate %between, %far, dim = 1 : (tensor<4x16xf32>, tensor<4x1xf32>) -> tensor<4x17xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x17xf32>
+  %rate = stablehlo.maximum %x, %none : tensor<4x17xf32>
+  %depth = stablehlo.multiply %rate, %step : tensor<4x17xf32>
+  %gone = stablehlo.negate %depth : tensor<4x17xf32>
+  // CHECK: stablehlo.exponential {{.*}}scalify.rule = "rate times step between neighbours: a decay", scalify.scale = {{-[12]}} : i32
+  %left = stablehlo.exponential %gone : tensor<4x17xf32>
+  return %left : tensor<4x17xf32>
+}
+
+// -----
+
+// A rate of either sign does not decay, nor does it over entries further apart.
+// CHECK-LABEL: func.func @no_steps
+// CHECK-NOT: decay
+func.func @no_steps(%z: tensor<4x18xf32> {scalify.scale = 1 : i32}, %x: tensor<4x16xf32> {scalify.scale = 1 : i32}) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %a = stablehlo.slice %z [0:4, 2:18] : (tensor<4x18xf32>) -> tensor<4x16xf32>
+  %b = stablehlo.slice %z [0:4, 1:17] : (tensor<4x18xf32>) -> tensor<4x16xf32>
+  %c = stablehlo.slice %z [0:4, 0:16] : (tensor<4x18xf32>) -> tensor<4x16xf32>
+  %near = stablehlo.subtract %a, %b : tensor<4x16xf32>
+  %far = stablehlo.subtract %a, %c : tensor<4x16xf32>
+  %rate = stablehlo.abs %x : tensor<4x16xf32>
+  %p = stablehlo.multiply %x, %near : tensor<4x16xf32>
+  %q = stablehlo.multiply %rate, %far : tensor<4x16xf32>
+  %d = stablehlo.exponential %p : tensor<4x16xf32>
+  %e = stablehlo.exponential %q : tensor<4x16xf32>
+  return %d, %e : tensor<4x16xf32>, tensor<4x16xf32>
+}

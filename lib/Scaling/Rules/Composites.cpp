@@ -558,9 +558,9 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
   for (auto *match :
        {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
         matchLimitedExponential, matchLogAddExpTail, matchLogAddExpShare,
-        matchDecay, matchSegmentSum, matchLogSoftmax, matchSoftmaxGradient,
-        matchIdentity, matchResidual, matchNorm, matchErf, matchThreshold,
-        matchTanhGradient, matchGatedUnit, matchRotation}) {
+        matchDecay, matchStepDecay, matchSegmentSum, matchLogSoftmax,
+        matchSoftmaxGradient, matchIdentity, matchResidual, matchNorm, matchErf,
+        matchThreshold, matchTanhGradient, matchGatedUnit, matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);
