@@ -136,11 +136,18 @@ void DotFormatChooser::judgeCost(FunctionOpInterface func) {
   }
 }
 
-/// Every rounded dot makes noise; those of linear layers in the forward may be
-/// left wide for it.
+static RoundedDot::Turn getTurn(DotRole role, std::optional<DotKind> kind) {
+  bool isLayer = role == DotRole::Linear || role == DotRole::Head ||
+                 role == DotRole::Convolution;
+  return isLayer && kind == DotKind::Forward ? RoundedDot::First
+                                             : RoundedDot::Second;
+}
+
+/// Every rounded dot makes noise, and may be left wide for it; what has a name
+/// in the recipe is the user's word.
 void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
   DotFormats others = recipe.getSensitive();
-  if (others == DotFormats() || !recipe.castsToFloat8())
+  if (others == DotFormats() || !recipe.castsDots())
     return;
   llvm::MapVector<Operation *, RoundedDot> rounded;
   func.getFunctionBody().walk([&](Operation *dot) {
@@ -151,9 +158,9 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
       noise +=
           getRoundingNoise(cast<FloatType>(getOperandFormat(dot, operand)));
     const Choice &choice = choices[dot];
-    rounded[dot] = {noise, choice.reason != "name" && isFloat8(dot) &&
-                               choice.role == DotRole::Linear &&
-                               layers.getKind(dot) == DotKind::Forward};
+    rounded[dot] = {noise, choice.reason == "name"
+                               ? RoundedDot::Never
+                               : getTurn(choice.role, layers.getKind(dot))};
   });
   for (auto &[dot, why] : findSensitiveDots(func, rounded))
     replaceFormats(dot, others, "sensitive", why);

@@ -5,7 +5,8 @@
 // small values, comparisons, as of ReLU, and regressions, whose residual falls
 // while the error of the output stays, turn small errors of activations into
 // large ones of gradients. Where the analysis of noise says so, the dots of the
-// forward stay wide from which most of it comes, for the work that they are.
+// forward stay wide from which most of it comes, for the work that they are,
+// and then, where that is not enough, others.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +51,10 @@ private:
     return worst <= share * kMostOfWorst && all <= share * kMostOfAll;
   }
   SmallVector<double> weigh() const;
-  void widen(llvm::MapVector<Operation *, std::string> &found);
+  void widen(RoundedDot::Turn turn,
+             llvm::MapVector<Operation *, std::string> &found);
+  void widenMost(RoundedDot::Turn turn,
+                 llvm::MapVector<Operation *, std::string> &found);
 
   ScaleAnalysis facts;
   NoiseAnalysis noise;
@@ -117,13 +121,13 @@ static double countWork(Operation *dot) {
 }
 
 void SensitivityFinder::widen(
-    llvm::MapVector<Operation *, std::string> &found) {
+    RoundedDot::Turn turn, llvm::MapVector<Operation *, std::string> &found) {
   NoiseAnalysis::Sources parts = noise.attribute(sources, gradients, weigh());
   double total = 0;
   SmallVector<Operation *> candidates;
   for (auto &[dot, rounded] : dots) {
     total += parts.lookup(dot);
-    if (rounded.isCandidate && !found.contains(dot) && parts.lookup(dot) > 0)
+    if (rounded.turn == turn && !found.contains(dot) && parts.lookup(dot) > 0)
       candidates.push_back(dot);
   }
   llvm::stable_sort(candidates, [&](Operation *a, Operation *b) {
@@ -144,6 +148,17 @@ void SensitivityFinder::widen(
   }
 }
 
+void SensitivityFinder::widenMost(
+    RoundedDot::Turn turn, llvm::MapVector<Operation *, std::string> &found) {
+  for (unsigned round = 0; round < kMostRounds && !isWithin(kRoom); ++round) {
+    size_t before = found.size();
+    widen(turn, found);
+    if (found.size() == before)
+      break;
+    predict();
+  }
+}
+
 llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
   llvm::MapVector<Operation *, std::string> found;
   // Of weights that count as 2^0 for want of a scale nothing can be said.
@@ -152,20 +167,21 @@ llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
   predict();
   if (isWithin(1))
     return found;
-  for (unsigned round = 0; round < kMostRounds && !isWithin(kRoom); ++round) {
-    size_t before = found.size();
-    widen(found);
-    if (found.size() == before)
-      break;
-    predict();
-  }
-  return found;
+  widenMost(RoundedDot::First, found);
+  if (isWithin(1))
+    return found;
+  auto more = found;
+  widenMost(RoundedDot::Second, more);
+  // Beside dots that must stay as they are, others may not matter.
+  return isWithin(1) ? more : found;
 }
 
 llvm::MapVector<Operation *, std::string> scalify::findSensitiveDots(
     FunctionOpInterface func,
     const llvm::MapVector<Operation *, RoundedDot> &dots) {
-  if (llvm::none_of(dots, [](auto &entry) { return entry.second.isCandidate; }))
+  if (llvm::all_of(dots, [](auto &entry) {
+        return entry.second.turn == RoundedDot::Never;
+      }))
     return {};
   return SensitivityFinder(func, dots).find();
 }

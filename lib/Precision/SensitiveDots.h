@@ -14,8 +14,9 @@ struct RoundedDot {
   /// The mean square of the errors of both operands, each over that of its
   /// data.
   double noise;
-  /// Whether it may be left wide: a linear layer's dot of the forward.
-  bool isCandidate;
+  /// When it is left wide: a layer's dot of the forward first, others where
+  /// these are not enough and the others are, those that the user names never.
+  enum Turn { Never, First, Second } turn;
 };
 
 /// The dots to leave wide, and why, such that by NoiseAnalysis the gradients of

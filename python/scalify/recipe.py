@@ -57,8 +57,8 @@ class Recipe:
         weight_grad: of dots that compute the gradient of a weight, likewise.
         unprofitable: of dots that FP8 would make slower than BF16 by a model of an H100; True: as
             of all others.
-        sensitive: of linear layers' dots in the forward whose rounding, by a model, moves gradients
-            too far from those of F32; True: as of all others.
+        sensitive: of dots whose rounding, by a model, moves gradients too far from those of F32;
+            True: as of all others.
         where: exceptions, the first match counts: pairs of a regular expression, which is searched
             in the name of the dot's weight and in its location, and formats. Given as a mapping or
             as pairs. After "weight_grad:" and the like, for dots of that kind only.

@@ -68,7 +68,6 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
          {DotRole::AttentionQK, DotRole::AttentionPV, DotRole::AttentionDS,
           DotRole::Head, DotRole::Embedding, DotRole::Convolution})
       roles[static_cast<unsigned>(role)] = {wide, wide};
-    roles[kSensitive] = {wide, wide};
   } else {
     forward = gradient = preset.width == Width::F16 ? f16 : bf16;
     storage.saved = forward;
@@ -93,6 +92,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
   roles[static_cast<unsigned>(DotRole::Optimizer)] = {wide, wide};
   // A choice between scores that are nearly equal turns on 16 bits already.
   roles[static_cast<unsigned>(DotRole::Router)] = {wide, wide};
+  roles[kSensitive] = {wide, wide};
   return RecipeAttr::get(context, StringAttr::get(context, preset.name),
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage, gradients,

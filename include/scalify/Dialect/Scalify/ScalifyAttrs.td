@@ -126,9 +126,9 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       in place of their role's where that is cast; `true`: the role's.
     - `unprofitable`: the formats of dots that a model of an H100 finds slower
       in FP8 than in BF16; `true`: as of all others.
-    - `sensitive`: the formats of dots of linear layers in the forward whose
-      rounding, by a model, moves gradients further from those of F32 than a
-      cosine of 0.98; `true`: as of all others. Presets of FP8 leave them wide.
+    - `sensitive`: the formats of dots whose rounding, by a model, moves
+      gradients further from those of F32 than a cosine of 0.98; `true`: as of
+      all others. Presets leave them wide.
     - `where`: exceptions, the first match counts. A key is a regular
       expression that is searched in the name of the dot's weight and in the
       dot's location; after `forward_dot:`, `input_grad:` or `weight_grad:` it
