@@ -52,6 +52,7 @@ private:
   void store(Value gradient, ArrayRef<OpOperand *> reads);
   void storeRanks(Value gradient, ArrayRef<OpOperand *> reads);
   void castBeforeSum(Operation *sum);
+  void sayWhichSumsStayWide();
   void storeRankSum(Value gradient, Operation *sum,
                     ArrayRef<OpOperand *> reads);
   void cast(Value value, ArrayRef<OpOperand *> reads, ScaleHint hint,
@@ -181,7 +182,8 @@ void GradientCaster::castBeforeSum(Operation *sum) {
   Type format = recipe.getGradients().wire;
   std::optional<ScaleHint> hint = makeHint(root, /*playsRanks=*/false, format);
   std::string reason = hint ? caster.getReasonToStayWide(read->get(), format)
-                            : "its scale is not known";
+                            : "its scale is not known (scales = current "
+                              "measures it)";
   if (!reason.empty()) {
     sum->emitRemark("gradient stays wide between ranks: ") << reason;
     return;
@@ -232,6 +234,22 @@ void GradientCaster::storeAll() {
     else
       store(gradient, reads);
   }
+  if (recipe.getGradients().wire)
+    sayWhichSumsStayWide();
+}
+
+/// The rest of what `gradient_wire` is asked for.
+void GradientCaster::sayWhichSumsStayWide() {
+  body.walk([&](Operation *op) {
+    if (!isRankSum(op) || summed.contains(op))
+      return;
+    Operation *dot = getDotOperandRoot(getRankPart(op)->get()).getDefiningOp();
+    if (dot && isContraction(dot) &&
+        formats.getLayers().getKind(dot) == DotKind::WeightGrad &&
+        !formats.makesCastGradient(dot))
+      op->emitRemark("gradient stays wide between ranks: the recipe keeps the "
+                     "product wide that makes it");
+  });
 }
 
 LogicalResult GradientCaster::narrowAllSums(bool strict) {

@@ -247,3 +247,27 @@ def test_gradients_with_a_scale_of_all_layers_are_summed_behind_them() -> None:
     # The largest magnitude of a stack is known when the loop has ended.
     _, said = build(split(DATA, 1)[0].text, {"recipe": "fp8-lm-o1"})
     assert sum("goes behind their loop" in one["message"] for one in said) == 7
+
+
+@pytest.mark.parametrize(
+    ("changed", "sent", "said"),
+    [
+        ({}, 0, {"its scale is not known (scales = current measures it)": 7}),
+        ({"scales": "current"}, 7, {}),
+    ],
+)
+def test_a_wire_is_chosen_apart_from_products(
+    changed: dict[str, str], sent: int, said: dict[str, int]
+) -> None:
+    recipe = Recipe.preset("none").replace(gradient_wire="f8E5M2", **changed)
+    options = {"recipe": str(recipe), "bucketBytes": 0, "packState": False}
+    artefact, remarks = build(split(DATA, 1)[0].text, options)
+    rows = Executable(artefact, device="null").collectives
+    assert sum(row["dtype"] == "f8E5M2" for row in rows) == sent
+    start = "gradient stays wide between ranks: "
+    found = [one["message"].partition(start)[2] for one in remarks if start in one["message"]]
+    # The head is wide by the recipe.
+    assert collections.Counter(found) == {
+        "the recipe keeps the product wide that makes it": 1,
+        **said,
+    }
