@@ -199,7 +199,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         return "!scale: an operand has none (run scalify-propagate and "
                "scalify-fold first)";
       auto exponent = getScaleExponent(hint.getScale());
-      if (isPropagated && exponent && std::abs(*exponent) > kLastExponent)
+      if (isPropagated && exponent && *exponent > kLastExponent)
         return "!scale: an operand's is 2^" + std::to_string(*exponent) +
                ", whose square F32 cannot hold (declare the scales of "
                "arguments, as scalify.measure gives them, or measure the "
