@@ -30,6 +30,9 @@ static constexpr double kMostOfWorst = 0.08, kMostOfAll = 0.04;
 /// Where dots stay wide, they leave this share of the above.
 static constexpr double kRoom = 0.1;
 static constexpr unsigned kMostRounds = 8;
+/// No error is a hundred times its gradient: where so much is predicted, the
+/// analysis has lost the values, and says nothing of what others would help.
+static constexpr double kMostBelieved = 1e4;
 
 namespace {
 class SensitivityFinder {
@@ -168,7 +171,7 @@ llvm::MapVector<Operation *, std::string> SensitivityFinder::find() {
   if (isWithin(1))
     return found;
   widenMost(RoundedDot::First, found);
-  if (isWithin(1))
+  if (isWithin(1) || std::max(worst, all) > kMostBelieved)
     return found;
   auto more = found;
   widenMost(RoundedDot::Second, more);
