@@ -154,6 +154,12 @@ class Executable:
             self._allocate(tensor.bytes) if tensor.alias < 0 else Pointer()
             for tensor in self.results
         ]
+        places = {tensor.name: index for index, tensor in enumerate(self.args)}
+        taken = self.manifest["functions"].get("measure", {"args": []})["args"]
+        # Arguments whose amaxes the step takes, and whether it has those of what they are now.
+        self._measured = [places[argument["name"]] for argument in taken]
+        self._amaxes = places.get("scalify.argument_amax")
+        self._has_amaxes = False
         for index, tensor in enumerate(self.args):
             if tensor.name.startswith("scalify."):
                 self.write(index, self._initial(index))
@@ -201,6 +207,7 @@ class Executable:
             ValueError: it has more or fewer.
         """
         data = from_bits(array, self.args[index])
+        self._has_amaxes &= index not in self._measured
         self._library.call(
             "memory_copy_in",
             self._handle,
@@ -225,9 +232,18 @@ class Executable:
 
     def run(self) -> None:
         """Runs one step; returns when it is done."""
-        args = (Pointer * len(self._arg_memory))(*(m.value for m in self._arg_memory))
-        results = (Pointer * len(self._result_memory))(*(m.value for m in self._result_memory))
-        self._library.call("run", self._handle, b"step", args, len(args), results, len(results))
+        if self._measured and not self._has_amaxes:
+            assert self._amaxes is not None
+            given = [self._arg_memory[index] for index in self._measured]
+            self._run(b"measure", given, [self._arg_memory[self._amaxes]])
+        self._run(b"step", self._arg_memory, self._result_memory)
+        # A step leaves them for what it returns.
+        self._has_amaxes = True
+
+    def _run(self, function: bytes, given: list[Pointer], made: list[Pointer]) -> None:
+        args = (Pointer * len(given))(*(memory.value for memory in given))
+        results = (Pointer * len(made))(*(memory.value for memory in made))
+        self._library.call("run", self._handle, function, args, len(args), results, len(results))
 
     @property
     def device_name(self) -> str:

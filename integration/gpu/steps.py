@@ -84,7 +84,9 @@ def add_example(folder: Folder, small: bool) -> None:
     nonzero = {f"arg{i}": leaf for i, leaf in enumerate(state) if leaf.any()}
     folder.arrays("example-state", nonzero)
     folder.arrays("example-batches", {"batches": batches.astype(np.uint8)})
-    for recipe in RECIPES[::2] if small else RECIPES:
+    # What a test of the script runs: fp8-current has amaxes to measure first.
+    few = [recipe for recipe in RECIPES if recipe != "bf16"]
+    for recipe in few if small else RECIPES:
         artefact = folder.artefact(f"example-{recipe}", text, recipe=recipe)
         wanted = _run_cpu(text, recipe, state, batches)
         folder.add(
