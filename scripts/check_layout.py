@@ -44,10 +44,10 @@ def undescribed(text: str) -> list[str]:
 
 def unread(text: str) -> set[str]:
     """Returns what stands before a lit test's expectations and no command of it reads."""
-    commands = [line for line in text.splitlines() if "RUN:" in line]
+    joined = re.sub(r"\\\n.*?RUN:", "", text)
     read = {"RUN", "REQUIRES", "UNSUPPORTED", "XFAIL"}
-    for line in commands:
-        named = PREFIXES.findall(line)
+    for command in re.findall(r"FileCheck[^|\n]*", joined):
+        named = PREFIXES.findall(command)
         read.update(",".join(named).split(",") if named else ["CHECK"])
     return {word for word in EXPECTED.findall(text) if SUFFIX.sub("", word) not in read}
 

@@ -335,6 +335,14 @@ static bool isOne(std::optional<ArrayRef<int64_t>> list, int64_t dim) {
   return !list || (*list)[dim] == 1;
 }
 
+static bool isUnpadded(std::optional<DenseIntElementsAttr> padding,
+                       int64_t dim) {
+  if (!padding)
+    return true;
+  auto edges = padding->getValues<int64_t>();
+  return edges[2 * dim] == 0 && edges[2 * dim + 1] == 0;
+}
+
 LogicalResult LocalRule::on(ReduceWindowOp reduce) {
   for (Value input : reduce.getInputs())
     for (int64_t dim = 0; dim < rankOf(input); ++dim) {
@@ -342,6 +350,7 @@ LogicalResult LocalRule::on(ReduceWindowOp reduce) {
           reduce.getWindowDimensions()[dim] == 1 &&
           isOne(reduce.getWindowStrides(), dim) &&
           isOne(reduce.getBaseDilations(), dim) &&
+          isUnpadded(reduce.getPadding(), dim) &&
           wholeSize(input, dim) == wholeSize(reduce->getResult(0), dim);
       for (Value result : reduce->getResults())
         if (failed(isKept ? needAlike(input, dim, result, dim)
@@ -356,6 +365,7 @@ LogicalResult LocalRule::on(SelectAndScatterOp scatter) {
   for (int64_t dim = 0; dim < rankOf(operand); ++dim) {
     bool isKept = isOne(scatter.getWindowDimensions(), dim) &&
                   isOne(scatter.getWindowStrides(), dim) &&
+                  isUnpadded(scatter.getPadding(), dim) &&
                   wholeSize(operand, dim) == wholeSize(source, dim);
     if (failed(isKept ? needAlike(operand, dim, source, dim)
                       : needWhole(operand, dim)) ||

@@ -89,6 +89,8 @@ bool CastReader::step(Operation *op, Value value) {
     return static_cast<bool>(cast.scale);
   }
   if (auto clamp = dyn_cast<stablehlo::ClampOp>(op)) {
+    if (isClipped)
+      return false;
     low = getNumber(clamp.getMin());
     high = getNumber(clamp.getMax());
     return low && high && clamp.getOperand() == value;
@@ -132,6 +134,8 @@ std::optional<std::pair<Value, Cast>> CastReader::read(Operation *user,
       return std::nullopt;
     value = op->getResult(0);
     op = *value.user_begin();
+    if (op->getAttr(plan::kTaskAttr) != user->getAttr(plan::kTaskAttr))
+      return std::nullopt;
   }
 }
 
@@ -153,8 +157,9 @@ static Value findAmax(Operation *user, Value value) {
     if (!value.hasOneUse())
       return {};
     Operation *op = *value.user_begin();
-    auto reduce = dyn_cast<stablehlo::ReduceOp>(op);
-    if (reduce) {
+    if (op->getAttr(plan::kTaskAttr) != user->getAttr(plan::kTaskAttr))
+      return {};
+    if (auto reduce = dyn_cast<stablehlo::ReduceOp>(op)) {
       if (reduce.getInputs().size() != 1 || reduce.getInputs()[0] != value ||
           !isa<stablehlo::MaxOp>(reduce.getBody().front().front()) ||
           !hasNeutralInit(reduce))
@@ -171,8 +176,10 @@ static Value findAmax(Operation *user, Value value) {
   return elementOf(value).isF32() ? value : Value();
 }
 
-/// Whether the scale is made of the product, as one by its largest magnitude.
-static bool isMadeOf(Value scale, plan::MatmulOp product) {
+/// Whether the scale cannot be made before the product: it is made of it, as
+/// one by its largest magnitude, by ranks together, or by another stage.
+static bool comesLate(Value scale, const Chain &chain) {
+  plan::MatmulOp product = chain.product;
   Operation *maker = scale.getDefiningOp();
   if (!maker || maker->isBeforeInBlock(product))
     return false;
@@ -180,9 +187,12 @@ static bool isMadeOf(Value scale, plan::MatmulOp product) {
   BackwardSliceOptions options;
   options.inclusive = true;
   options.omitBlockArguments = true;
+  options.omitUsesFromAbove = false;
   options.filter = [&](Operation *op) { return !op->isBeforeInBlock(product); };
   return failed(getBackwardSlice(maker, &slice, options)) ||
-         slice.contains(product);
+         slice.contains(product) || !llvm::all_of(slice, [&](Operation *op) {
+           return isMemoryEffectFree(op) && isNear(op, chain);
+         });
 }
 
 /// The one transpose of rows and columns that reads the value, if nothing else
@@ -262,8 +272,7 @@ std::optional<Chain> scalify::castToFP8(Chain chain) {
       chain.cast = cast;
       results.push_back(result);
     }
-  if (!chain.cast ||
-      (chain.cast->scale && isMadeOf(chain.cast->scale, chain.product)))
+  if (!chain.cast || (chain.cast->scale && comesLate(chain.cast->scale, chain)))
     return std::nullopt;
   chain.values = results;
   turn(chain);
@@ -326,9 +335,8 @@ Value scalify::getMultiplier(const Chain &chain) {
   auto type = RankedTensorType::get({}, b.getF32Type());
   std::optional<APFloat> number = getNumber(scale);
   if (!number) {
-    // It is not made of the product, so that its makers can stand before.
     LogicalResult moved = moveValueDefinitions(b, scale, product);
-    assert(succeeded(moved) && "the scale is made of the product");
+    assert(succeeded(moved) && "the scale comes late");
     (void)moved;
     if (!chain.cast->divides)
       return scale;

@@ -177,6 +177,9 @@ def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection
     elif name in ("stablehlo.reduce_window", "stablehlo.select_and_scatter"):
         lists = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
         dims = changed(op, dict.fromkeys(lists, 1))
+        if "padding" in op.attributes:
+            padding = list(ir.DenseIntElementsAttr(op.attributes["padding"]))
+            dims = sorted({*dims, *(index // 2 for index, edge in enumerate(padding) if edge)})
     return [dims for _ in shapes], dims
 
 

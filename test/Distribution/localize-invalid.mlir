@@ -12,6 +12,21 @@ func.func @reverse(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}
 
 sdy.mesh @mesh = <["x"=2]>
 
+// A window of one element, and padding that shifts what it sees.
+func.func @shift(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %init: tensor<f32>) {
+  // expected-error @+1 {{'stablehlo.reduce_window' op needs dimension 0 of 'tensor<8xf32>' whole}}
+  %0 = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1>, padding = dense<[[1, -1]]> : tensor<1x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %1 = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+  }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=2]>
+
 func.func @other_axes(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %y: tensor<8xf32>) {
   // expected-error @+1 {{needs dimension 0 of 'tensor<8xf32>' and dimension 0 of 'tensor<8xf32>' split alike}}
   %0 = stablehlo.add %x, %y {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<8xf32>

@@ -277,6 +277,9 @@ def uneven() -> Sharded:
         kept = jax.lax.dynamic_update_slice(y, y[:3], (5, 0))
         sums = jnp.cumsum(y, 0)
         pooled = jax.grad(lambda x: jnp.sum(pool(x) ** 2))
+        # Windows of one element that see the one before.
+        shifted = jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 1), (1, 1), ((1, -1), (0, 0)))
+        turned = turned + shifted
         return steps, longer @ longer.T, padded.sum(1), turned, best, joined, kept, sums, pooled(x)
 
     parts = P(("a", "b"))

@@ -256,7 +256,10 @@ bool scalify::matchStepDecay(const FactsQuery &query, ScaleFacts &out) {
   double mean = -1, rms = 1;
   SubtractOp steps;
   SmallVector<Value> factors{query.op->getOperand(0)};
-  while (!factors.empty()) {
+  // Squares count twice, and squares of squares would without an end.
+  for (unsigned left = 64; !factors.empty(); --left) {
+    if (left == 0)
+      return false;
     Value factor = factors.pop_back_val();
     Operation *op = factor.getDefiningOp();
     if (isa_and_nonnull<MulOp, NegOp, ReshapeOp, BroadcastInDimOp, ConvertOp>(
