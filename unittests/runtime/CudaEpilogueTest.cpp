@@ -3,7 +3,6 @@
 #include "device/cuda/LtContract.h"
 #include "support/Error.h"
 
-#include <cstdlib>
 #include <gtest/gtest.h>
 
 using namespace scalify::rt;
@@ -47,16 +46,7 @@ Json manifestOf(const Product &p) {
   return m;
 }
 
-/// The lines of cublasLtMatmul of one step, or the error.
-std::string matmuls(const Product &p) {
-  try {
-    Recorded gpu(pack(manifestOf(p), gpuKernels(), gpuConstants()));
-    gpu.run();
-    return linesOf(gpu.newLines(), "cublasLtMatmul ");
-  } catch (const Error &error) {
-    return error.what();
-  }
-}
+std::string matmuls(const Product &p) { return matmulsOf(manifestOf(p)); }
 
 std::string errorOf(const Json &manifest) {
   Handle exe = load(pack(manifest, gpuKernels(), gpuConstants()), 0,
@@ -285,20 +275,12 @@ TEST(CudaEpilogue, HeuristicSeesTheAlignment) {
 }
 
 TEST(CudaEpilogue, SearchHasTheBias) {
-  char folder[] = "/tmp/scalify-test-XXXXXX";
-  ASSERT_TRUE(mkdtemp(folder));
-  setenv("XDG_CACHE_HOME", folder, 1);
-  setenv("SCALIFY_GEMM_SEARCH", "2", 1);
+  Search search("2");
   Product p;
   p.elements = 1 << 16;
   p.more["bias_off"] = (1 << 16) - 48;
   std::string lines = matmuls(p);
-  unsetenv("SCALIFY_GEMM_SEARCH");
-  unsetenv("XDG_CACHE_HOME");
   EXPECT_TRUE(contains(lines, " relu bias=bf16\n")) << lines;
-  std::remove((std::string(folder) + "/scalify/gemm.json").c_str());
-  std::remove((std::string(folder) + "/scalify").c_str());
-  std::remove(folder);
 }
 
 TEST(CudaEpilogue, ManifestIsChecked) {

@@ -4,7 +4,6 @@
 #include "support/Error.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 
@@ -61,15 +60,9 @@ Json manifestOf(const Product &p) {
 
 /// The lines of cublasLtMatmul of one step, or the error.
 std::string matmuls(const Product &p) {
-  try {
-    auto driver = std::make_shared<RecordingDriver>();
-    driver->blasVersion = p.blasVersion;
-    Recorded gpu(pack(manifestOf(p), gpuKernels(), gpuConstants()), driver);
-    gpu.run();
-    return linesOf(gpu.newLines(), "cublasLtMatmul ");
-  } catch (const Error &error) {
-    return error.what();
-  }
+  auto driver = std::make_shared<RecordingDriver>();
+  driver->blasVersion = p.blasVersion;
+  return matmulsOf(manifestOf(p), driver);
 }
 
 std::string shapeOf(const Product &p) {
@@ -424,20 +417,12 @@ TEST(CudaGemm, OldLibrariesHaveNoModes) {
 
 // A search has as many scales as the product reads.
 TEST(CudaGemm, SearchHasAllScales) {
-  char folder[] = "/tmp/scalify-test-XXXXXX";
-  ASSERT_TRUE(mkdtemp(folder));
-  setenv("XDG_CACHE_HOME", folder, 1);
-  setenv("SCALIFY_GEMM_SEARCH", "2", 1);
+  Search search("2");
   Product p = byBlocks();
   p.m = 1024;
   p.aScales = 2 * 1024;
   std::string lines = matmuls(p);
-  unsetenv("SCALIFY_GEMM_SEARCH");
-  unsetenv("XDG_CACHE_HOME");
   EXPECT_EQ(lines.substr(0, 14), "cublasLtMatmul");
-  std::remove((std::string(folder) + "/scalify/gemm.json").c_str());
-  std::remove((std::string(folder) + "/scalify").c_str());
-  std::remove(folder);
 }
 
 TEST(CudaGemm, ManifestIsChecked) {
@@ -503,14 +488,6 @@ TEST(CudaGemm, ManifestIsChecked) {
 
 namespace {
 /// Sets a variable for as long as it lives.
-struct Environment {
-  Environment(const char *name, const std::string &value) : name(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Environment() { unsetenv(name); }
-  const char *name;
-};
-
 std::string searchedLines() {
   Recorded gpu;
   gpu.run();
@@ -527,11 +504,8 @@ size_t countOf(const std::string &text, const std::string &part) {
 } // namespace
 
 TEST(CudaGemm, SearchMeasuresAndKeepsTheFastest) {
-  char folder[] = "/tmp/scalify-test-XXXXXX";
-  ASSERT_TRUE(mkdtemp(folder));
-  const std::string file = std::string(folder) + "/scalify/gemm.json";
-  Environment cache("XDG_CACHE_HOME", folder);
-  Environment search("SCALIFY_GEMM_SEARCH", "4");
+  Search search("4");
+  const std::string file = search.file();
   // Four runs of each of four candidates, and the step's own.
   EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
   Json kept = Json::parse(readFile(file));
@@ -547,12 +521,9 @@ TEST(CudaGemm, SearchMeasuresAndKeepsTheFastest) {
   kept.begin().value()[0] = 9;
   std::ofstream(file) << kept;
   EXPECT_EQ(countOf(searchedLines(), "cublasLtMatmul a="), 17u);
-  std::remove(file.c_str());
-  std::remove((std::string(folder) + "/scalify").c_str());
-  std::remove(folder);
 }
 
 TEST(CudaGemm, SearchNeedsANumber) {
-  Environment search("SCALIFY_GEMM_SEARCH", "many");
+  Search search("many");
   EXPECT_EQ(matmuls({}), "SCALIFY_GEMM_SEARCH must be 1 to 100, not 'many'");
 }

@@ -3,7 +3,6 @@
 #include "device/cuda/LtContract.h"
 #include "support/Error.h"
 
-#include <cstdlib>
 #include <gtest/gtest.h>
 
 using namespace scalify::rt;
@@ -49,16 +48,7 @@ Json manifestOf(const Product &p) {
   return m;
 }
 
-/// The lines of cublasLtMatmul of one step, or the error.
-std::string matmuls(const Product &p) {
-  try {
-    Recorded gpu(pack(manifestOf(p), gpuKernels(), gpuConstants()));
-    gpu.run();
-    return linesOf(gpu.newLines(), "cublasLtMatmul ");
-  } catch (const Error &error) {
-    return error.what();
-  }
-}
+std::string matmuls(const Product &p) { return matmulsOf(manifestOf(p)); }
 } // namespace
 
 // C is BF16 for the library and lies in D's memory, which it does not read.
@@ -179,15 +169,7 @@ TEST(CudaResult, ManifestIsChecked) {
 }
 
 TEST(CudaResult, SearchHasItsNumbers) {
-  char folder[] = "/tmp/scalify-test-XXXXXX";
-  ASSERT_TRUE(mkdtemp(folder));
-  setenv("XDG_CACHE_HOME", folder, 1);
-  setenv("SCALIFY_GEMM_SEARCH", "2", 1);
+  Search search("2");
   std::string lines = matmuls({});
-  unsetenv("SCALIFY_GEMM_SEARCH");
-  unsetenv("XDG_CACHE_HOME");
   EXPECT_TRUE(contains(lines, " scaled amax\n")) << lines;
-  std::remove((std::string(folder) + "/scalify/gemm.json").c_str());
-  std::remove((std::string(folder) + "/scalify").c_str());
-  std::remove(folder);
 }

@@ -1,7 +1,11 @@
 #include "GpuArtefact.h"
 #include "device/cuda/CudaDevice.h"
+#include "support/Error.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
+#include <stdexcept>
 
 using namespace scalify::rt;
 using namespace scalify::rt::test;
@@ -128,4 +132,31 @@ std::string test::linesOf(const std::string &text, const std::string &word) {
     if (line.rfind(word, 0) == 0)
       out += line + "\n";
   return out;
+}
+
+std::string test::matmulsOf(const Json &manifest,
+                            std::shared_ptr<cuda::RecordingDriver> driver) {
+  try {
+    Recorded gpu(pack(manifest, gpuKernels(), gpuConstants()),
+                 std::move(driver));
+    gpu.run();
+    return linesOf(gpu.newLines(), "cublasLtMatmul ");
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
+Search::Search(const char *count)
+    : folder(std::filesystem::temp_directory_path() / "scalify-test-XXXXXX") {
+  if (!mkdtemp(folder.data()))
+    throw std::runtime_error("cannot make " + folder);
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  setenv("SCALIFY_GEMM_SEARCH", count, 1);
+}
+
+Search::~Search() {
+  unsetenv("SCALIFY_GEMM_SEARCH");
+  unsetenv("XDG_CACHE_HOME");
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
 }

@@ -42,6 +42,26 @@ struct Recorded {
 /// The lines of `text` that start with `word`, each ended by a newline.
 std::string linesOf(const std::string &text, const std::string &word);
 
+/// The lines of cublasLtMatmul of one step of a manifest with the kernels and
+/// constants above, or the error.
+std::string matmulsOf(const Json &manifest,
+                      std::shared_ptr<cuda::RecordingDriver> driver =
+                          std::make_shared<cuda::RecordingDriver>());
+
+/// While it lives, that many algorithms of a product are measured at load, and
+/// the fastest is kept in a file of a folder that goes with it.
+class Search {
+public:
+  explicit Search(const char *count);
+  ~Search();
+  Search(const Search &) = delete;
+  Search &operator=(const Search &) = delete;
+  std::string file() const { return folder + "/scalify/gemm.json"; }
+
+private:
+  std::string folder;
+};
+
 } // namespace scalify::rt::test
 
 #endif // SCALIFY_UNITTESTS_RUNTIME_GPUARTEFACT_H
