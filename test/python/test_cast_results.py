@@ -17,6 +17,7 @@ import pytest
 from cpu_run import compile_text
 from jax import lax
 from numpy.typing import NDArray
+from written_products import element_of, product, store
 
 import scalify
 from scalify import _compiler
@@ -119,24 +120,9 @@ def commands(manifest: dict[str, Any], op: str) -> list[dict[str, Any]]:
 
 def written_out(match: re.Match[str]) -> str:
     """Returns a `plan.matmul` of whole matrices as StableHLO ops, by what PlanOps.td says of it."""
-    m, n, k = (int(match[name]) for name in "mnk")
-    own, wide = f"%m{match['out'][1:]}", f"tensor<{m}x{n}xf32>"
-    lines: list[str] = []
-    shapes: list[str] = []
-    for name, rows, columns in (("a", m, k), ("b", k, n)):
-        outer, inner = int(match[f"{name}0"]), int(match[f"{name}1"])
-        lies = (rows, columns) if (outer, inner) == (columns, 1) else (columns, rows)
-        assert lies == (rows, columns) or (outer, inner) == (1, rows)
-        given = match[f"t{name}"]
-        shapes.append(f"tensor<{lies[0]}x{lies[1]}x{given.rpartition('x')[2]}")
-        lines.append(f"{own}_{name} = stablehlo.reshape {match[name]} : ({given}) -> {shapes[-1]}")
-    sums = (int(match["a1"]) == 1, int(match["b1"]) != 1)
-    lines.append(
-        f"{own}_0 = stablehlo.dot_general {own}_a, {own}_b,"
-        f" contracting_dims = [{int(sums[0])}] x [{int(sums[1])}]"
-        f" : ({shapes[0]}, {shapes[1]}) -> {wide}"
-    )
-    last, factors = f"{own}_0", [f"{own}_alpha", match["sa"], match["sb"]]
+    lines, last, wide = product(match, (match["ta"], match["tb"]))
+    own = f"%m{match['out'][1:]}"
+    factors = [f"{own}_alpha", match["sa"], match["sb"]]
     lines.append(f"{own}_alpha = stablehlo.constant dense<{match['alpha']}> : tensor<f32>")
 
     def times(last: str, factor: str, name: str) -> str:
@@ -156,9 +142,9 @@ def written_out(match: re.Match[str]) -> str:
             f" across dimensions = [0, 1] : ({wide}, tensor<f32>) -> tensor<f32>",
         ]
     if match["into"]:
-        last = times(last, match["into"], f"{own}_s")
+        last = times(last, match["into"], f"{own}_g")
     result = match["tc"]
-    kind = result.rpartition("x")[2].rstrip(">")
+    kind = element_of(result)
     if kind.startswith("f8"):
         largest = {"f8E4M3FN": 448.0, "f8E5M2": 57344.0}[kind]
         lines += [
@@ -168,17 +154,7 @@ def written_out(match: re.Match[str]) -> str:
             f" -> {wide}",
         ]
         last = f"{own}_c"
-    stored = f"tensor<{m}x{n}x{kind}>"
-    lines.append(f"{own}_r = stablehlo.convert {last} : ({wide}) -> {stored}")
-    last = f"{own}_r"
-    if (int(match["c0"]), int(match["c1"])) != (n, 1):
-        assert (int(match["c0"]), int(match["c1"])) == (1, m)
-        turned = f"tensor<{n}x{m}x{kind}>"
-        lines.append(
-            f"{own}_t = stablehlo.transpose {last}, dims = [1, 0] : ({stored}) -> {turned}"
-        )
-        last, stored = f"{own}_t", turned
-    lines.append(f"{match['out']} = stablehlo.reshape {last} : ({stored}) -> {result}")
+    lines += store(match, last, result)
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ from cpu_run import compile_text
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from numpy.typing import NDArray
+from written_products import element_of, product, size_of, store
 
 import scalify
 from scalify import _compiler
@@ -102,11 +103,6 @@ def lowered(fn: Callable[..., Any], *args: Any) -> str:
     return jax.jit(fn, keep_unused=True).lower(*args).as_text()
 
 
-def size_of(tensor: str) -> int:
-    """Returns the elements of a type as text."""
-    return int(np.prod([int(extent) for extent in re.findall(r"(\d+)x", tensor)]))
-
-
 def gelu_slope(own: str, saved: str, given: str, wide: str) -> list[str]:
     """Returns ops for the gradient of GELU at `saved`: (1 + t + x (1 - t^2) u') / 2, t = tanh u."""
     numbers = (("c", 0.7978845608028654), ("d", 0.044715), ("e", 3.0), ("o", 1.0), ("h", 0.5))
@@ -132,39 +128,16 @@ def widened_type(tensor: str) -> str:
 
 def written_out(match: re.Match[str]) -> str:
     """Returns a `plan.matmul` as StableHLO ops, by what PlanOps.td says that it does."""
-    m, n, k = (int(match[name]) for name in "mnk")
+    m, n = int(match["m"]), int(match["n"])
     out, result = match["out"], match["result"]
     own = f"%m{out[1:]}"
     types = match["types"].split(", ")
-    element = types[0].rpartition("x")[2].rstrip(">")
-    wide, mask = f"tensor<{m}x{n}xf32>", f"tensor<{m}x{n}xi1>"
-    lines: list[str] = []
-    shapes: list[str] = []
-    sides = (("a", m, k, types[0]), ("b", k, n, types[1]))
-    for name, rows, columns, given in sides:
-        outer, inner = int(match[f"{name}0"]), int(match[f"{name}1"])
-        lies = (rows, columns) if (outer, inner) == (columns, 1) else (columns, rows)
-        assert lies == (rows, columns) or (outer, inner) == (1, rows)
-        size, start = rows * columns, int(match[f"{name}_start"])
-        whole = f"tensor<{size_of(given)}x{element}>"
-        part, matrix = f"tensor<{size}x{element}>", f"tensor<{lies[0]}x{lies[1]}x{element}>"
-        lines += [
-            f"{own}_{name}f = stablehlo.reshape {match[name]} : ({given}) -> {whole}",
-            f"{own}_{name}p = stablehlo.slice {own}_{name}f [{start}:{start + size}]"
-            f" : ({whole}) -> {part}",
-            f"{own}_{name} = stablehlo.reshape {own}_{name}p : ({part}) -> {matrix}",
-        ]
-        shapes.append(matrix)
-    left = 1 if int(match["a1"]) == 1 else 0
-    right = 0 if int(match["b1"]) == 1 else 1
-    lines.append(
-        f"{own}_0 = stablehlo.dot_general {own}_a, {own}_b, contracting_dims = [{left}] x [{right}]"
-        f" : ({shapes[0]}, {shapes[1]}) -> {wide}"
-    )
-    last, epilogue = f"{own}_0", match["epilogue"] or ""
+    starts = (int(match["a_start"]), int(match["b_start"]))
+    lines, last, wide = product(match, (types[0], types[1]), starts)
+    mask, epilogue = f"tensor<{m}x{n}xi1>", match["epilogue"] or ""
     if match["bias"]:
         start, given = int(match["start"]), types[-1]
-        size, kind = size_of(given), given.rpartition("x")[2].rstrip(">")
+        size, kind = size_of(given), element_of(given)
         lines += [
             f"{own}_f = stablehlo.reshape {match['bias']} : ({given}) -> tensor<{size}x{kind}>",
             f"{own}_p = stablehlo.slice {own}_f [{start}:{start + n}] : (tensor<{size}x{kind}>)"
@@ -188,7 +161,7 @@ def written_out(match: re.Match[str]) -> str:
         lines += [f"{own}_g{i} = stablehlo.{step} : {wide}" for i, step in enumerate(steps)]
         last = f"{own}_g8"
         if match["aux"]:
-            kept = f"tensor<{m}x{n}x{result.rpartition('x')[2].rstrip('>')}>"
+            kept = f"tensor<{m}x{n}x{element_of(result)}>"
             lines.append(f"{own}_y = stablehlo.convert {before} : ({wide}) -> {kept}")
             lines.append(f"{match['aux']} = stablehlo.reshape {own}_y : ({kept}) -> {result}")
     if epilogue == "gelu_grad":
@@ -212,18 +185,7 @@ def written_out(match: re.Match[str]) -> str:
                 f" : ({wide}, {wide}) -> {mask}"
             )
         last = f"{own}_2"
-    kind = result.rpartition("x")[2].rstrip(">")
-    stored = f"tensor<{m}x{n}x{kind}>"
-    lines.append(f"{own}_s = stablehlo.convert {last} : ({wide}) -> {stored}")
-    last = f"{own}_s"
-    if (int(match["c0"]), int(match["c1"])) != (n, 1):
-        assert (int(match["c0"]), int(match["c1"])) == (1, m)
-        turned = f"tensor<{n}x{m}x{kind}>"
-        lines.append(
-            f"{own}_t = stablehlo.transpose {last}, dims = [1, 0] : ({stored}) -> {turned}"
-        )
-        last, stored = f"{own}_t", turned
-    lines.append(f"{out} = stablehlo.reshape {last} : ({stored}) -> {result}")
+    lines += store(match, last, result)
     return "\n".join(lines)
 
 
