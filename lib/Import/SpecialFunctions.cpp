@@ -212,6 +212,8 @@ static Real nan(Real x) {
 /// NaN below s = 1 as SciPy has it, and below q = -6, from where on the formula
 /// does not hold: XLA gives any number there.
 static Real zeta(Real s, Real q) {
+  // Of an infinite one the rest below would be 0 times infinity.
+  s = s.apply<stablehlo::MinOp>(s.like(1e30));
   Real sum = power(q, s * -1.0);
   for (int k = 1; k < kDirectTerms; ++k)
     sum = sum + power(q + k, s * -1.0);
