@@ -3,7 +3,7 @@
 #include "Pieces.h"
 
 #include "scalify/Dialect/Scalify/Slices.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Stacks.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
@@ -14,20 +14,6 @@ using namespace scalify::stablehlo;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-DynamicUpdateSliceOp scalify::getSliceUpdate(WhileOp loop, unsigned index) {
-  Value update = getStackedUpdate(loop, index);
-  if (!update || typeOf(update).getRank() < 2 ||
-      typeOf(update).getDimSize(0) != 1 ||
-      typeOf(update).getShape().drop_front() !=
-          typeOf(loop->getResult(index)).getShape().drop_front())
-    return {};
-  return loop.getBody()
-      .front()
-      .getTerminator()
-      ->getOperand(index)
-      .getDefiningOp<DynamicUpdateSliceOp>();
 }
 
 namespace {

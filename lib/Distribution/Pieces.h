@@ -7,11 +7,6 @@
 
 namespace scalify {
 
-/// What a loop writes into the stack that is one of its results, one slice
-/// along the first dimension in an iteration; null for other results.
-stablehlo::DynamicUpdateSliceOp getSliceUpdate(stablehlo::WhileOp loop,
-                                               unsigned index);
-
 /// The last loop that makes slices of a value one after the other; null where
 /// there is none, or where a slice needs more than that of a stack.
 stablehlo::WhileOp findStackingLoop(mlir::Value value);

@@ -6,11 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layouts.h"
-#include "Pieces.h"
 #include "Shards.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Distribution/Passes.h"
@@ -36,7 +34,7 @@ namespace {
 /// Ranks that share values, and the shares.
 struct Sharing {
   Sharing(const DeviceMesh &mesh, ArrayRef<sdy::AxisRefAttr> axes,
-          const StackShapes &stacks, int64_t &numChannels)
+          const stablehlo::StackShapes &stacks, int64_t &numChannels)
       : group(mesh, axes), shards(group, stacks, numChannels) {}
   ShareGroup group;
   Shards shards;
@@ -59,8 +57,6 @@ public:
   void run();
 
 private:
-  void findStacks();
-  void followReshapes();
   void findGroups();
   Sharing *findSharing(Value value, Operation *&other);
   bool liesInParts(unsigned argument, unsigned result, const ShareGroup &group);
@@ -79,7 +75,7 @@ private:
   int64_t level;
   Operation *end;
   int64_t numChannels = 0;
-  StackShapes stacks;
+  stablehlo::StackShapes stacks;
   llvm::MapVector<Attribute, std::unique_ptr<Sharing>> sharings; // by groups
   SmallVector<State> states;
   SmallVector<std::pair<Operation *, unsigned>> gathers; // of arguments
@@ -89,53 +85,6 @@ private:
 //===----------------------------------------------------------------------===//
 // What is shared, and by whom
 //===----------------------------------------------------------------------===//
-
-/// What loops write slice by slice, as the gradients of stacked weights. State
-/// of such a shape is cut slice by slice, so that a layer's gradient can be
-/// summed when the loop has made it.
-void StateSharder::findStacks() {
-  main.walk([&](stablehlo::WhileOp loop) {
-    for (OpResult result : loop->getResults())
-      if (getSliceUpdate(loop, result.getResultNumber()))
-        stacks.insert(llvm::to_vector(typeOf(result).getShape()));
-  });
-  followReshapes();
-}
-
-/// Updates and norms may reshape what they are computed from, element by
-/// element. A shape that has the slices of a stack is cut as the stack; where
-/// another is read, none of them is: shares of the one are not those of the
-/// other, and the sum would be exchanged twice.
-void StateSharder::followReshapes() {
-  llvm::SetVector<Value> values(end->operand_begin(), end->operand_end());
-  for (auto reduce : main.getBody().front().getOps<stablehlo::ReduceOp>())
-    values.insert(reduce.getInputs().begin(), reduce.getInputs().end());
-  SmallVector<std::array<SmallVector<int64_t>, 2>> pairs;
-  for (size_t next = 0; next < values.size(); ++next) {
-    Operation *op = values[next].getDefiningOp();
-    auto reshape = dyn_cast_or_null<stablehlo::ReshapeOp>(op);
-    if (reshape)
-      pairs.push_back({llvm::to_vector(typeOf(reshape.getOperand()).getShape()),
-                       llvm::to_vector(typeOf(reshape).getShape())});
-    if (isa_and_present<stablehlo::ReshapeOp, AllReduceOp>(op) ||
-        (op && isElementwiseOp(op)))
-      values.insert(op->operand_begin(), op->operand_end());
-  }
-  auto forEachBorder = [&](auto visit) {
-    bool isNew = true;
-    while (std::exchange(isNew, false))
-      for (auto &[from, to] : pairs)
-        if (stacks.count(from) != stacks.count(to))
-          isNew |= stacks.count(from) ? visit(from, to) : visit(to, from);
-  };
-  forEachBorder([&](ArrayRef<int64_t> stack, ArrayRef<int64_t> other) {
-    bool hasSlices = other.size() > 1 && other.front() == stack.front();
-    return hasSlices && stacks.insert(llvm::to_vector(other)).second;
-  });
-  forEachBorder([&](ArrayRef<int64_t> stack, ArrayRef<int64_t>) {
-    return stacks.erase(llvm::to_vector(stack)) > 0;
-  });
-}
 
 /// Every choice of the mesh's axes is a group that a sum may be over.
 void StateSharder::findGroups() {
@@ -251,20 +200,11 @@ void StateSharder::keepInShares(const State &state) {
   gathers.push_back({gather, state.argument});
 }
 
-static bool isSumOfAll(stablehlo::ReduceOp reduce) {
-  return reduce.getInputs().size() == 1 &&
-         isa<stablehlo::AddOp>(reduce.getBody().front().front()) &&
-         stablehlo::hasNeutralInit(reduce) &&
-         static_cast<int64_t>(reduce.getDimensions().size()) ==
-             typeOf(reduce.getInputs()[0]).getRank() &&
-         isa<FloatType>(typeOf(reduce.getInputs()[0]).getElementType());
-}
-
 /// Norms of gradients: of shares, so that no rank needs them whole.
 void StateSharder::sumInShares() {
   for (auto reduce : llvm::make_early_inc_range(
            main.getBody().front().getOps<stablehlo::ReduceOp>())) {
-    if (!isSumOfAll(reduce))
+    if (!stablehlo::isSumOfAll(reduce))
       continue;
     Value value = reduce.getInputs()[0];
     Operation *other = nullptr;
@@ -399,7 +339,7 @@ void StateSharder::run() {
             op->getAttrOfType<stablehlo::ChannelHandleAttr>("channel_handle"))
       numChannels = std::max(numChannels, channel.getHandle());
   });
-  findStacks();
+  stacks = stablehlo::findStackShapes(main);
   findGroups();
   findStates();
   for (const State &state : llvm::reverse(states))

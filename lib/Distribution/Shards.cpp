@@ -15,10 +15,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// A sum's chunks: the largest, and how many there are at least if they are
-/// smaller, so that many ranks can have as many each.
-static constexpr int64_t kMostChunk = 4096, kLeastChunks = 64;
-
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
@@ -35,12 +31,6 @@ static RankedTensorType typeOf(ArrayRef<int64_t> slices,
 
 static int64_t lastSize(RankedTensorType type) {
   return type.getShape().back();
-}
-
-int64_t scalify::getChunk(int64_t elements) {
-  auto wanted = static_cast<uint64_t>(
-      std::clamp<int64_t>(elements / kLeastChunks, 1, kMostChunk));
-  return static_cast<int64_t>(llvm::bit_floor(wanted));
 }
 
 //===----------------------------------------------------------------------===//
@@ -69,9 +59,7 @@ Value ShareGroup::getPlace(OpBuilder &builder, Location loc) const {
 //===----------------------------------------------------------------------===//
 
 ArrayRef<int64_t> Shards::slicesOf(RankedTensorType type) const {
-  ArrayRef<int64_t> shape = type.getShape();
-  bool isStack = stacks.count(SmallVector<int64_t>(shape)) > 0;
-  return shape.take_front(isStack ? 1 : 0);
+  return getSlices(stacks, type);
 }
 
 RankedTensorType Shards::getShareType(RankedTensorType type) const {
@@ -243,23 +231,9 @@ Value Shards::onShares(Operation *op) {
 /// All elements in a row, of a stack those of each slice, filled up with zeros
 /// to equal shares.
 Value Shards::fill(OpBuilder &builder, Location loc, Value value) {
-  RankedTensorType type = typeOf(value), filled = getFilledType(type);
-  ArrayRef<int64_t> slices = slicesOf(type);
-  int64_t each = type.getNumElements() / llvm::product_of(slices);
-  Type element = type.getElementType();
-  Value flat =
-      ReshapeOp::create(builder, loc, typeOf(slices, {each}, element), value);
-  if (flat.getType() == filled)
-    return flat;
-  Value zero = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(RankedTensorType::get({}, element),
-                             builder.getZeroAttr(element)));
-  SmallVector<int64_t> none(filled.getRank(), 0), high(none);
-  high.back() = lastSize(filled) - each;
-  return PadOp::create(
-      builder, loc, filled, flat, zero, builder.getDenseI64ArrayAttr(none),
-      builder.getDenseI64ArrayAttr(high), builder.getDenseI64ArrayAttr(none));
+  RankedTensorType type = typeOf(value);
+  return fillSlices(builder, loc, value, slicesOf(type),
+                    lastSize(getFilledType(type)));
 }
 
 Value Shards::cut(Value value) {
@@ -362,6 +336,9 @@ Value Shards::sum(ReduceOp reduce) {
   Value sums = buildReduce<AddOp>(builder, loc, chunks, init, {rank + 1});
   Value all = gatherLast(builder, loc, sums,
                          static_cast<int64_t>(llvm::divideCeil(each, chunk)));
-  return buildReduce<AddOp>(builder, loc, all, init,
-                            llvm::to_vector(llvm::seq<int64_t>(0, rank + 1)));
+  Value sum =
+      buildReduce<AddOp>(builder, loc, all, init,
+                         llvm::to_vector(llvm::seq<int64_t>(0, rank + 1)));
+  sum.getDefiningOp()->setAttr(kChunkSumsAttr, builder.getUnitAttr());
+  return sum;
 }

@@ -13,22 +13,12 @@
 
 #include "DeviceMesh.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Stacks.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
-#include <set>
-
 namespace scalify {
-
-/// The elements that are summed in order before sums of chunks are: by how many
-/// there are alone, so that no sum depends on how many ranks share them.
-int64_t getChunk(int64_t elements);
-
-/// The shapes of values that are cut slice by slice along their first
-/// dimension.
-using StackShapes = std::set<llvm::SmallVector<int64_t>>;
 
 /// The ranks that share a value.
 class ShareGroup {
@@ -60,7 +50,7 @@ mlir::Value stripMoves(mlir::Value value);
 /// Writes shares of values.
 class Shards {
 public:
-  Shards(const ShareGroup &group, const StackShapes &stacks,
+  Shards(const ShareGroup &group, const stablehlo::StackShapes &stacks,
          int64_t &numChannels)
       : group(group), stacks(stacks), numChannels(numChannels) {}
 
@@ -105,7 +95,7 @@ private:
   bool isSum(mlir::Value value) const;
 
   const ShareGroup &group;
-  const StackShapes &stacks;
+  const stablehlo::StackShapes &stacks;
   int64_t &numChannels;
   llvm::DenseMap<mlir::Value, mlir::Value> shares;
   llvm::DenseMap<mlir::Value, bool> reads; // what readsShare() found

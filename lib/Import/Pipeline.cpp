@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-void scalify::buildImportPipeline(OpPassManager &manager) {
+void scalify::buildImportPipeline(OpPassManager &manager, bool chunkSums) {
   manager.addPass(createInlineCallsPass());
   manager.addPass(createNormalizeShardingPass());
   manager.addPass(createExpandCHLOPass());
@@ -15,11 +15,13 @@ void scalify::buildImportPipeline(OpPassManager &manager) {
   manager.addPass(createNormalizeDonationPass());
   manager.addPass(createAnnotatePhasesPass());
   manager.addPass(createAnnotateRolesPass());
+  if (chunkSums)
+    manager.addPass(createChunkSumsPass());
   manager.addPass(createValidateImportPass());
 }
 
 void scalify::registerImportPipeline() {
-  PassPipelineRegistration<>("scalify-import",
-                             "StableHLO as JAX prints it to the normal form",
-                             buildImportPipeline);
+  PassPipelineRegistration<>(
+      "scalify-import", "StableHLO as JAX prints it to the normal form",
+      [](OpPassManager &manager) { buildImportPipeline(manager); });
 }

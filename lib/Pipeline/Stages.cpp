@@ -35,8 +35,8 @@ ArrayRef<Stage> scalify::getStages(bool toStableHLO) {
   return kToCPU;
 }
 
-static void buildImport(OpPassManager &manager) {
-  buildImportPipeline(manager);
+static void buildImport(bool toStableHLO, OpPassManager &manager) {
+  buildImportPipeline(manager, /*chunkSums=*/!toStableHLO);
 }
 
 static void buildScaling(const StageOptions &options, OpPassManager &manager) {
@@ -112,7 +112,7 @@ void scalify::buildStage(Stage stage, bool toStableHLO,
                          const StageOptions &options, OpPassManager &manager) {
   switch (stage) {
   case Stage::Import:
-    return buildImport(manager);
+    return buildImport(toStableHLO, manager);
   case Stage::Scaling:
     return buildScaling(options, manager);
   case Stage::Precision:

@@ -23,8 +23,9 @@ namespace scalify {
 #define GEN_PASS_DECL
 #include "scalify/Import/Passes.h.inc"
 
-/// Adds the whole stage, its check included.
-void buildImportPipeline(mlir::OpPassManager &manager);
+/// Adds the whole stage, its check included. `chunkSums`: sums of all elements
+/// in the order in which ranks that share them would add.
+void buildImportPipeline(mlir::OpPassManager &manager, bool chunkSums = false);
 
 /// Registers the pipeline `--scalify-import`.
 void registerImportPipeline();

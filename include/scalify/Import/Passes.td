@@ -140,6 +140,31 @@ def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
   }];
 }
 
+def ChunkSumsPass : Pass<"scalify-chunk-sums", "::mlir::ModuleOp"> {
+  let summary = "sums of all elements in the optimizer are sums of chunks";
+  let description = [{
+    For programs that run as they are compiled; XLA has an order of its own.
+    Before: phases are known. After: each sum of all elements of a tensor of floats that
+    is of the optimizer, as norms are, is a sum of sums of chunks of 1 to 4,096
+    elements, in the order of elements, and of a stack of layers those of each
+    slice. How large chunks are follows from the number of elements alone, and
+    so ranks that share the tensor (`--scalify-shard-state`) add in the same
+    order as a process that has all of it.
+
+    ```mlir
+    %n = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [0, 1]
+        {scalify.phase = "optimizer"} : (tensor<64x48xf32>, tensor<f32>) -> tensor<f32>
+    // becomes
+    %0 = stablehlo.reshape %s : (tensor<64x48xf32>) -> tensor<3072xf32>
+    %1 = stablehlo.reshape %0 : (tensor<3072xf32>) -> tensor<96x32xf32>
+    %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1]
+    %n = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0]
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [Statistic<"numSums", "sums", "sums that became sums of chunks">];
+}
+
 def ValidateImportPass : Pass<"scalify-validate-import", "::mlir::ModuleOp"> {
   let summary = "checks the contract of the Import stage";
   let description = [{
