@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LoopSums.h"
 #include "Shards.h"
 
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
@@ -14,7 +15,6 @@
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_SUMBEHINDLOOPSPASS
@@ -44,25 +44,6 @@ static AllReduceOp findSum(Value value) {
   bool isOne = sum && value.hasOneUse() && sum->getNumOperands() == 1 &&
                isSum(sum.getComputation());
   return isOne ? sum : AllReduceOp();
-}
-
-/// What a loop adds to a carry that is read for nothing else; null for others.
-static Value getAddend(WhileOp loop, unsigned index) {
-  Block &body = loop.getBody().front();
-  BlockArgument carry = body.getArgument(index);
-  auto add = body.getTerminator()->getOperand(index).getDefiningOp<AddOp>();
-  if (!add || !add->hasOneUse() || !carry.hasOneUse())
-    return {};
-  if (add.getLhs() == carry)
-    return add.getRhs();
-  return add.getRhs() == carry ? add.getLhs() : Value();
-}
-
-static bool startsFromZero(WhileOp loop, unsigned index) {
-  Value start = loop->getOperand(index);
-  while (auto spread = start.getDefiningOp<BroadcastInDimOp>())
-    start = spread.getOperand();
-  return matchPattern(start, m_AnyZeroFloat());
 }
 
 /// Sums `result` of a loop in place of `inside`, an element of it.

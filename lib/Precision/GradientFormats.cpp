@@ -51,7 +51,9 @@ private:
   std::optional<ScaleHint> makeHint(Value root, bool playsRanks, Type format);
   void store(Value gradient, ArrayRef<OpOperand *> reads);
   void storeRanks(Value gradient, ArrayRef<OpOperand *> reads);
-  void castBeforeSum(Operation *sum);
+  QuantizeOp castBeforeSum(Operation *sum, std::optional<ScaleHint> &hint);
+  void castBeforeStoredSum(Operation *sum);
+  void castBeforeSumsInLoops();
   void sayWhichSumsStayWide();
   void storeRankSum(Value gradient, Operation *sum,
                     ArrayRef<OpOperand *> reads);
@@ -174,22 +176,31 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
   cast(total, later, *hint, numStored++, kGradientSum);
 }
 
-/// What each rank brings to a sum, on a scale that they share. Where the sum is
-/// stored narrow, too, both casts have one scale and one factor.
-void GradientCaster::castBeforeSum(Operation *sum) {
+/// What each rank brings to a sum, on a scale that they share; null, with a
+/// remark, where it stays wide.
+QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
+                                         std::optional<ScaleHint> &hint) {
   OpOperand *read = getRankPart(sum);
   Value root = getDotOperandRoot(read->get());
   Type format = recipe.getGradients().wire;
-  std::optional<ScaleHint> hint = makeHint(root, /*playsRanks=*/false, format);
+  summed.insert(sum);
+  hint = makeHint(root, /*playsRanks=*/false, format);
   std::string reason = hint ? caster.getReasonToStayWide(read->get(), format)
                             : "its scale is not known (scales = current "
                               "measures it)";
   if (!reason.empty()) {
     sum->emitRemark("gradient stays wide between ranks: ") << reason;
-    return;
+    return nullptr;
   }
-  QuantizeOp data = castReads(caster, read->get(), read, *hint, format);
-  if (format != recipe.getGradients().stored)
+  return castReads(caster, read->get(), read, *hint, format);
+}
+
+/// Where the sum is stored narrow, too, both casts have one scale and one
+/// factor.
+void GradientCaster::castBeforeStoredSum(Operation *sum) {
+  std::optional<ScaleHint> hint;
+  QuantizeOp data = castBeforeSum(sum, hint);
+  if (!data || recipe.getGradients().wire != recipe.getGradients().stored)
     return;
   markGradient(data, numStored, kGradientRanks);
   data->setAttr(kGradientGroupAttr,
@@ -197,10 +208,25 @@ void GradientCaster::castBeforeSum(Operation *sum) {
   stored[sum->getResult(0)] = {*hint, numStored++};
 }
 
+/// Of each micro-batch, or of layers whose sums stand in their loop. What loops
+/// add up of these is F32, which nothing overflows.
+void GradientCaster::castBeforeSumsInLoops() {
+  SmallVector<Operation *> sums;
+  body.walk([&](Operation *op) {
+    if (isRankSum(op) && op->getBlock() != &body && !summed.contains(op) &&
+        isGradient(getRankPart(op)->get()))
+      sums.push_back(op);
+  });
+  for (Operation *sum : sums) {
+    std::optional<ScaleHint> hint;
+    castBeforeSum(sum, hint);
+  }
+}
+
 void GradientCaster::storeRankSum(Value gradient, Operation *sum,
                                   ArrayRef<OpOperand *> reads) {
-  if (summed.insert(sum).second)
-    castBeforeSum(sum);
+  if (!summed.contains(sum))
+    castBeforeStoredSum(sum);
   if (!recipe.getGradients().stored)
     return;
   auto known = stored.find(sum->getResult(0));
@@ -234,8 +260,10 @@ void GradientCaster::storeAll() {
     else
       store(gradient, reads);
   }
-  if (recipe.getGradients().wire)
+  if (recipe.getGradients().wire) {
+    castBeforeSumsInLoops();
     sayWhichSumsStayWide();
+  }
 }
 
 /// The rest of what `gradient_wire` is asked for.

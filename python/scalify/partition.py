@@ -35,6 +35,7 @@ SHARD = (
     "builtin.module(scalify-canonicalize-stablehlo,scalify-normalize-donation,"
     "scalify-annotate-phases,scalify-annotate-roles,scalify-shard-state{{level={level}}})"
 )
+SCATTER_EACH = "builtin.module(scalify-scatter-in-loops)"
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
 AXIS = re.compile(r'"([^"]+)"=(\d+)')
 
@@ -131,12 +132,15 @@ def partition(
     split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
     try:
         local = _compiler.opt(split, AFTER, debug_info=True)
-        if reduce == "last":
+        # Shares are found behind loops, and added up in them afterwards.
+        if reduce == "last" or zero:
             stacks = str(zero > 0).lower()
             local = _compiler.opt(local, SUM_LAST.format(stacks=stacks), debug_info=True)
         # Of a mesh of one rank nothing is left, and that has nobody to share with.
         if zero and mesh_of(local):
             local = _compiler.opt(local, SHARD.format(level=zero), debug_info=True)
+            if reduce == "each":
+                local = _compiler.opt(local, SCATTER_EACH, debug_info=True)
     except CompileError as error:
         # The line that it quotes is one of Shardy's text, which nobody has seen.
         raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None

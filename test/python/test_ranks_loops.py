@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -76,30 +76,33 @@ def test_sums_leave_loops(args: Any, zero: int) -> None:
     last, each = partition(text, zero=zero), partition(text, zero=zero, reduce="each")
     # The loss in each micro-batch: a quotient follows it.
     wanted = {"all_reduce": 1, "reduce_scatter": 2, "all_gather": 2} if zero else {"all_reduce": 3}
-    assert kinds(last.text) == wanted
-    assert kinds(each.text) == {"all_reduce": 3}
+    assert kinds(last.text) == kinds(each.text) == wanted
     # Lines of the function itself are indented by four; those of a loop by more.
     name = "reduce_scatter" if zero else "all_reduce"
-    behind = re.findall(rf'^    %\d+ = "stablehlo.{name}"', last.text, re.MULTILINE)
-    assert len(behind) == 2
+    behind = rf'^    %\d+ = "stablehlo.{name}"'
+    assert len(re.findall(behind, last.text, re.MULTILINE)) == 2
+    assert not re.findall(behind, each.text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "zero", "narrow"),
+    ("recipe", "zero", "reduce", "narrow"),
     [
-        ("none", 3, set()),
-        ("fp8", 3, {"all_gather f8E4M3FN"}),
-        (Recipe.preset("fp8").replace(gradient_wire="f8E5M2"), 1, {"all_to_all f8E5M2"}),
-        ("fp8-current", 1, set()),
-        ("fp8-current", 3, set()),
-        ("fp8-lm-o3", 3, {"all_to_all f8E4M3FN"}),
-        (ROOT, 0, {"all_to_all f8E4M3FN", "all_gather f8E4M3FN"}),
+        ("none", 3, "last", set()),
+        ("none", 2, "each", set()),
+        ("fp8", 3, "last", {"all_gather f8E4M3FN"}),
+        (Recipe.preset("fp8").replace(gradient_wire="f8E5M2"), 1, "last", {"all_to_all f8E5M2"}),
+        (Recipe.preset("fp8").replace(gradient_wire="f8E5M2"), 1, "each", {"all_to_all f8E5M2"}),
+        ("fp8-current", 1, "last", set()),
+        ("fp8-current", 3, "last", set()),
+        ("fp8-lm-o3", 3, "last", {"all_to_all f8E4M3FN"}),
+        ("fp8-lm-o3", 3, "each", {"all_to_all f8E4M3FN"}),
+        (ROOT, 0, "last", {"all_to_all f8E4M3FN", "all_gather f8E4M3FN"}),
     ],
 )
 def test_ranks_with_loops_have_the_bits_of_one_process(
-    args: Any, recipe: RecipeLike, zero: int, narrow: set[str]
+    args: Any, recipe: RecipeLike, zero: int, reduce: Literal["last", "each"], narrow: set[str]
 ) -> None:
-    local = partition(lower(args), zero=zero)
+    local = partition(lower(args), zero=zero, reduce=reduce)
     *state, batch = jax.tree.leaves(args)
     options = {"recipe": str(recipe), "packState": False, "bucketBytes": 4096}
     losses, found = check_ranks(local, options, state, [batch] * 4)

@@ -214,6 +214,32 @@ def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
                         "of ZeRO: 1 and 2 moments, 3 also parameters">];
 }
 
+def ScatterInLoopsPass
+    : Pass<"scalify-scatter-in-loops", "::mlir::ModuleOp"> {
+  let summary = "ranks add up their shares of what a loop adds up";
+  let description = [{
+    Before: what `scalify-shard-state` makes. After: a reduce-scatter of what a
+    loop adds up from zeros, as gradients of micro-batches, stands in the loop,
+    which adds up shares: less memory by the number of ranks, and as many times
+    the bytes as the loop has iterations. One that something else reads whole
+    stays behind the loop.
+
+    ```mlir
+    %0 = stablehlo.while(%sum = %zeros, ...) do {   // tensor<8xf32>
+      %2 = stablehlo.add %sum, %g
+    }
+    %1 = "stablehlo.reduce_scatter"(%0) ... : (tensor<8xf32>) -> tensor<4xf32>
+    // becomes
+    %1 = stablehlo.while(%sum = %zeros, ...) do {   // tensor<4xf32>
+      %s = "stablehlo.reduce_scatter"(%g) ... : (tensor<8xf32>) -> tensor<4xf32>
+      %2 = stablehlo.add %sum, %s
+    }
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+  let statistics = [Statistic<"numMoved", "moved", "sums that went into a loop">];
+}
+
 def SliceCollectivesPass
     : Pass<"scalify-slice-collectives", "::mlir::ModuleOp"> {
   let summary = "collectives of stacks of layers are one for each layer";
