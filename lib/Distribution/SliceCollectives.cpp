@@ -258,9 +258,13 @@ struct SliceCollectivesPass
       return;
     Block &block = main.getBody().front();
     if (gathers)
-      runOnGathers(block);
-    else
-      runOnSums(block);
+      return runOnGathers(block);
+    // Of micro-batches, where ranks sum each.
+    SmallVector<Block *> bodies;
+    main.walk([&](WhileOp loop) { bodies.push_back(&loop.getBody().front()); });
+    for (Block *body : bodies)
+      runOnSums(*body);
+    runOnSums(block);
   }
 };
 } // namespace

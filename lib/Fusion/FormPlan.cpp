@@ -286,6 +286,8 @@ void PlanWriter::writeCollective(plan::CommunicateOp op) {
   auto collective = plan::CollectiveOp::create(
       b, op.getLoc(), op.getKind(), op.getJoin(), bufferOf(op.getSource()),
       bufferOf(op.getDestination()), op.getGroups());
+  if (Attribute again = op->getAttr(plan::kGatheredAgainAttr))
+    collective->setAttr(plan::kGatheredAgainAttr, again);
   copyPhase(*clusters.of(op), op, collective);
 }
 

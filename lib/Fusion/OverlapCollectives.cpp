@@ -146,14 +146,16 @@ static void issueOneAhead(ArrayRef<StreamCommand> commands,
                           Schedule &schedule) {
   SmallVector<std::pair<Flight *, int64_t>> ready; // with bytes
   int64_t most = 0;
-  for (auto &[number, flight] : schedule.flights)
-    if (flight.behind < 0) {
-      auto collective = dyn_cast<plan::CollectiveOp>(commands[number].op);
-      int64_t bytes =
-          collective ? plan::bufferBytes(collective.getDestination()) : 0;
-      ready.push_back({&flight, bytes});
-      most = std::max(most, bytes);
-    }
+  for (auto &[number, flight] : schedule.flights) {
+    Operation *op = commands[number].op;
+    if (flight.behind >= 0 && !op->hasAttr(plan::kGatheredAgainAttr))
+      continue;
+    auto collective = dyn_cast<plan::CollectiveOp>(op);
+    int64_t bytes =
+        collective ? plan::bufferBytes(collective.getDestination()) : 0;
+    ready.push_back({&flight, bytes});
+    most = std::max(most, bytes);
+  }
   // Equal ones in the order of the program, which is theirs in memory.
   llvm::sort(ready, [](const auto &a, const auto &b) {
     return std::pair(a.first->until, a.first) <
@@ -161,16 +163,31 @@ static void issueOneAhead(ArrayRef<StreamCommand> commands,
   });
   int64_t behind = -1;
   for (auto [flight, bytes] : ready) {
-    flight->behind = behind;
+    flight->behind = std::max(flight->behind, behind);
     if (bytes * kSmallShare >= most)
       behind = flight->until - 1;
   }
   issueBehindNeeds(commands, schedule);
 }
 
+/// Collectives wait for what is computed before the place where they are
+/// issued: else those that need nothing of it run ahead, and all that they
+/// bring is in memory.
+static void waitBeforeIssue(MutableArrayRef<StreamCommand> commands,
+                            const Schedule &schedule) {
+  for (const auto &[number, flight] : schedule.flights) {
+    int64_t behind = flight.behind;
+    while (behind >= 0 && !schedule.isComputed(behind))
+      --behind;
+    if (behind >= 0)
+      commands[number].addNeed(behind);
+  }
+}
+
 /// Brings the commands into the order in which they are issued.
 static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
-                                          const Schedule &schedule) {
+                                          const Schedule &schedule,
+                                          int64_t mostInFlight) {
   llvm::DenseMap<size_t, int64_t> packed; // behind what
   for (auto &[number, flight] : schedule.flights)
     for (size_t need : commands[number].needs)
@@ -197,6 +214,7 @@ static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
   SmallVector<StreamCommand> moved;
   Operation *last = nullptr;
   std::optional<size_t> collective;
+  SmallVector<size_t> inFlight; // that no command waits for yet
   for (auto [to, from] : llvm::enumerate(order)) {
     StreamCommand command = {commands[from].op, commands[from].stream, {}};
     for (size_t need : commands[from].needs)
@@ -206,6 +224,13 @@ static SmallVector<StreamCommand> reorder(ArrayRef<StreamCommand> commands,
       if (collective)
         command.addNeed(*collective);
       collective = to;
+      if (command.stream != 0)
+        inFlight.push_back(to);
+    } else if (mostInFlight > 0 && command.stream == 0 &&
+               static_cast<int64_t>(inFlight.size()) > mostInFlight) {
+      // All before it are done, too.
+      command.addNeed(inFlight[inFlight.size() - mostInFlight - 1]);
+      inFlight.erase(inFlight.begin(), inFlight.end() - mostInFlight);
     }
     if (last)
       command.op->moveAfter(last);
@@ -222,6 +247,8 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
   takeEvents(program, commands);
   Schedule schedule = findSchedule(commands, sums);
   issueOneAhead(commands, schedule);
+  if (mostInFlight > 0)
+    waitBeforeIssue(commands, schedule);
   int64_t stream = 1;
   for (const StreamCommand &command : commands)
     stream = std::max(stream, command.stream + 1);
@@ -236,7 +263,7 @@ void OverlapCollectivesPass::overlap(plan::ProgramOp program) {
     commands[number].stream = stream;
     ++numOverlapped;
   }
-  numEvents += placeEvents(reorder(commands, schedule));
+  numEvents += placeEvents(reorder(commands, schedule, mostInFlight));
 }
 
 /// What a pipeline's stage exchanges, with other stages and among its ranks,

@@ -9,15 +9,18 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
                                   llvm::StringRef machine, int64_t streams,
                                   llvm::StringRef libraryAttention,
                                   bool overlap, const PipelineOptions &pipeline,
-                                  llvm::StringRef epilogues) {
+                                  llvm::StringRef epilogues,
+                                  int64_t gatheredBytes, int64_t mostInFlight) {
   mlir::OpPassManager &loops = pm.nest<mlir::func::FuncOp>();
   loops.addPass(createFormCollectives());
   loops.addPass(createUnrollLoops());
   // A stage of a pipeline knows its own arguments alone.
   if (pipeline.stages == 0)
     pm.addPass(createKeepAmaxes());
+  pm.nest<mlir::func::FuncOp>().addPass(createSplitStacks());
+  if (pipeline.stages == 0)
+    pm.addPass(createGatherAgain({gatheredBytes}));
   mlir::OpPassManager &functions = pm.nest<mlir::func::FuncOp>();
-  functions.addPass(createSplitStacks());
   functions.addPass(createExpandConvolutions());
   functions.addPass(createExpandWindows());
   functions.addPass(createExpandSorts());
@@ -63,6 +66,6 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
     pm.addPass(createAssignStreams(concurrency));
   }
   if (overlap)
-    pm.addPass(createOverlapCollectives({machine == "gpu"}));
+    pm.addPass(createOverlapCollectives({machine == "gpu", mostInFlight}));
   pm.addPass(createAssignBuffers());
 }

@@ -39,6 +39,14 @@ using namespace scalify;
 /// times NVLink's rate, for nine tenths of that rate.
 static constexpr int64_t kBucketOfGPUs = 25 << 20, kBucketOfCPUs = 2 << 20;
 
+/// Plans that are made to find one that fits in memory, but for the first and
+/// for that which gathers all again.
+static constexpr int kMostTurns = 5;
+
+/// Collectives on their way where memory is short: one that is moved, and one
+/// that follows it at once.
+static constexpr int64_t kMostInFlight = 2;
+
 static const DialectRegistry &getRegistry() {
   static const DialectRegistry registry = [] {
     DialectRegistry result;
@@ -109,6 +117,10 @@ private:
   LogicalResult checkOptions();
   LogicalResult setRecipe();
   LogicalResult runStage(Stage stage);
+  LogicalResult runPasses(Stage stage, const StageOptions &stageOptions);
+  LogicalResult fuseWithin(int64_t bytes, StageOptions stageOptions);
+  std::optional<plan::PlanMemory> measure();
+  LogicalResult reportExcess(const plan::PlanMemory &memory, int64_t limit);
   LogicalResult writeSnapshot(Stage stage);
   FailureOr<std::string> emitArtefact(StringRef report);
   Location here() {
@@ -117,7 +129,7 @@ private:
 
   StringRef text;
   const CompileOptions &options;
-  const std::vector<DiagnosticRecord> &diagnostics;
+  std::vector<DiagnosticRecord> &diagnostics;
   MLIRContext context;
   DiagnosticCollector collector;
   OwningOpRef<ModuleOp> module;
@@ -140,6 +152,15 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "unknown target '" << options.target << "': expected one of cpu, "
            << kHopper << ", stablehlo";
+  if (options.memoryLimit < 0)
+    return emitError(UnknownLoc::get(&context))
+           << "the memory limit must be 0 bytes or more, not "
+           << options.memoryLimit;
+  if (options.memoryLimit > 0 && options.pipelineStages > 0)
+    return emitError(UnknownLoc::get(&context))
+           << "a pipeline's stages keep what they gather: leave out the memory "
+              "limit of "
+           << options.memoryLimit << " bytes";
   if (options.bucketBytes && *options.bucketBytes < 0)
     return emitError(UnknownLoc::get(&context))
            << "buckets must have 0 bytes or more, not " << *options.bucketBytes;
@@ -230,6 +251,66 @@ LogicalResult Compilation::writeSnapshot(Stage stage) {
   return success();
 }
 
+LogicalResult Compilation::runPasses(Stage stage,
+                                     const StageOptions &stageOptions) {
+  PassManager manager(&context);
+  if (isFull())
+    manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));
+  buildStage(stage, toStableHLO, stageOptions, manager);
+  return manager.run(*module);
+}
+
+std::optional<plan::PlanMemory> Compilation::measure() {
+  for (auto program : module->getOps<plan::ProgramOp>())
+    if (program.getSymName() == "step")
+      return plan::measureMemory(program);
+  return std::nullopt;
+}
+
+LogicalResult Compilation::reportExcess(const plan::PlanMemory &memory,
+                                        int64_t limit) {
+  InFlightDiagnostic said =
+      options.strict ? emitError(here()) : emitRemark(here());
+  said << "the step needs " << memory.peak()
+       << " bytes, and the limit of memory is " << limit
+       << ": of these are state " << memory.state() << ", activations "
+       << memory.kept << ", gradients " << memory.gradients
+       << "; smaller micro-batches, more ranks, a higher level of ZeRO or "
+          "jax.checkpoint need less";
+  return failure(options.strict);
+}
+
+/// What is gathered is kept, which moves the fewest bytes. Where the plan then
+/// needs too many, what is computed first waits for all but two collectives,
+/// which moves no more; then so many fewer bytes of gathers are kept: some of
+/// them lie where the plan needs less, and it may take several turns.
+LogicalResult Compilation::fuseWithin(int64_t bytes,
+                                      StageOptions stageOptions) {
+  OwningOpRef<ModuleOp> before = module->clone();
+  size_t numSaid = diagnostics.size();
+  for (int turn = 0;; ++turn) {
+    if (failed(runPasses(Stage::Fusion, stageOptions)))
+      return failure();
+    std::optional<plan::PlanMemory> memory = measure();
+    int64_t excess = memory ? memory->peak() - bytes : 0;
+    auto held = (*module)->getAttrOfType<IntegerAttr>(plan::kGatheredBytesAttr);
+    if (excess <= 0)
+      return success();
+    int64_t kept = held ? held.getInt() : 0;
+    if (stageOptions.gatheredBytes >= 0)
+      kept = stageOptions.gatheredBytes;
+    if (turn > 0 && kept == 0)
+      return reportExcess(*memory, bytes);
+    if (turn == 0)
+      stageOptions.mostInFlight = kMostInFlight;
+    else
+      stageOptions.gatheredBytes =
+          turn < kMostTurns ? std::max<int64_t>(kept - excess, 0) : 0;
+    diagnostics.resize(numSaid);
+    module = before->clone();
+  }
+}
+
 LogicalResult Compilation::runStage(Stage stage) {
   // The names of arguments are known after Import.
   if (stage == Stage::Scaling &&
@@ -271,11 +352,10 @@ LogicalResult Compilation::runStage(Stage stage) {
           ? 0
           : options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
   stageOptions.orderSums = isGPU && options.sums == "ordered";
-  PassManager manager(&context);
-  if (isFull())
-    manager.addInstrumentation(std::make_unique<ScaleOpCounter>(counts));
-  buildStage(stage, toStableHLO, stageOptions, manager);
-  if (failed(manager.run(*module)))
+  bool isLimited = stage == Stage::Fusion && options.memoryLimit > 0 &&
+                   options.pipelineStages == 0;
+  if (failed(isLimited ? fuseWithin(options.memoryLimit, stageOptions)
+                       : runPasses(stage, stageOptions)))
     return failure();
   if (stage == Stage::Precision &&
       RecipeAttr::of(*module).getScales() == ScaleSource::Delayed &&
@@ -388,9 +468,8 @@ FailureOr<CompileResult> Compilation::run() {
       return failure();
   }
   CompileResult result = makeResult();
-  for (auto program : module->getOps<plan::ProgramOp>())
-    if (program.getSymName() == "step")
-      result.memory = plan::measureMemory(program);
+  if (std::optional<plan::PlanMemory> memory = measure())
+    result.memory = *memory;
   if (!toStableHLO && options.compileTo == Stage::Target) {
     FailureOr<std::string> artefact = emitArtefact(result.report);
     if (failed(artefact))

@@ -143,6 +143,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
 static int64_t *findNumber(CompileOptions &options, llvm::StringRef key) {
   if (key == "streams")
     return &options.streams;
+  if (key == "memoryLimit")
+    return &options.memoryLimit;
   if (key == "pipelineStages")
     return &options.pipelineStages;
   if (key == "pipelineVirtual")

@@ -99,7 +99,7 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
       manager, options.machine, options.streams, options.libraryAttention,
       options.overlap,
       {options.pipelineStages, options.pipelineVirtual, options.pipelineStage},
-      options.epilogues);
+      options.epilogues, options.gatheredBytes, options.mostInFlight);
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {

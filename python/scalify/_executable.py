@@ -395,11 +395,23 @@ class Executable:
         pathlib.Path(path).write_bytes(self._artefact)
 
 
+def manifest_of(artefact: bytes) -> dict[str, Any]:
+    """Returns an artefact's table of contents (docs/runtime.md has the format), without loading it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if artefact[:8] != b"SCALIFY1":
+        raise ValueError("not an artefact of scalify-compile")
+    length = int.from_bytes(artefact[8:16], "little")
+    manifest: dict[str, Any] = json.loads(artefact[32 : 32 + length])
+    return manifest
+
+
 def _target_of(artefact: bytes) -> str:
     """Returns what an artefact is for, by its manifest; "cpu" where that cannot be read."""
     try:
-        length = int.from_bytes(artefact[8:16], "little")
-        return str(json.loads(artefact[32 : 32 + length])["target"])
+        return str(manifest_of(artefact)["target"])
     except (ValueError, KeyError, TypeError):
         return "cpu"  # the runtime says what is wrong
 
@@ -525,6 +537,7 @@ def compile(
     epilogues: Literal["exact", "all", "none"] = "exact",
     overlap: bool = True,
     bucket_bytes: int | None = None,
+    memory_limit: int | None = None,
     sums: Literal["ordered", "nccl"] = "ordered",
     simulate_ranks: bool | int = False,
 ) -> Executable:
@@ -551,6 +564,7 @@ def compile(
         epilogues: as for `scalify.jit`.
         overlap: as for `scalify.jit`.
         bucket_bytes: as for `scalify.jit`.
+        memory_limit: as for `scalify.jit`; when gradients are summed, `partition` was told.
         sums: as for `scalify.jit`.
         simulate_ranks: `program` is what one device of a mesh runs (`scalify.partition`), and the
             executable computes what all of them do, of whole arrays and with sums in the order of
@@ -575,6 +589,8 @@ def compile(
         "sums": sums,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
+    if memory_limit is not None:
+        options["memoryLimit"] = memory_limit
     if bucket_bytes is not None:
         options["bucketBytes"] = bucket_bytes
     if simulate_ranks is not False:

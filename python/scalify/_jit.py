@@ -71,7 +71,7 @@ class Jit:
         mesh: Mesh | None = None,
         zero: int = 0,
         pipeline: Pipeline | None = None,
-        reduce: Literal["last", "each"] = "last",
+        reduce: Literal["last", "each"] | None = None,
     ) -> None:
         self._signature = signature
         self._given = scales
@@ -82,7 +82,7 @@ class Jit:
         self._mesh = mesh
         self._zero = zero
         self._pipeline = pipeline
-        self._reduce: Literal["last", "each"] = reduce
+        self._reduce: Literal["last", "each"] | None = reduce
         self._entries: dict[Hashable, Entry] = {}
         self._last: Entry | None = None
         self._patients: dict[Hashable, Patient] = {}
@@ -400,7 +400,8 @@ def jit(
     out_shardings: Any = None,
     zero: Literal[0, 1, 2, 3] = 0,
     pipeline: Pipeline | None = None,
-    reduce: Literal["last", "each"] = "last",
+    reduce: Literal["last", "each"] | None = None,
+    memory_limit: int | None = None,
     strict: bool = False,
     scales: ScalesLike = None,
     ranges: RangesLike = None,
@@ -449,8 +450,12 @@ def jit(
             the mesh's other axes as shardings and `zero` say: such results are Shards that are
             empty elsewhere. Alone, the process runs the step of all stages.
         reduce: of gradients that a loop over micro-batches adds up, whether ranks sum them behind
-            the last one, or "each" as it comes: as many times the bytes, and state that follows
-            from them is not kept in shares.
+            the last one, or "each" as it comes: as many times the bytes, and with `zero` a share of
+            them in memory. None is "last", unless `memory_limit` asks for less.
+        memory_limit: bytes that a rank may need for a step, by its plan. Where it would need more,
+            weights in shares are gathered again for the backward, or gradients are summed by
+            micro-batches, whichever moves fewer bytes; a remark, or with `strict` an error, where
+            that is not enough.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
@@ -524,6 +529,7 @@ def jit(
         "overlap": overlap,
         "sums": sums,
         "bucketBytes": bucket_bytes,
+        "memoryLimit": memory_limit,
     } | extra
     if (rescales or adaptive_scales) and Recipe.of(recipe).is_delayed:
         raise ValueError(

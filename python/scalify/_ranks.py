@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from scalify import _stages
 from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
+from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 
 __all__ = ["abstract_mesh", "compile_on", "cut", "wrap"]
@@ -32,7 +33,7 @@ def compile_on(
     device: str | None,
     zero: int,
     pipeline: _stages.Pipeline | None = None,
-    reduce: Literal["last", "each"] = "last",
+    reduce: Reduce | None = "last",
 ) -> Executable:
     """Compiles a step with shardings for the ranks of a mesh; the first rank does it for all.
 
@@ -43,21 +44,27 @@ def compile_on(
     """
     comm = mesh.comm  # an error where other than as many ranks were launched
     inner = mesh if pipeline is None else pipeline.inner(mesh)
+    of_rank = options
     if comm is None and inner.size > 1:
         options = {**options, "simulateRanks": inner.size}
 
-    def local() -> str:
-        if inner.size == 1:
-            return text
+    def program(how: Reduce) -> str:
         from scalify.partition import partition  # late: as for the package
 
-        done = partition(text, zero=zero, reduce=reduce)
+        done = partition(text, zero=zero, reduce=how)
         if done.devices != inner.size:
             raise ValueError(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "
                 f"{inner.axes} {inner.size} ranks"
             )
         return done.text
+
+    def local() -> str:
+        if inner.size == 1:
+            return text
+        is_free = reduce is None and zero > 0 and pipeline is None
+        chosen = choose_reduce(program, of_rank) if is_free else reduce
+        return program(chosen or "last")
 
     def full() -> dict[str, Any]:
         return explain(local(), options)()

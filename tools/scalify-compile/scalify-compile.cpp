@@ -151,6 +151,12 @@ static cl::opt<int64_t> bucketBytes(
     cl::desc("bytes that a rank gives to a bucket of collectives; 0 for none "
              "(default: 2 MiB on CPUs, 25 MiB on GPUs)"),
     cl::value_desc("bytes"), cl::cat(category));
+static cl::opt<int64_t> memoryLimit(
+    "memory-limit",
+    cl::desc("bytes that a rank may need for a step: where it needs more, "
+             "weights in shares are gathered again for the backward (default: "
+             "any number)"),
+    cl::value_desc("bytes"), cl::cat(category));
 static cl::opt<std::string>
     sums("sums",
          cl::desc("floats of several GPUs are summed in the order of ranks "
@@ -243,6 +249,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.epilogues = epilogues;
   options.overlap = overlap;
   options.sums = sums;
+  options.memoryLimit = memoryLimit;
   if (bucketBytes.getNumOccurrences())
     options.bucketBytes = bucketBytes;
   if (keepReport || !report.empty() || !why.empty())

@@ -92,6 +92,35 @@ def SplitStacks : Pass<"scalify-split-stacks", "::mlir::func::FuncOp"> {
     Statistic<"numMoved", "moved", "collectives behind what they need">];
 }
 
+def GatherAgain : Pass<"scalify-gather-again", "::mlir::ModuleOp"> {
+  let summary = "shares are gathered again where memory is short";
+  let description = [{
+    Before: StableHLO without loops, with `plan.communicate`. After: gathers, as
+    those of weights under ZeRO-3, add no more than `most-bytes` to memory at one
+    time, as far as that can be had: where there is most of it, that which would
+    wait longest for its next read is let go, and gathered, moved and cast again
+    before it. No bit changes; a cast that is done again
+    counts once. `plan.gathered_bytes` says how many there were at most before.
+
+    ```mlir
+    %w = plan.communicate all_gather none %share groups ...
+    %y = stablehlo.dot_general %x, %w ...
+    // the rest of the forward, and of the backward
+    %dx = stablehlo.dot_general %dy, %w ...
+    // becomes
+    %w = plan.communicate all_gather none %share groups ...
+    %y = stablehlo.dot_general %x, %w ...
+    %v = plan.communicate all_gather none %share groups ... {plan.gathered_again = 1 : i64}
+    %dx = stablehlo.dot_general %dy, %v ...
+    ```
+  }];
+  let options = [
+    Option<"mostBytes", "most-bytes", "int64_t", "-1",
+           "that gathers add to memory at one time; -1 for any number">];
+  let statistics = [
+    Statistic<"numGathered", "gathered", "gathers that are done again">];
+}
+
 def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
   let summary = "the backward casts again what is kept as it was before the cast";
   let description = [{
@@ -500,7 +529,10 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
 
     Of collectives that wait for nothing, as gathers of parameters, the first
     is issued when the step starts, and each other one before what needs the
-    one before it: so two are in memory.
+    one before it: so two are in memory. So is what is gathered again
+    (`scalify-gather-again`). With `most-in-flight` what is computed waits until
+    no more collectives are on their way, which hold what they send, and these
+    do not run ahead of it.
 
     ```mlir
     plan.gemm "dw1" %x, %dy, %g1 ...
@@ -520,7 +552,9 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [Option<"sums", "sums", "bool", "false",
-                        "sums of what ranks gave are on the stream, too">];
+                        "sums of what ranks gave are on the stream, too">,
+                 Option<"mostInFlight", "most-in-flight", "int64_t", "0",
+                        "collectives on their way at one time; 0 for any number">];
   let statistics = [
     Statistic<"numOverlapped", "overlapped",
               "collectives beside what is computed">,

@@ -98,6 +98,10 @@ struct CompileOptions {
   /// given for what fills the target's links: see the pass
   /// scalify-bucket-collectives.
   std::optional<int64_t> bucketBytes;
+  /// What a rank may have in memory for a step, in bytes; 0 for any number.
+  /// Where more is needed, weights in shares are gathered again for the
+  /// backward, as few as will do: see the pass scalify-gather-again.
+  int64_t memoryLimit = 0;
   /// How ranks with GPUs sum floats: "ordered", in the order of ranks as those
   /// of CPUs do (see the pass scalify-order-sums), or "nccl", in its own.
   std::string sums = "ordered";

@@ -79,6 +79,10 @@ struct StageOptions {
   /// Of what a rank gives to a bucket of collectives; 0: none are made.
   int64_t bucketBytes = 0;
   bool orderSums = false;
+  /// That gathers add to memory at one time; < 0: all.
+  int64_t gatheredBytes = -1;
+  /// Collectives on their way at one time; 0: any number.
+  int64_t mostInFlight = 0;
 };
 
 /// The passes of one stage, its validate pass last. `Target` has none for the

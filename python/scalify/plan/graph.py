@@ -10,12 +10,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalify import _compiler
 from scalify._dtypes import to_numpy
+from scalify._executable import manifest_of
 from scalify.partition import failed, partition
 from scalify.plan import costs
 from scalify.plan.devices import Device
@@ -83,19 +83,6 @@ def compile_step(text: str, *, recipe: str, zero: int = 0) -> bytes:
     options = {"recipe": recipe, "target": "sm_90a", "bucketBytes": 0, "sums": "nccl"}
     artefact, _ = _compiler.compile(text, json.dumps(options))
     return bytes(artefact)
-
-
-def manifest_of(artefact: bytes) -> Manifest:
-    """Returns an artefact's table of contents (docs/runtime.md has the format).
-
-    Raises:
-        ValueError: it is none.
-    """
-    if artefact[:8] != b"SCALIFY1":
-        raise ValueError("not an artefact of scalify-compile")
-    (length,) = struct.unpack_from("<Q", artefact, 8)
-    found: Manifest = json.loads(artefact[32 : 32 + length])
-    return found
 
 
 def read(manifest: Manifest, device: Device) -> Graph:

@@ -47,6 +47,14 @@ inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 inline constexpr llvm::StringLiteral kElementwiseAttr =
     "plan.elementwise_reads";
 
+/// Of a gather that the step does a second time, which one it is, so that the
+/// two are not merged as equal.
+inline constexpr llvm::StringLiteral kGatheredAgainAttr = "plan.gathered_again";
+
+/// Of a module: the most bytes that gathers of its step add to memory at one
+/// time, were each done once.
+inline constexpr llvm::StringLiteral kGatheredBytesAttr = "plan.gathered_bytes";
+
 /// Bytes of one element in memory: i1 takes a whole byte.
 int64_t elementBytes(mlir::Type type);
 

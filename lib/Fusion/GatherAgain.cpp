@@ -1,0 +1,209 @@
+//===- GatherAgain.cpp - Shares that are gathered more than once
+//------------===//
+//
+// Under ZeRO-3 a layer's weights are gathered for the forward, and in memory
+// until the backward has read them; so is what sequence parallelism gathers.
+// Gathered a second time, they need no memory in between: as many more bytes
+// between ranks. Where memory is short those go that would lie longest where
+// most of them lie.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Fusion/Passes.h"
+#include "scalify/Precision/Recompute.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_GATHERAGAIN
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+using plan::CommunicateOp;
+
+/// Ops between two reads, from which on it pays to let go: what is gathered is
+/// issued one ahead, and so in memory for the read before as well.
+static constexpr int64_t kNear = 16;
+
+namespace {
+/// A gather, and who reads it.
+struct Gathered {
+  CommunicateOp op;
+  int64_t bytes = 0;
+  SmallVector<std::pair<int64_t, OpOperand *>> reads; // by place in the block
+  llvm::SmallDenseSet<size_t> cuts; // reads before which it is gathered again
+
+  /// Calls `visit(from, to)` for the places between which it is in memory.
+  template <typename Visit> void forEachStay(Visit visit) const {
+    int64_t from = reads.front().first;
+    for (size_t i = 0; i < reads.size(); ++i)
+      if (i + 1 == reads.size() || cuts.contains(i + 1)) {
+        visit(from, reads[i].first);
+        if (i + 1 < reads.size())
+          from = reads[i + 1].first;
+      }
+  }
+};
+
+class GatherAgainPass : public scalify::impl::GatherAgainBase<GatherAgainPass> {
+public:
+  using GatherAgainBase::GatherAgainBase;
+  void runOnOperation() override;
+
+private:
+  void run(Block &block);
+  void findReads(Value value, Gathered &gathered);
+  void findGathers(Block &block);
+  std::pair<int64_t, int64_t> findPeak() const;
+  bool cutAt(int64_t place);
+  void write(Gathered &gathered);
+
+  llvm::DenseMap<Operation *, int64_t> places;
+  SmallVector<Gathered> gathers;
+};
+} // namespace
+
+static int64_t bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+/// What gives the elements of one value again, moved or cast: done again beside
+/// each read.
+static bool passesOn(Operation *op) {
+  return isa<stablehlo::ReshapeOp, stablehlo::TransposeOp, stablehlo::SliceOp,
+             stablehlo::ConvertOp, stablehlo::BroadcastInDimOp, QuantizeOp,
+             DequantizeOp>(op);
+}
+
+void GatherAgainPass::findReads(Value value, Gathered &gathered) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (passesOn(user) && use.getOperandNumber() == 0)
+      findReads(user->getResult(0), gathered);
+    else
+      gathered.reads.push_back({places.lookup(user), &use});
+  }
+}
+
+void GatherAgainPass::findGathers(Block &block) {
+  for (Operation &op : block)
+    places[&op] = static_cast<int64_t>(places.size());
+  for (auto op : block.getOps<CommunicateOp>()) {
+    if (op.getKind() != plan::CollectiveKind::AllGather)
+      continue;
+    Gathered gathered;
+    gathered.op = op;
+    // What it is gathered from stays.
+    gathered.bytes = bytesOf(op->getResult(0)) - bytesOf(op->getOperand(0));
+    findReads(op->getResult(0), gathered);
+    llvm::stable_sort(gathered.reads, llvm::less_first());
+    if (!gathered.reads.empty())
+      gathers.push_back(std::move(gathered));
+  }
+}
+
+/// The most bytes that gathers add to memory at one time, and a place where.
+std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
+  std::map<int64_t, int64_t> change;
+  for (const Gathered &gathered : gathers)
+    gathered.forEachStay([&](int64_t from, int64_t to) {
+      change[from] += gathered.bytes;
+      change[to + 1] -= gathered.bytes;
+    });
+  int64_t now = 0;
+  std::pair<int64_t, int64_t> most = {0, 0};
+  for (auto [place, bytes] : change)
+    if ((now += bytes) > most.first)
+      most = {now, place};
+  return most;
+}
+
+/// Lets the one go at a place that would be read next the latest, since it was
+/// read before; false where all are read near.
+bool GatherAgainPass::cutAt(int64_t place) {
+  Gathered *longest = nullptr;
+  size_t cut = 0;
+  int64_t most = kNear;
+  for (Gathered &gathered : gathers)
+    for (size_t i = 1; i < gathered.reads.size(); ++i) {
+      int64_t from = gathered.reads[i - 1].first, to = gathered.reads[i].first;
+      if (from >= place || to <= place || gathered.cuts.contains(i) ||
+          to - from <= most)
+        continue;
+      longest = &gathered;
+      cut = i;
+      most = to - from;
+    }
+  if (longest)
+    longest->cuts.insert(cut);
+  return longest;
+}
+
+/// Writes the gather, and what moves or casts it, again before reads behind a
+/// cut.
+void GatherAgainPass::write(Gathered &gathered) {
+  IRMapping map;
+  Operation *first = nullptr;
+  int64_t number = 0;
+  std::function<Value(Value)> remake = [&](Value value) -> Value {
+    if (Value made = map.lookupOrNull(value))
+      return made;
+    Operation *op = value.getDefiningOp();
+    if (op != gathered.op)
+      remake(op->getOperand(0));
+    OpBuilder builder(first);
+    Operation *made = builder.clone(*op, map);
+    if (Attribute phase = first->getAttr(kPhaseAttr))
+      made->setAttr(kPhaseAttr, phase);
+    // Not the same gather, for whoever merges equal ops.
+    if (op == gathered.op)
+      made->setAttr(plan::kGatheredAgainAttr,
+                    builder.getI64IntegerAttr(number));
+    if (auto cast = dyn_cast<QuantizeOp>(made); cast && cast.getCastAttr())
+      made->setAttr(kUncountedAttr, builder.getUnitAttr());
+    return made->getResult(0);
+  };
+  for (size_t i = 0; i < gathered.reads.size(); ++i) {
+    OpOperand *read = gathered.reads[i].second;
+    if (gathered.cuts.contains(i)) {
+      map.clear();
+      first = read->getOwner();
+      ++number;
+    }
+    if (first)
+      read->set(remake(read->get()));
+  }
+  numGathered += number;
+}
+
+void GatherAgainPass::run(Block &block) {
+  findGathers(block);
+  std::pair<int64_t, int64_t> peak = findPeak();
+  if (peak.first == 0)
+    return;
+  Builder builder(&getContext());
+  getOperation()->setAttr(plan::kGatheredBytesAttr,
+                          builder.getI64IntegerAttr(peak.first));
+  if (mostBytes < 0)
+    return;
+  while (peak.first > mostBytes && cutAt(peak.second))
+    peak = findPeak();
+  for (Gathered &gathered : gathers)
+    if (!gathered.cuts.empty())
+      write(gathered);
+  // What only reads behind cuts had read.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (passesOn(&op) && op.use_empty())
+      op.erase();
+}
+
+void GatherAgainPass::runOnOperation() {
+  auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+  if (main && !main.isExternal())
+    run(main.getBody().front());
+}
