@@ -11,25 +11,12 @@
 
 #include "DotCost.h"
 #include "SensitiveDots.h"
-#include "scalify/Dialect/Scalify/RecipeText.h"
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
-
 #include "scalify/Scaling/NoiseAnalysis.h"
 
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace scalify;
-
-/// The names in a location, as JAX nests them.
-static void appendNames(Location loc, std::string &text) {
-  loc->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part))
-      text += name.getName().str() + "\n";
-    return WalkResult::advance();
-  });
-}
 
 static StringRef describeRole(DotRole role, bool hasLoss) {
   switch (role) {
@@ -60,22 +47,14 @@ static bool isWide(DotFormats formats) {
   return formats.forward.isF32() && formats.gradient.isF32();
 }
 
-DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
+DotFormatChooser::Choice
+DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
   DotRole role = roles.lookup(dot);
   std::optional<DotKind> kind = layers.getKind(dot);
-  std::string names;
-  if (!recipe.getOverrides().empty()) {
-    appendNames(dot->getLoc(), names);
-    if (Value weight = layers.getWeight(dot))
-      names += getArgumentName(cast<BlockArgument>(weight));
-  }
-  for (const FormatOverride &entry : recipe.getOverrides()) {
-    auto [only, pattern] = splitPattern(entry.pattern);
-    if ((!only || only == kind) &&
-        llvm::Regex(pattern, llvm::Regex::Newline).match(names))
-      return {recipe.resolve(entry.formats), "name",
-              "where \"" + entry.pattern.str() + "\"", role, ""};
-  }
+  if (const FormatOverride *entry =
+          exceptions.match(dot, layers.getWeight(dot), kind))
+    return {recipe.resolve(entry->formats), "name",
+            "where \"" + entry->pattern.str() + "\"", role, ""};
   DotFormats formats = recipe.getFormats(role);
   StringRef part = stringifyDotRole(role);
   if (kind && !isWide(formats)) {
@@ -166,11 +145,12 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     replaceFormats(dot, others, "sensitive", why);
 }
 
-DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func)
+DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
+                                   ExceptionPatterns &exceptions)
     : recipe(recipe), roles(func), layers(func, roles) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
-      choices[op] = choose(op);
+      choices[op] = choose(op, exceptions);
   });
   judgeCost(func);
   judgeNoise(func);

@@ -3,6 +3,7 @@
 #ifndef SCALIFY_LIB_PRECISION_DOTFORMATS_H
 #define SCALIFY_LIB_PRECISION_DOTFORMATS_H
 
+#include "ExceptionPatterns.h"
 #include "scalify/Precision/DotLayers.h"
 
 namespace scalify {
@@ -10,7 +11,8 @@ namespace scalify {
 /// Applies a recipe's roles and exceptions to the dots of a function.
 class DotFormatChooser {
 public:
-  DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func);
+  DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func,
+                   ExceptionPatterns &exceptions);
 
   /// Empty if the recipe wants the dot narrow.
   std::string getReasonToStayWide(mlir::Operation *dot) const;
@@ -41,7 +43,7 @@ private:
     /// What a model says of a dot that therefore gets other formats.
     std::string judgement;
   };
-  Choice choose(mlir::Operation *dot) const;
+  Choice choose(mlir::Operation *dot, ExceptionPatterns &exceptions) const;
   bool isFloat8(mlir::Operation *dot) const;
   void replaceFormats(mlir::Operation *dot, DotFormats formats,
                       llvm::StringRef part, const std::string &why);

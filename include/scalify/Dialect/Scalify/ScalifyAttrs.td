@@ -132,7 +132,7 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     - `where`: exceptions, the first match counts. A key is a regular
       expression that is searched in the name of the dot's weight and in the
       dot's location; after `forward_dot:`, `input_grad:` or `weight_grad:` it
-      is for dots of that kind.
+      is for dots of that kind. One that meets no dot gets a remark.
     - `masters`, `first_moment`, `second_moment` (`moments`: these two; `state`:
       all three): parameters and the optimizer's moments are stored in this
       format, with their scale; `given`: as the program has them. A second
