@@ -11,6 +11,7 @@
 
 #include "DotCost.h"
 #include "SensitiveDots.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -47,14 +48,39 @@ static bool isWide(DotFormats formats) {
   return formats.forward.isF32() && formats.gradient.isF32();
 }
 
+/// That of the phase, which is what later stages take unless told otherwise.
+static Accumulation getUsualAccumulation(Operation *dot) {
+  return getPhase(dot) == "forward" ? Accumulation::Fast
+                                    : Accumulation::Precise;
+}
+
+/// What only repeats the forward in the backward, or is a dot of the update, is
+/// no gradient, but summed with as much care.
+static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
+                               DotSums sums) {
+  if (!kind)
+    return getUsualAccumulation(dot);
+  if (kind == DotKind::Forward && getPhase(dot) != "forward")
+    kind = DotKind::InputGrad;
+  return sums.kinds[static_cast<unsigned>(*kind)];
+}
+
 DotFormatChooser::Choice
 DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
   DotRole role = roles.lookup(dot);
   std::optional<DotKind> kind = layers.getKind(dot);
-  if (const FormatOverride *entry =
-          exceptions.match(dot, layers.getWeight(dot), kind))
-    return {recipe.resolve(entry->formats), "name",
-            "where \"" + entry->pattern.str() + "\"", role, ""};
+  ExceptionPatterns::Match match =
+      exceptions.match(dot, layers.getWeight(dot), kind);
+  Accumulation sums = match.accumulation
+                          ? *match.accumulation->accumulation
+                          : chooseSums(dot, kind, recipe.getSums());
+  if (match.formats)
+    return {recipe.resolve(match.formats->formats),
+            "name",
+            "where \"" + match.formats->pattern.str() + "\"",
+            role,
+            "",
+            sums};
   DotFormats formats = recipe.getFormats(role);
   StringRef part = stringifyDotRole(role);
   if (kind && !isWide(formats)) {
@@ -64,7 +90,14 @@ DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
       part = stringifyDotKind(*kind);
     }
   }
-  return {formats, part.str(), part.str(), role, ""};
+  return {formats, part.str(), part.str(), role, "", sums};
+}
+
+StringAttr DotFormatChooser::getAccumulation(Operation *dot) const {
+  Accumulation chosen = choices.find(dot)->second.accumulation;
+  if (!isFloat8(dot) || chosen == getUsualAccumulation(dot))
+    return {};
+  return StringAttr::get(dot->getContext(), stringifyAccumulation(chosen));
 }
 
 bool DotFormatChooser::isFloat8(Operation *dot) const {

@@ -26,6 +26,9 @@ public:
     return choice.judgement.empty() ? ""
                                     : choice.part + ": " + choice.judgement;
   }
+  /// How a dot on FP8 data is summed where that is not what its phase has; else
+  /// null.
+  mlir::StringAttr getAccumulation(mlir::Operation *dot) const;
   const DotLayers &getLayers() const { return layers; }
   /// Whether the dot makes the gradient of a weight in a role that the recipe
   /// casts.
@@ -42,6 +45,7 @@ private:
     DotRole role;
     /// What a model says of a dot that therefore gets other formats.
     std::string judgement;
+    Accumulation accumulation;
   };
   Choice choose(mlir::Operation *dot, ExceptionPatterns &exceptions) const;
   bool isFloat8(mlir::Operation *dot) const;

@@ -35,10 +35,10 @@ ExceptionPatterns::ExceptionPatterns(RecipeAttr recipe) {
   }
 }
 
-const FormatOverride *ExceptionPatterns::match(Operation *dot, Value weight,
-                                               std::optional<DotKind> kind) {
+ExceptionPatterns::Match ExceptionPatterns::match(Operation *dot, Value weight,
+                                                  std::optional<DotKind> kind) {
   if (entries.empty())
-    return nullptr;
+    return {};
   hasDots = true;
   std::string names;
   appendNames(dot->getLoc(), names);
@@ -51,7 +51,7 @@ const FormatOverride *ExceptionPatterns::match(Operation *dot, Value weight,
   }
   if (kind)
     kinds.insert(*kind);
-  const FormatOverride *first = nullptr;
+  Match result;
   for (Entry &entry : entries) {
     if (!entry.pattern.match(names))
       continue;
@@ -61,10 +61,12 @@ const FormatOverride *ExceptionPatterns::match(Operation *dot, Value weight,
     if (entry.only && entry.only != kind)
       continue;
     entry.isMet = true;
+    const FormatOverride *&first =
+        entry.exception.accumulation ? result.accumulation : result.formats;
     if (!first)
       first = &entry.exception;
   }
-  return first;
+  return result;
 }
 
 /// Some of the names, and how many more there are.
@@ -103,8 +105,11 @@ std::string ExceptionPatterns::describeUnmet(const Entry &entry) const {
 LogicalResult ExceptionPatterns::checkAllMet(ModuleOp module, bool strict,
                                              bool remarks) const {
   LogicalResult result = success();
+  bool hasBackward =
+      kinds.count(DotKind::InputGrad) || kinds.count(DotKind::WeightGrad);
   for (const Entry &entry : entries) {
-    bool isOfOtherPrograms = entry.only && !kinds.count(*entry.only);
+    bool isOfOtherPrograms =
+        entry.only && entry.only != DotKind::Forward && !hasBackward;
     if (entry.isMet || !hasDots || (entry.isNamed && isOfOtherPrograms))
       continue;
     if (strict)

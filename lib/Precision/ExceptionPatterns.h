@@ -20,10 +20,14 @@ class ExceptionPatterns {
 public:
   explicit ExceptionPatterns(RecipeAttr recipe);
 
-  /// The first exception for a dot of that kind by the names in its location
-  /// and that of its weight, which may be null; null if there is none.
-  const FormatOverride *match(mlir::Operation *dot, mlir::Value weight,
-                              std::optional<DotKind> kind);
+  /// What applies to a dot; null where nothing does.
+  struct Match {
+    const FormatOverride *formats = nullptr, *accumulation = nullptr;
+  };
+  /// The first exceptions for a dot of that kind by the names in its location
+  /// and that of its weight, which may be null.
+  Match match(mlir::Operation *dot, mlir::Value weight,
+              std::optional<DotKind> kind);
   /// Once all dots of the module are matched: a remark for each exception that
   /// met none, with the names that there are; an error if `strict`.
   llvm::LogicalResult checkAllMet(mlir::ModuleOp module, bool strict,

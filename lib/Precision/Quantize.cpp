@@ -122,6 +122,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;
+        if (StringAttr sums = formats.getAccumulation(dot))
+          dot->setAttr(kAccumulationAttr, sums);
         listJudged(dot, formats.getJudgement(dot));
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));

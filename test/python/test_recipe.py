@@ -71,6 +71,8 @@ TEXTS = [
     r""""fp8", where = {"layer0/" = false, "params\\['w'\\]" = [f8E5M2, f8E4M3FN]}""",
     '"fp8-delayed", history = 1024, history_use = most_recent, margin = -1',
     r'"bf16", moments = bf16, saved = given, rescale = ["residual_grad", "grad:ffn\\d"]',
+    '"fp8", accumulation = [precise, fast, fast], where = {"a" = precise, "b" = fast, "c" = bf16}',
+    '"fp8", accumulation = precise',
     '"its own \\22name\\22", forward = f8E5M2, gradient_exponent = -7',
 ]
 
@@ -118,6 +120,8 @@ def test_replace_takes_the_words_for_several_parts_in_order() -> None:
         ({"history": "ten"}, r"part 'history' of a recipe is 'ten': expected an integer"),
         ({"history": 1.5}, r"part 'history' of a recipe is '1.5': expected an integer"),
         ({"margin": 65}, r"part 'margin' of a recipe is 65: expected -64 to 64 binades"),
+        ({"accumulation": "slow"}, r"part 'accumulation' .* 'slow': expected fast or precise, or \["),
+        ({"accumulation": ("fast",)}, r"part 'accumulation' of a recipe is '\[fast\]': expected"),
         ({"block": 128}, r"part 'block' of a recipe is '128': expected \[free, contracting\]"),
         ({"where": {"[": True}}, r"part 'where' .* pattern '\[', which is no regular expression"),
         ({"where": "x"}, r"part 'where' of a recipe is 'x': expected {\"regular expression\""),

@@ -97,7 +97,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage, gradients,
                          preset.gradientExponent, ArrayRef<StringAttr>(),
-                         BlockSizes(), DelayedScaling());
+                         BlockSizes(), DelayedScaling(), DotSums());
 }
 
 RecipeAttr RecipeAttr::getPreset(MLIRContext *context, StringRef name) {
@@ -149,7 +149,7 @@ bool RecipeAttr::castsToFloat8() const {
          (llvm::any_of(getRoles().take_front(kFirstKind), casts) ||
           llvm::any_of(kinds, casts) ||
           llvm::any_of(getOverrides(), [&](const FormatOverride &entry) {
-            return casts(entry.formats);
+            return !entry.accumulation && casts(entry.formats);
           }));
 }
 
@@ -190,7 +190,7 @@ LogicalResult RecipeAttr::verify(
     Type forward, Type gradient, ArrayRef<DotFormats> roles,
     ArrayRef<FormatOverride> overrides, StorageFormats storage,
     GradientFormats gradients, int64_t, ArrayRef<StringAttr> rescale,
-    BlockSizes blocks, DelayedScaling delayed) {
+    BlockSizes blocks, DelayedScaling delayed, DotSums) {
   if (roles.size() != kNumFormats)
     return emitError() << "a recipe has " << kNumFormats
                        << " formats of dots, got " << roles.size();
