@@ -60,13 +60,14 @@ class Recipe:
         accumulation: how dots on FP8 data are summed where the machine has two ways, on Hopper's
             tensor cores: "fast" or "precise", or three of these, for what the three parts before
             are of.
-        unprofitable: formats of dots that FP8 would make slower than BF16 by a model of an H100; True: as
-            of all others.
+        unprofitable: formats of dots that FP8 would make slower than BF16 by a model of an H100;
+            True: as of all others.
         sensitive: of dots whose rounding, by a model, moves gradients too far from those of F32;
             True: as of all others.
         where: exceptions, the first match counts: pairs of a regular expression, which is searched
             in the name of the dot's weight and in its location, and formats, or "fast" or
-            "precise". Given as a mapping or as pairs. After "weight_grad:" and the like, for dots of that kind only.
+            "precise". Given as a mapping or as pairs. After "weight_grad:" and the like, for dots
+            of that kind only.
         masters: format in which parameters are stored, with their scale; "given": as they are.
         first_moment: format in which the optimizer's moments are stored, but for second ones.
         second_moment: of what the optimizer takes the root of; stored is the root.
@@ -89,7 +90,8 @@ class Recipe:
         weight_block: of blocks of weights.
         history: how many steps "delayed" looks back on.
         history_use: which of their amaxes counts, "max" or "most_recent".
-        margin: binades that "delayed" leaves free above the amax.
+        margin: binades that "current", "block" and "delayed" leave free above the amax; under
+            others 0.
         rescale: where the step measures scales: "residual", "residual_grad", or regular
             expressions for names in locations.
 
