@@ -116,8 +116,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       block has one index; a size of 0 spans all dimensions of its kind, so that
       `block = [1, 0]` is one scale per row.
     - `history`: how many steps `delayed` looks back on (16); `history_use`:
-      `max` of them, or `most_recent`; `margin`: binades that are left free
-      above the amax (0).
+      `max` of them, or `most_recent`; `margin`: binades that `current`, `block`
+      and `delayed` leave free above the amax (0).
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
       made the operand: f8E4M3FN, f8E5M2, f16, bf16.
     - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
