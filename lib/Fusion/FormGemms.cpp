@@ -496,10 +496,16 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
                         Value result) {
   OpBuilder builder(op);
   // In the forward fewer bits of the sum do no harm; gradients want them all,
-  // and the library's products by blocks sum in full.
+  // unless the recipe says otherwise.
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  auto chosen = op->getAttrOfType<StringAttr>(kAccumulationAttr);
   bool isFast =
-      readsFP8(op) && scales.areFactors() && phase && phase == "forward";
+      readsFP8(op) && (chosen ? chosen == "fast" : phase && phase == "forward");
+  // The library's products by blocks sum in full.
+  if (isFast && chosen && !scales.areFactors())
+    op.emitRemark("is summed precisely, and not 'fast' as the recipe's "
+                  "accumulation says: products by blocks have no other sum");
+  isFast &= scales.areFactors();
   auto matmul = plan::MatmulOp::create(
       builder, op.getLoc(), result.getType(), Type(), gemm.a.base, gemm.b.base,
       scales.values, Value(), Value(), Value(), gemm.cm.size, gemm.cn.size,

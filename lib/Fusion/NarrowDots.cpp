@@ -392,8 +392,9 @@ static Value createDot(stablehlo::DotGeneralOp op, Value lhs, Value rhs,
   auto dot = stablehlo::DotGeneralOp::create(
       b, op.getLoc(), typeOf(op.getResult()).clone(b.getF32Type()), lhs, rhs,
       numbers, op.getPrecisionConfigAttr(), op.getAlgorithmAttr());
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    dot->setAttr(kPhaseAttr, phase);
+  for (StringRef name : {kPhaseAttr, kAccumulationAttr})
+    if (Attribute attr = op->getAttr(name))
+      dot->setAttr(name, attr);
   return dot;
 }
 

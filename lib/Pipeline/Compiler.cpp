@@ -3,6 +3,7 @@
 #include "scalify/Pipeline/Compiler.h"
 
 #include "ArgumentRanges.h"
+#include "ArgumentRoles.h"
 #include "ArgumentScales.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -314,7 +315,8 @@ LogicalResult Compilation::fuseWithin(int64_t bytes,
 LogicalResult Compilation::runStage(Stage stage) {
   // The names of arguments are known after Import.
   if (stage == Stage::Scaling &&
-      (failed(applyArgumentScales(*module, options.scales)) ||
+      (failed(applyArgumentRoles(*module, options.roles)) ||
+       failed(applyArgumentScales(*module, options.scales)) ||
        failed(applyArgumentRanges(*module, options.ranges))))
     return failure();
   if (stage == Stage::Scaling && !options.rescaleAt.empty())

@@ -221,6 +221,26 @@ static llvm::Error readWideCasts(std::vector<WideCast> &casts,
       });
 }
 
+/// A list of [pattern, role]: their order counts.
+static llvm::Error readRoles(std::vector<ArgumentRole> &roles,
+                             const llvm::json::Value &value) {
+  auto fail = [] {
+    return makeError("option 'roles' must be a list of [pattern, role]");
+  };
+  const llvm::json::Array *list = value.getAsArray();
+  if (!list)
+    return fail();
+  for (const llvm::json::Value &entry : *list) {
+    const llvm::json::Array *pair = entry.getAsArray();
+    if (!pair || pair->size() != 2 || !pair->front().getAsString() ||
+        !pair->back().getAsString())
+      return fail();
+    roles.push_back({pair->front().getAsString()->str(),
+                     pair->back().getAsString()->str()});
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
                               const llvm::json::Value &value) {
   if (key == "scales") {
@@ -238,6 +258,8 @@ static llvm::Error readOption(CompileOptions &options, llvm::StringRef key,
     options.ranges = std::move(*ranges);
     return llvm::Error::success();
   }
+  if (key == "roles")
+    return readRoles(options.roles, value);
   if (key == "rescaleAt")
     return readPlaces(options.rescaleAt, value);
   if (key == "wide")

@@ -83,7 +83,8 @@ static Value buildMagnitudes(OpBuilder &builder, Location loc, Value value) {
 }
 
 Value scalify::buildBlockScales(OpBuilder &builder, Location loc, Value value,
-                                FloatType format, ArrayRef<int64_t> block) {
+                                FloatType format, int64_t margin,
+                                ArrayRef<int64_t> block) {
   auto type = cast<RankedTensorType>(value.getType());
   Blocks blocks(type.getShape(), block);
   Value magnitude = buildMagnitudes(builder, loc, value);
@@ -102,8 +103,9 @@ Value scalify::buildBlockScales(OpBuilder &builder, Location loc, Value value,
     axes.push_back(static_cast<int64_t>(shape.size()));
     shape.push_back(1);
   }
-  Value scales = buildRowAmaxScales(
-      builder, loc, reshape(builder, loc, magnitude, shape), format, axes);
+  Value scales =
+      buildRowAmaxScales(builder, loc, reshape(builder, loc, magnitude, shape),
+                         format, margin, axes);
   return reshape(builder, loc, scales, blocks.counts);
 }
 

@@ -59,16 +59,18 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
     return hint.scale;
   if (needsNoScale(hint, format))
     return makeConstant(1.0f);
+  int64_t margin = recipe.getDelayed().margin;
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
   case ScaleSource::Delayed:
     return leaveRoom(root, hint.scale, format);
   case ScaleSource::Block:
     if (hint.block)
-      return buildBlockScales(builder, root.getLoc(), root, format, hint.block);
+      return buildBlockScales(builder, root.getLoc(), root, format, margin,
+                              hint.block);
     [[fallthrough]];
   case ScaleSource::Current:
-    return buildAmaxScale(builder, root.getLoc(), root, format);
+    return buildAmaxScale(builder, root.getLoc(), root, format, margin);
   case ScaleSource::Unit:
   case ScaleSource::None:
     break;

@@ -153,11 +153,12 @@ static Value buildFittingScales(OpBuilder &builder, Location loc, Value amaxes,
 }
 
 Value scalify::buildScalesOfAmaxes(OpBuilder &builder, Location loc,
-                                   Value amaxes, float largest) {
+                                   Value amaxes, float largest,
+                                   int64_t margin) {
   ArrayRef<int64_t> shape = mlir::cast<ShapedType>(amaxes.getType()).getShape();
   SmallVector<HistoryRow> rows(shape.front(), HistoryRow{largest, 1.0f});
   Value zeros = RowBuilder(builder, loc, shape).splat(0.0f);
-  return buildFittingScales(builder, loc, amaxes, /*room=*/0, zeros, rows);
+  return buildFittingScales(builder, loc, amaxes, margin, zeros, rows);
 }
 
 static Value buildPredictedScales(OpBuilder &builder, Location loc,

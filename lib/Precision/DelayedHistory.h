@@ -29,7 +29,8 @@ mlir::Value buildFiniteAmaxes(mlir::OpBuilder &builder, mlir::Location loc,
 /// Builds the smallest powers of two by which amaxes fit a format whose largest
 /// value is `largest`; 0 where the amax is 0.
 mlir::Value buildScalesOfAmaxes(mlir::OpBuilder &builder, mlir::Location loc,
-                                mlir::Value amaxes, float largest);
+                                mlir::Value amaxes, float largest,
+                                int64_t margin);
 
 /// Builds the entries of a vector as values of rank 0.
 llvm::SmallVector<mlir::Value>

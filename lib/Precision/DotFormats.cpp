@@ -11,25 +11,13 @@
 
 #include "DotCost.h"
 #include "SensitiveDots.h"
-#include "scalify/Dialect/Scalify/RecipeText.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
-
 #include "scalify/Scaling/NoiseAnalysis.h"
 
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace scalify;
-
-/// The names in a location, as JAX nests them.
-static void appendNames(Location loc, std::string &text) {
-  loc->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part))
-      text += name.getName().str() + "\n";
-    return WalkResult::advance();
-  });
-}
 
 static StringRef describeRole(DotRole role, bool hasLoss) {
   switch (role) {
@@ -60,22 +48,39 @@ static bool isWide(DotFormats formats) {
   return formats.forward.isF32() && formats.gradient.isF32();
 }
 
-DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
+/// That of the phase, which is what later stages take unless told otherwise.
+static Accumulation getUsualAccumulation(Operation *dot) {
+  return getPhase(dot) == "forward" ? Accumulation::Fast
+                                    : Accumulation::Precise;
+}
+
+/// What only repeats the forward in the backward, or is a dot of the update, is
+/// no gradient, but summed with as much care.
+static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
+                               DotSums sums) {
+  if (!kind)
+    return getUsualAccumulation(dot);
+  if (kind == DotKind::Forward && getPhase(dot) != "forward")
+    kind = DotKind::InputGrad;
+  return sums.kinds[static_cast<unsigned>(*kind)];
+}
+
+DotFormatChooser::Choice
+DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
   DotRole role = roles.lookup(dot);
   std::optional<DotKind> kind = layers.getKind(dot);
-  std::string names;
-  if (!recipe.getOverrides().empty()) {
-    appendNames(dot->getLoc(), names);
-    if (Value weight = layers.getWeight(dot))
-      names += getArgumentName(cast<BlockArgument>(weight));
-  }
-  for (const FormatOverride &entry : recipe.getOverrides()) {
-    auto [only, pattern] = splitPattern(entry.pattern);
-    if ((!only || only == kind) &&
-        llvm::Regex(pattern, llvm::Regex::Newline).match(names))
-      return {recipe.resolve(entry.formats), "name",
-              "where \"" + entry.pattern.str() + "\"", role, ""};
-  }
+  ExceptionPatterns::Match match =
+      exceptions.match(dot, layers.getWeight(dot), kind);
+  Accumulation sums = match.accumulation
+                          ? *match.accumulation->accumulation
+                          : chooseSums(dot, kind, recipe.getSums());
+  if (match.formats)
+    return {recipe.resolve(match.formats->formats),
+            "name",
+            "where \"" + match.formats->pattern.str() + "\"",
+            role,
+            "",
+            sums};
   DotFormats formats = recipe.getFormats(role);
   StringRef part = stringifyDotRole(role);
   if (kind && !isWide(formats)) {
@@ -85,7 +90,14 @@ DotFormatChooser::Choice DotFormatChooser::choose(Operation *dot) const {
       part = stringifyDotKind(*kind);
     }
   }
-  return {formats, part.str(), part.str(), role, ""};
+  return {formats, part.str(), part.str(), role, "", sums};
+}
+
+StringAttr DotFormatChooser::getAccumulation(Operation *dot) const {
+  Accumulation chosen = choices.find(dot)->second.accumulation;
+  if (!isFloat8(dot) || chosen == getUsualAccumulation(dot))
+    return {};
+  return StringAttr::get(dot->getContext(), stringifyAccumulation(chosen));
 }
 
 bool DotFormatChooser::isFloat8(Operation *dot) const {
@@ -166,11 +178,12 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     replaceFormats(dot, others, "sensitive", why);
 }
 
-DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func)
+DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
+                                   ExceptionPatterns &exceptions)
     : recipe(recipe), roles(func), layers(func, roles) {
   func.getFunctionBody().walk([&](Operation *op) {
     if (isContraction(op))
-      choices[op] = choose(op);
+      choices[op] = choose(op, exceptions);
   });
   judgeCost(func);
   judgeNoise(func);

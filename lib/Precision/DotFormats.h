@@ -3,6 +3,7 @@
 #ifndef SCALIFY_LIB_PRECISION_DOTFORMATS_H
 #define SCALIFY_LIB_PRECISION_DOTFORMATS_H
 
+#include "ExceptionPatterns.h"
 #include "scalify/Precision/DotLayers.h"
 
 namespace scalify {
@@ -10,7 +11,8 @@ namespace scalify {
 /// Applies a recipe's roles and exceptions to the dots of a function.
 class DotFormatChooser {
 public:
-  DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func);
+  DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func,
+                   ExceptionPatterns &exceptions);
 
   /// Empty if the recipe wants the dot narrow.
   std::string getReasonToStayWide(mlir::Operation *dot) const;
@@ -24,6 +26,9 @@ public:
     return choice.judgement.empty() ? ""
                                     : choice.part + ": " + choice.judgement;
   }
+  /// How a dot on FP8 data is summed where that is not what its phase has; else
+  /// null.
+  mlir::StringAttr getAccumulation(mlir::Operation *dot) const;
   const DotLayers &getLayers() const { return layers; }
   /// Whether the dot makes the gradient of a weight in a role that the recipe
   /// casts.
@@ -40,8 +45,9 @@ private:
     DotRole role;
     /// What a model says of a dot that therefore gets other formats.
     std::string judgement;
+    Accumulation accumulation;
   };
-  Choice choose(mlir::Operation *dot) const;
+  Choice choose(mlir::Operation *dot, ExceptionPatterns &exceptions) const;
   bool isFloat8(mlir::Operation *dot) const;
   void replaceFormats(mlir::Operation *dot, DotFormats formats,
                       llvm::StringRef part, const std::string &why);

@@ -95,7 +95,7 @@ static void narrowBody(WhileOp loop, unsigned index, FloatType format,
   Operation *end = body.getTerminator();
   Value sum = end->getOperand(index);
   builder.setInsertionPointAfterValue(sum);
-  ScaleHint hint{buildAmaxScale(builder, loc, sum, format),
+  ScaleHint hint{buildAmaxScale(builder, loc, sum, format, /*margin=*/0),
                  builder.getStringAttr("gradient: a sum over micro-batches")};
   auto stored =
       caster.cast(sum, hint, format, &body).getDefiningOp<DequantizeOp>();

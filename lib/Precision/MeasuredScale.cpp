@@ -6,6 +6,8 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace scalify;
 
@@ -33,7 +35,9 @@ public:
   Value bits(int32_t x) { return makeConstant(i32, x); }
   Value reduce(Value value, bool maximum);
   Value roundToPowerOfTwo(Value x, bool up);
+  Value isBetween(Value x, float least, float most);
   Value oneUnlessBetween(Value x, float least, float most);
+  Value timesPowerOfTwo(Value x, int64_t exponent);
   Value toF32(Value value);
   /// Of rank 0 for each row.
   Value spread(Value scalar);
@@ -104,40 +108,58 @@ Value ScalarBuilder::roundToPowerOfTwo(Value x, bool up) {
   return stablehlo::BitcastConvertOp::create(builder, loc, x.getType(), word);
 }
 
-Value ScalarBuilder::oneUnlessBetween(Value x, float least, float most) {
+Value ScalarBuilder::isBetween(Value x, float least, float most) {
   using stablehlo::ComparisonDirection;
   // Compared this way round, a NaN is outside.
   Value above = stablehlo::CompareOp::create(builder, loc, x, constant(least),
                                              ComparisonDirection::GE);
   Value below = stablehlo::CompareOp::create(builder, loc, x, constant(most),
                                              ComparisonDirection::LE);
-  Value inside = stablehlo::AndOp::create(builder, loc, above, below);
-  return stablehlo::SelectOp::create(builder, loc, inside, x, constant(1.0f));
+  return stablehlo::AndOp::create(builder, loc, above, below);
+}
+
+Value ScalarBuilder::oneUnlessBetween(Value x, float least, float most) {
+  return stablehlo::SelectOp::create(builder, loc, isBetween(x, least, most), x,
+                                     constant(1.0f));
+}
+
+/// Within what a scale may be: beyond 2^100 its inverse would have no headroom.
+Value ScalarBuilder::timesPowerOfTwo(Value x, int64_t exponent) {
+  Value factor = constant(std::ldexp(1.0f, static_cast<int>(exponent)));
+  return stablehlo::ClampOp::create(
+      builder, loc, constant(0x1p-100f),
+      stablehlo::MulOp::create(builder, loc, x, factor), constant(0x1p100f));
 }
 
 /// The scale for magnitudes: of all, or of each row that the axes make.
 static Value buildScaleOf(ScalarBuilder &scalar, OpBuilder &builder,
-                          Location loc, Value magnitude, FloatType format) {
+                          Location loc, Value magnitude, FloatType format,
+                          int64_t margin) {
   Value amax = scalar.reduce(magnitude, /*maximum=*/true);
   Value largest = scalar.constant(static_cast<float>(getLargestFinite(format)));
   Value ratio = stablehlo::DivOp::create(builder, loc, amax, largest);
-  // Beyond 2^100 a scale's inverse would have no headroom.
-  return scalar.oneUnlessBetween(scalar.roundToPowerOfTwo(ratio, /*up=*/true),
-                                 0x1p-100f, 0x1p100f);
+  Value scale = scalar.roundToPowerOfTwo(ratio, /*up=*/true);
+  if (margin == 0)
+    return scalar.oneUnlessBetween(scale, 0x1p-100f, 0x1p100f);
+  // What has no amax keeps the scale 1.
+  return stablehlo::SelectOp::create(
+      builder, loc, scalar.isBetween(scale, 0x1p-100f, 0x1p100f),
+      scalar.timesPowerOfTwo(scale, margin), scalar.constant(1.0f));
 }
 
 Value scalify::buildAmaxScale(OpBuilder &builder, Location loc, Value value,
-                              FloatType format) {
+                              FloatType format, int64_t margin) {
   ScalarBuilder scalar(builder, loc);
   Value magnitude = stablehlo::AbsOp::create(builder, loc, value);
-  return buildScaleOf(scalar, builder, loc, scalar.toF32(magnitude), format);
+  return buildScaleOf(scalar, builder, loc, scalar.toF32(magnitude), format,
+                      margin);
 }
 
 Value scalify::buildRowAmaxScales(OpBuilder &builder, Location loc,
                                   Value magnitude, FloatType format,
-                                  ArrayRef<int64_t> axes) {
+                                  int64_t margin, ArrayRef<int64_t> axes) {
   ScalarBuilder scalar(builder, loc, magnitude, axes);
-  return buildScaleOf(scalar, builder, loc, magnitude, format);
+  return buildScaleOf(scalar, builder, loc, magnitude, format, margin);
 }
 
 /// The statistic of all elements; infinite where a square or a sum overflows.

@@ -20,7 +20,7 @@ mlir::Value buildMeasuredScale(mlir::OpBuilder &builder, mlir::Location loc,
 /// rank with 1 for each of the axes.
 mlir::Value buildRowAmaxScales(mlir::OpBuilder &builder, mlir::Location loc,
                                mlir::Value magnitude, mlir::FloatType format,
-                               llvm::ArrayRef<int64_t> axes);
+                               int64_t margin, llvm::ArrayRef<int64_t> axes);
 
 /// Builds the value of a `scalify.round_scale`.
 mlir::Value buildRoundedScale(mlir::OpBuilder &builder, mlir::Location loc,

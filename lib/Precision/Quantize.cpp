@@ -55,22 +55,26 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     }
     RecipeAttr attr = RecipeAttr::of(module);
     WideCasts wideCasts(module);
+    ExceptionPatterns exceptions(attr);
+    bool hasFailed = false;
     for (auto func : module.getOps<func::FuncOp>())
-      if (!func.isExternal() && failed(quantize(func, attr, wideCasts)))
-        return signalPassFailure();
-    if (failed(wideCasts.checkAllMet(module)))
+      if (!func.isExternal())
+        hasFailed |= failed(quantize(func, attr, wideCasts, exceptions));
+    hasFailed |= attr.castsDots() &&
+                 failed(exceptions.checkAllMet(module, strict, remarks));
+    if (hasFailed || failed(wideCasts.checkAllMet(module)))
       signalPassFailure();
   }
 
   LogicalResult quantize(func::FuncOp func, RecipeAttr recipe,
-                         WideCasts &wideCasts) {
+                         WideCasts &wideCasts, ExceptionPatterns &exceptions) {
     SmallVector<Operation *> dots;
     func.walk([&](Operation *op) {
       if (isContraction(op) &&
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
         dots.push_back(op);
     });
-    DotFormatChooser formats(recipe, func);
+    DotFormatChooser formats(recipe, func, exceptions);
     Caster caster(recipe, func.getBody().front(), wideCasts);
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
     bool usesRanges = rangeUse == "choose" && isPropagated;
@@ -118,6 +122,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;
+        if (StringAttr sums = formats.getAccumulation(dot))
+          dot->setAttr(kAccumulationAttr, sums);
         listJudged(dot, formats.getJudgement(dot));
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));

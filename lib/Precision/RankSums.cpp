@@ -75,7 +75,8 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
     Value amaxes = buildFiniteAmaxes(builder, loc, root, !playsRanks);
     auto largest =
         static_cast<float>(getLargestFinite(cast<FloatType>(format)));
-    Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest);
+    Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest,
+                                       recipe.getDelayed().margin);
     return ScaleHint{SharedScaleOp::create(builder, loc, scales),
                      builder.getStringAttr(rule + kSharedByRanks)};
   }

@@ -18,8 +18,11 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Regex.h"
+
+#include <set>
 
 namespace scalify {
 #define GEN_PASS_DEF_PLACERESCALES
@@ -279,19 +282,61 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
           << statistic << "': expected one of max, l1, l2";
       return signalPassFailure();
     }
+    std::set<StringRef> met;
     for (auto func : getOperation().getOps<func::FuncOp>())
-      if (!func.isExternal() && failed(place(func, names, *kind)))
+      if (!func.isExternal() && failed(place(func, names, *kind, met)))
         return signalPassFailure();
+    if (failed(checkAllMet(names, met)))
+      signalPassFailure();
+  }
+
+  /// A remark, or an error, for each place at which no value is. One of
+  /// gradients is silent in a program without a backward: a recipe is for the
+  /// training step and for the evaluation beside it.
+  LogicalResult checkAllMet(ArrayRef<std::string> names,
+                            const std::set<StringRef> &met) {
+    bool hasBackward = false;
+    std::set<std::string> known;
+    getOperation().walk([&](Operation *op) {
+      hasBackward |= hasPhase(op, "backward");
+      std::string stack = getNameStack(op->getLoc());
+      if (!stack.empty() && known.size() < 8)
+        known.insert(stack);
+    });
+    LogicalResult result = success();
+    for (StringRef name : names) {
+      bool isOfGradients = name == "residual_grad" || name.starts_with("grad:");
+      if (met.count(name) || (isOfGradients && !hasBackward))
+        continue;
+      InFlightDiagnostic note =
+          strict ? getOperation().emitError() : getOperation().emitRemark();
+      note << "'rescale' has the place '" << name << "', where no value is";
+      if (name == "residual_grad" || name == "residual")
+        note << " (it is a sum x + f(x) of a value and what products make of "
+                "it: give a regular expression for names in locations)";
+      else if (known.empty())
+        note << ": no op of this program has a location with a name";
+      else
+        note << ": ops of this program are at places such as "
+             << llvm::join(known, ", ");
+      if (strict)
+        result = failure();
+    }
+    return result;
   }
 
   LogicalResult place(func::FuncOp func, ArrayRef<std::string> names,
-                      scalify::Statistic kind) {
+                      scalify::Statistic kind, std::set<StringRef> &met) {
     SmallVector<Place> found;
     WalkResult result = func.walk<WalkOrder::PreOrder>([&](Block *block) {
       SmallVector<Place> here;
-      for (const std::string &name : names)
+      for (const std::string &name : names) {
+        size_t before = here.size();
         if (failed(find(func, *block, name, here)))
           return WalkResult::interrupt();
+        if (here.size() != before)
+          met.insert(name);
+      }
       keepDrifted(*block, drift, here);
       llvm::append_range(found, here);
       return WalkResult::advance();

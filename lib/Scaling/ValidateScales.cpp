@@ -67,7 +67,9 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
   propagate.strict = options.strict;
   propagate.remarks = options.remarks;
   propagate.explain = options.explain;
-  pm.addPass(createPlaceRescales());
+  PlaceRescalesOptions place;
+  place.strict = options.strict;
+  pm.addPass(createPlaceRescales(place));
   pm.addPass(createPropagateScales(propagate));
   pm.addPass(createFoldScales());
   ApplyRescalesOptions apply;

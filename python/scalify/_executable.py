@@ -20,7 +20,7 @@ from scalify._wire import collectives
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, range_option
+from scalify.scales import Scales, ScalesLike, range_option, roles_option
 
 __all__ = ["Executable", "attention_option", "build", "compile", "compile_text", "explain", "load"]
 
@@ -526,6 +526,7 @@ def compile(
     strict: bool = False,
     *,
     scales: ScalesLike = None,
+    roles: Mapping[str, str] | None = None,
     ranges: RangesLike = None,
     mcpu: str | None = None,
     snapshots: str | os.PathLike[str] | None = None,
@@ -552,6 +553,7 @@ def compile(
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
             `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as
             what is written into it.
+        roles: of arguments, as for `scalify.jit`.
         ranges: what proofs may assume of arguments (`scalify.measure_ranges`), by name or as a
             list in main's order; it counts before what `scales` holds.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
@@ -591,6 +593,7 @@ def compile(
     }
     if memory_limit is not None:
         options["memoryLimit"] = memory_limit
+    options |= roles_option(roles)
     if bucket_bytes is not None:
         options["bucketBytes"] = bucket_bytes
     if simulate_ranks is not False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import jax
@@ -31,7 +31,7 @@ from scalify.mesh import Mesh, Shard
 from scalify.ranges import RangesLike
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
+from scalify.scales import Scales, ScalesLike, measure, range_option, roles_option, to_option
 
 __all__ = ["Jit", "LoweredStep", "jit"]
 
@@ -404,6 +404,7 @@ def jit(
     memory_limit: int | None = None,
     strict: bool = False,
     scales: ScalesLike = None,
+    roles: Mapping[str, str] | None = None,
     ranges: RangesLike = None,
     range_use: Literal["report", "choose"] = "report",
     calibration: Calibration | None = None,
@@ -458,6 +459,9 @@ def jit(
             that is not enough.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
+        roles: of arguments that the rules take for others, as `{"regular expression": role}`,
+            searched in the names that reports print; the first match counts. A role is "param",
+            "master", "moment", "state", "batch", "input" or "scalar".
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
             counts before what was measured with the scales (`scalify.measure_ranges`).
         range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
@@ -530,7 +534,7 @@ def jit(
         "sums": sums,
         "bucketBytes": bucket_bytes,
         "memoryLimit": memory_limit,
-    } | extra
+    } | (extra | roles_option(roles))
     if (rescales or adaptive_scales) and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "

@@ -31,7 +31,7 @@ from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.ranges import RangesLike
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
+from scalify.scales import Scales, ScalesLike, measure, range_option, roles_option, to_option
 
 __all__ = ["Transformed", "opt", "probe", "transform"]
 
@@ -407,6 +407,7 @@ def transform(
     recipe: RecipeLike = "fp8",
     *,
     scales: ScalesLike = None,
+    roles: Mapping[str, str] | None = None,
     ranges: RangesLike = None,
     range_use: Literal["report", "choose"] = "report",
     strict: bool = False,
@@ -431,6 +432,9 @@ def transform(
             `scalify.Recipe`.
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
+        roles: of arguments that the rules take for others, as `{"regular expression": role}`,
+            searched in the names that reports print; the first match counts. A role is "param",
+            "master", "moment", "state", "batch", "input" or "scalar".
         ranges: what proofs may assume of arguments, by name or as a list in main's order; it
             counts before what was measured with the scales (`scalify.measure_ranges`).
         range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
@@ -462,7 +466,7 @@ def transform(
             "measure scales (rescale=) or give those of another step (calibration=)"
         )
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
-    extra["rangeUse"] = range_use
+    extra |= {"rangeUse": range_use, **roles_option(roles)}
     if ranges is not None:
         extra["ranges"] = ranges
     return Transformed(signature, recipe, strict, scales, statistics, extra)

@@ -42,7 +42,7 @@ def policy_of(health: Health, adaptive_scales: bool | None) -> HealthPolicy | No
 def advice_for(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
     """Returns what the user of a recipe can do about a cast that clips."""
     if Recipe.of(recipe).is_delayed:
-        return "A larger margin in the recipe's 'scales' gives its amax room to grow."
+        return "A larger `margin` in the recipe gives its amax room to grow."
     if is_adaptive:
         return "Jit.rescale() between steps moves the scales, and health='rescale' calls it."
     if is_in_stages:

@@ -20,6 +20,8 @@ Format = Literal["f8E4M3FN", "f8E5M2", "f16", "bf16", "f32"]
 # True: the recipe's own formats. False or "wide": not cast. A pair: of what the forward made, and
 # of gradients; "f32" keeps an operand, and with it the dot, wide.
 Formats = bool | Literal["wide"] | Format | tuple[Format, Format]
+# How dots on FP8 data are summed; a triple: of forward_dot, input_grad, weight_grad.
+Sum = Literal["fast", "precise"]
 Storage = Literal["given", "f8E4M3FN", "f8E5M2", "f16", "bf16"]
 
 
@@ -55,13 +57,17 @@ class Recipe:
             cast; True: the role's.
         input_grad: of dots that compute the gradient of a layer's input, likewise.
         weight_grad: of dots that compute the gradient of a weight, likewise.
-        unprofitable: of dots that FP8 would make slower than BF16 by a model of an H100; True: as
-            of all others.
+        accumulation: how dots on FP8 data are summed where the machine has two ways, on Hopper's
+            tensor cores: "fast" or "precise", or three of these, for what the three parts before
+            are of.
+        unprofitable: formats of dots that FP8 would make slower than BF16 by a model of an H100;
+            True: as of all others.
         sensitive: of dots whose rounding, by a model, moves gradients too far from those of F32;
             True: as of all others.
         where: exceptions, the first match counts: pairs of a regular expression, which is searched
-            in the name of the dot's weight and in its location, and formats. Given as a mapping or
-            as pairs. After "weight_grad:" and the like, for dots of that kind only.
+            in the name of the dot's weight and in its location, and formats, or "fast" or
+            "precise". Given as a mapping or as pairs. After "weight_grad:" and the like, for dots
+            of that kind only.
         masters: format in which parameters are stored, with their scale; "given": as they are.
         first_moment: format in which the optimizer's moments are stored, but for second ones.
         second_moment: of what the optimizer takes the root of; stored is the root.
@@ -84,7 +90,8 @@ class Recipe:
         weight_block: of blocks of weights.
         history: how many steps "delayed" looks back on.
         history_use: which of their amaxes counts, "max" or "most_recent".
-        margin: binades that "delayed" leaves free above the amax.
+        margin: binades that "current", "block" and "delayed" leave free above the amax; under
+            others 0.
         rescale: where the step measures scales: "residual", "residual_grad", or regular
             expressions for names in locations.
 
@@ -109,9 +116,10 @@ class Recipe:
     forward_dot: Formats = True
     input_grad: Formats = True
     weight_grad: Formats = True
+    accumulation: Sum | tuple[Sum, Sum, Sum] = ("fast", "precise", "precise")
     unprofitable: Formats = True
     sensitive: Formats = False
-    where: Mapping[str, Formats] | Iterable[tuple[str, Formats]] = ()
+    where: Mapping[str, Formats | Sum] | Iterable[tuple[str, Formats | Sum]] = ()
     masters: Storage = "given"
     first_moment: Storage = "given"
     second_moment: Storage = "given"

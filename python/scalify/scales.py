@@ -164,6 +164,11 @@ def _round_half_away(value: float) -> int:
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 
+def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
+    """Returns the compiler's option `roles`, if there are any: the order of patterns counts."""
+    return {"roles": [[pattern, role] for pattern, role in roles.items()]} if roles else {}
+
+
 def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[ScaleEntry] | None:
     """Returns the compiler's `scales` option for a main of `count` arguments.
 

@@ -109,3 +109,20 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) -> (tensor<4x16xf32>,
   %e = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3, allow_imprecise_accumulation = false> : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   return %a, %b, %c, %d, %e : tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>
 }
+
+// -----
+
+// What the recipe says of a dot's sum goes before what its phase has.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.gemm {{.*}} alpha 5.000000e-01 {plan.phase = "forward"} : memref<16x32xf8E4M3FN>
+// CHECK: plan.gemm {{.*}} alpha 2.500000e-01 fast_accumulation {plan.phase = "backward"} : memref<16x32xf8E4M3FN>
+func.func @main(%x: tensor<16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>) -> (tensor<16x48xf32>, tensor<16x48xf32>) {
+  %s = stablehlo.constant dense<0.5> : tensor<f32>
+  %t = stablehlo.constant dense<1.0> : tensor<f32>
+  %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
+  %ww = scalify.dequantize %w, %t : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
+  %wv = scalify.dequantize %w, %s : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = "forward", scalify.accumulation = "precise"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1] x [1] {scalify.phase = "backward", scalify.accumulation = "fast"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  return %d, %e : tensor<16x48xf32>, tensor<16x48xf32>
+}

@@ -7,6 +7,14 @@
 // RUN: scalify-opt %s --scalify-place-rescales | FileCheck %s --check-prefix=NOTHING
 // RUN: not scalify-opt %s --scalify-place-rescales="places=( budget=1" 2>&1 | FileCheck %s --check-prefix=PATTERN
 // RUN: not scalify-opt %s --scalify-place-rescales="places=residual statistic=rms" 2>&1 | FileCheck %s --check-prefix=STATISTIC
+// RUN: scalify-opt %s --scalify-place-rescales="places=residual_grad,layr0,grad:layer0 budget=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=UNMET
+// RUN: not scalify-opt %s --scalify-place-rescales="places=residual_grad,layr0 budget=1 strict" -o /dev/null 2>&1 | FileCheck %s --check-prefix=STRICT
+
+// A place with a slip in it is named, with the places that there are.
+// UNMET-NOT: has the place 'residual_grad'
+// UNMET: remark: 'rescale' has the place 'layr0', where no value is: ops of this program are at places such as transpose(jvp(layer0))/mlp/add, {{.*}}transpose(jvp(layer0))/norm/tanh
+// UNMET-NOT: has the place
+// STRICT: error: 'rescale' has the place 'layr0', where no value is
 
 // PATTERN: error: cannot place rescales at '('
 // STATISTIC: error: unknown statistic 'rms': expected one of max, l1, l2

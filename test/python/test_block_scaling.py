@@ -27,10 +27,11 @@ from config import ModelConfig
 LARGEST = 448.0
 
 
-def block_scales(x: np.ndarray, block: tuple[int, ...]) -> np.ndarray:
+def block_scales(x: np.ndarray, block: tuple[int, ...], margin: int = 0) -> np.ndarray:
     """Returns the smallest power of two for each block whose amax / scale fits E4M3.
 
-    The amax is of finite values; 1 where that is zero. `x` [m, k] in F32, a size of 0 spans.
+    `margin` binades are left free above it, as far as 2^100. The amax is of finite values; 1 where
+    that is zero. `x` [m, k] in F32, a size of 0 spans.
     """
     sizes = [size or extent for size, extent in zip(block, x.shape, strict=True)]
     counts = [-(-extent // size) for size, extent in zip(sizes, x.shape, strict=True)]
@@ -40,7 +41,7 @@ def block_scales(x: np.ndarray, block: tuple[int, ...]) -> np.ndarray:
         finite = np.abs(part[np.isfinite(part)])
         amax = float(finite.max()) if finite.size else 0.0
         if amax > 0:
-            scales[i, j] = 2.0 ** np.ceil(np.log2(amax / LARGEST))
+            scales[i, j] = 2.0 ** np.clip(np.ceil(np.log2(amax / LARGEST)) + margin, -100, 100)
     return scales
 
 
@@ -51,9 +52,11 @@ def spread(scales: np.ndarray, shape: tuple[int, ...], block: tuple[int, ...]) -
     return scales[tuple(slice(extent) for extent in shape)]
 
 
-def reference(x: np.ndarray, block: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def reference(
+    x: np.ndarray, block: tuple[int, ...], margin: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns data in E4M3 and scales."""
-    scales = block_scales(x, block)
+    scales = block_scales(x, block, margin)
     scaled = x / spread(scales, x.shape, block)
     return np.clip(scaled, -LARGEST, LARGEST).astype(ml_dtypes.float8_e4m3fn), scales
 
@@ -78,10 +81,11 @@ def casts(
         }}
       }}"""
     cast = scalify.opt(text, "scalify-quantize{remarks=0},scalify-validate-precision")
-    pattern = r"(%\w+) = scalify\.quantize (%\w+), (%\w+) by (tensor<\S+>) .*-> (tensor<\S+>)"
+    # Without a type one scale for the whole tensor.
+    pattern = r"(%\w+) = scalify\.quantize (%\w+), (%\w+)(?: by (tensor<\S+>))? .*-> (tensor<\S+>)"
     found = sorted(re.findall(pattern, cast), key=lambda groups: groups[1])
     values = [value for data, _, scale, _, _ in found for value in (data, scale)]
-    types = [type_ for _, _, _, scale, data in found for type_ in (data, scale)]
+    types = [type_ for _, _, _, scale, data in found for type_ in (data, scale or "tensor<f32>")]
     done = f"return {', '.join(values)} : {', '.join(types)}"
     cast = re.sub(r"(?<!\.)return %\w+ : .*", done, cast)
     cast = re.sub(
@@ -128,7 +132,22 @@ CASES = {
         (1, 32),
         (32, 32),
     ),
+    "blocks, margin 2": (
+        (16, 300),
+        (300, 70),
+        '"fp8-block", margin = 2',
+        (1, 128),
+        (128, 128),
+    ),
+    "rows, margin -1": (
+        (16, 72),
+        (72, 40),
+        '"fp8-block", block = [1, 0], weight_block = [1, 0], margin = -1',
+        (1, 0),
+        (0, 1),
+    ),
 }
+MARGINS = {"blocks, margin 2": 2, "rows, margin -1": -1}
 
 
 @pytest.mark.parametrize("target", ["cpu", "stablehlo"])
@@ -144,9 +163,38 @@ def test_data_and_scales_bit_for_bit(case: str, target: str) -> None:
             scalify.opt(text, "scalify-expand-blocks,scalify-to-stablehlo"), x, w
         )
     with np.errstate(invalid="ignore"):
-        want = [*reference(x, block), *reference(w, weight_block)]
+        margin = MARGINS.get(case, 0)
+        want = [*reference(x, block, margin), *reference(w, weight_block, margin)]
     for actual, expected in zip(results, want, strict=True):
         assert_same(actual, expected)
+
+
+def tensor_reference(x: np.ndarray, margin: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns data in E4M3 and the one scale: 1 where the amax is zero or not finite."""
+    amax = np.abs(x).max()
+    scale = np.float32(1)
+    if 0 < amax < np.inf:
+        scale = block_scales(x, (0, 0), margin)[0, 0]
+    return np.clip(x / scale, -LARGEST, LARGEST).astype(ml_dtypes.float8_e4m3fn), np.array(scale)
+
+
+@pytest.mark.parametrize("margin", [0, 3, -2])
+def test_one_scale_of_a_tensor_bit_for_bit(margin: int) -> None:
+    left, right = (16, 72), (72, 40)
+    text, types = casts(left, right, f'"fp8-current", margin = {margin}')
+    assert types[1] == "tensor<f32>"
+    executable = compile_text(text, compileFrom="precision")
+    rng = np.random.default_rng(3)
+    plain, w = (rng.normal(size=shape).astype(np.float32) for shape in (left, right))
+    holed = {bad: plain.copy() for bad in (np.nan, np.inf, -np.inf)}
+    for bad, x in holed.items():
+        x[3, 5] = bad
+    edges = [np.zeros_like(plain), np.full_like(plain, LARGEST), plain * np.float32(1e30)]
+    for x in [plain, *holed.values(), *edges]:
+        with np.errstate(invalid="ignore"):
+            want = [*tensor_reference(x, margin), *tensor_reference(w, margin)]
+        for actual, expected in zip(executable.run([x, w]), want, strict=True):
+            assert_same(actual, expected)
 
 
 def matmul(x: Any, w: Any) -> Any:

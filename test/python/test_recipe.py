@@ -71,6 +71,8 @@ TEXTS = [
     r""""fp8", where = {"layer0/" = false, "params\\['w'\\]" = [f8E5M2, f8E4M3FN]}""",
     '"fp8-delayed", history = 1024, history_use = most_recent, margin = -1',
     r'"bf16", moments = bf16, saved = given, rescale = ["residual_grad", "grad:ffn\\d"]',
+    '"fp8", accumulation = [precise, fast, fast], where = {"a" = precise, "b" = fast, "c" = bf16}',
+    '"fp8", accumulation = precise',
     '"its own \\22name\\22", forward = f8E5M2, gradient_exponent = -7',
 ]
 
@@ -117,7 +119,13 @@ def test_replace_takes_the_words_for_several_parts_in_order() -> None:
         ({"masters": None}, r"part 'masters' of a recipe is 'null': expected given or a format"),
         ({"history": "ten"}, r"part 'history' of a recipe is 'ten': expected an integer"),
         ({"history": 1.5}, r"part 'history' of a recipe is '1.5': expected an integer"),
+        ({"margin": 2}, r"part 'margin' .* is 2 under scales = propagated, which know no amax"),
         ({"margin": 65}, r"part 'margin' of a recipe is 65: expected -64 to 64 binades"),
+        (
+            {"accumulation": "slow"},
+            r"part 'accumulation' .* 'slow': expected fast or precise, or \[",
+        ),
+        ({"accumulation": ("fast",)}, r"part 'accumulation' of a recipe is '\[fast\]': expected"),
         ({"block": 128}, r"part 'block' of a recipe is '128': expected \[free, contracting\]"),
         ({"where": {"[": True}}, r"part 'where' .* pattern '\[', which is no regular expression"),
         ({"where": "x"}, r"part 'where' of a recipe is 'x': expected {\"regular expression\""),
@@ -154,10 +162,43 @@ def test_equal_content_has_one_hash_however_it_is_written() -> None:
         hash_of(text, Recipe.preset("fp8-current").replace(head=True, **own("fp8"))),
     }
     assert len(hashes) == 1
-    for name in ("fp8", "fp8-delayed", "bf16"):
-        preset = hash_of(text, name)
-        assert hash_of(text, dataclasses.replace(Recipe.preset(name), name="mine")) == preset
-        assert preset not in hashes
+
+
+@pytest.mark.parametrize("name", scalify.recipes())
+def test_all_parts_written_out_have_the_hash_of_the_preset(name: str) -> None:
+    """In IR, in Python, and by the preset's name, for a step of two small dots."""
+
+    def small(params: Any, x: Any) -> Any:
+        grad = jax.grad(lambda p: jnp.mean((jnp.tanh(x @ p["a"]) @ p["out"]) ** 2))
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grad(params))
+
+    params = {"a": np.ones((16, 16), np.float32), "out": np.ones((16, 16), np.float32)}
+    lowered = jax.jit(small, keep_unused=True, donate_argnums=0).lower(params, params["a"])
+    text = lowered.as_text(debug_info=True)
+    preset = Recipe.preset(name)
+    parts = {part: getattr(preset, part) for part in _compiler.recipe_parts()}
+    # By another name than the preset's, so that no part is left to it.
+    assert not preset.where
+    by_hand = ", ".join(
+        f"{part} = {'{}' if part == 'where' else in_ir(value)}" for part, value in parts.items()
+    )
+    head, rest = text.split("attributes {", 1)
+    marked = f'{head}attributes {{scalify.recipe = #scalify.recipe<"by hand", {by_hand}>, {rest}'
+    options: dict[str, Any] = {"scales": [-2, -2, 0]}
+    hashes = {
+        str(scalify.compile(source, recipe, **options).manifest["hash"])
+        for source, recipe in ((text, name), (marked, None), (text, Recipe("in Python", **parts)))
+    }
+    assert len(hashes) == 1
+
+
+def in_ir(value: Any) -> str:
+    """Returns a part's value as the attribute has it: by the definition in its documentation."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(in_ir, value))}]"
+    return str(value)
 
 
 def own(preset: str) -> dict[str, Any]:

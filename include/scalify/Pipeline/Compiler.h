@@ -32,6 +32,13 @@ struct ArgumentScale {
   std::optional<ArgumentMoments> moments = std::nullopt;
 };
 
+/// The role of the arguments of main whose names match.
+struct ArgumentRole {
+  /// A regular expression that is searched in names.
+  std::string pattern;
+  std::string role;
+};
+
 /// What one argument of main is assumed to keep to; the key of each member is
 /// that of `scalify.range`.
 struct ArgumentRange {
@@ -54,6 +61,8 @@ struct CompileOptions {
   std::string ptxas;
   std::vector<ArgumentScale> scales;
   std::vector<ArgumentRange> ranges;
+  /// The first that matches counts; before what Import finds.
+  std::vector<ArgumentRole> roles;
   /// What proofs of the range analysis are for: "report", or "choose" formats.
   std::string rangeUse = "report";
   /// A calibration: one entry per cast, in their order, or empty.

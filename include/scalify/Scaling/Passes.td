@@ -108,6 +108,9 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
     with which all places together read at most `budget` times the bytes that
     measuring each operand of the products would read.
 
+    A place at which no value is gets a remark, and is an error under `strict`;
+    one of gradients does not in a program without a backward.
+
     ```mlir
     %g = stablehlo.add %skip, %branch {scalify.phase = "backward"} : tensor<16x128x256xf32>
     // followed by
@@ -123,7 +126,9 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
     Option<"drift", "drift", "double", "0",
            "binades of predicted drift below which a place is left out">,
     Option<"budget", "budget", "double", "0.05",
-           "bytes read, over the bytes that current scaling would read">
+           "bytes read, over the bytes that current scaling would read">,
+    Option<"strict", "strict", "bool", "false",
+           "make a place at which no value is an error">
   ];
   let statistics = [
     Statistic<"numPlaced", "placed", "rescale points placed">,

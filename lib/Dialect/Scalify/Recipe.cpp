@@ -97,7 +97,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage, gradients,
                          preset.gradientExponent, ArrayRef<StringAttr>(),
-                         BlockSizes(), DelayedScaling());
+                         BlockSizes(), DelayedScaling(), DotSums());
 }
 
 RecipeAttr RecipeAttr::getPreset(MLIRContext *context, StringRef name) {
@@ -149,7 +149,7 @@ bool RecipeAttr::castsToFloat8() const {
          (llvm::any_of(getRoles().take_front(kFirstKind), casts) ||
           llvm::any_of(kinds, casts) ||
           llvm::any_of(getOverrides(), [&](const FormatOverride &entry) {
-            return casts(entry.formats);
+            return !entry.accumulation && casts(entry.formats);
           }));
 }
 
@@ -186,11 +186,11 @@ checkStorage(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef part,
 }
 
 LogicalResult RecipeAttr::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr, ScaleSource,
-    Type forward, Type gradient, ArrayRef<DotFormats> roles,
+    llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr,
+    ScaleSource scales, Type forward, Type gradient, ArrayRef<DotFormats> roles,
     ArrayRef<FormatOverride> overrides, StorageFormats storage,
     GradientFormats gradients, int64_t, ArrayRef<StringAttr> rescale,
-    BlockSizes blocks, DelayedScaling delayed) {
+    BlockSizes blocks, DelayedScaling delayed, DotSums) {
   if (roles.size() != kNumFormats)
     return emitError() << "a recipe has " << kNumFormats
                        << " formats of dots, got " << roles.size();
@@ -227,6 +227,15 @@ LogicalResult RecipeAttr::verify(
   if (delayed.margin < -64 || delayed.margin > 64)
     return emitError() << "part 'margin' of a recipe is " << delayed.margin
                        << ": expected -64 to 64 binades";
+  bool isMeasured = scales == ScaleSource::Current ||
+                    scales == ScaleSource::Block ||
+                    scales == ScaleSource::Delayed;
+  if (delayed.margin != 0 && !isMeasured)
+    return emitError() << "part 'margin' of a recipe is " << delayed.margin
+                       << " under scales = " << stringifyScaleSource(scales)
+                       << ", which know no amax to leave it above: expected 0, "
+                          "or scales = current, block or delayed "
+                          "(gradient_exponent moves the scales of gradients)";
   if (gradients.ranks < 1 || gradients.ranks > 1024)
     return emitError() << "part 'simulated_ranks' of a recipe is "
                        << gradients.ranks << ": expected 1 to 1024 ranks";

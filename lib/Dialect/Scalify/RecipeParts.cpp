@@ -21,7 +21,7 @@ RecipeFields::RecipeFields(RecipeAttr recipe)
       overrides(recipe.getOverrides()), storage(recipe.getStorage()),
       gradients(recipe.getGradients()), exponent(recipe.getGradientExponent()),
       rescale(recipe.getRescale()), blocks(recipe.getBlocks()),
-      delayed(recipe.getDelayed()) {}
+      delayed(recipe.getDelayed()), sums(recipe.getSums()) {}
 
 namespace {
 /// `GetFn` finds the value in the fields; `SetFn` says what follows from it.
@@ -135,12 +135,18 @@ static PartList makeParts() {
   for (unsigned i = 0; i < kNumDotKinds; ++i)
     add(parts, stringifyDotKind(static_cast<DotKind>(i)), kFormats,
         [i](auto &fields) -> auto & { return fields.roles[kFirstKind + i]; });
+  add(parts, "accumulation",
+      listCases(&stringifyAccumulation,
+                Accumulation(getMaxEnumValForAccumulation())) +
+          ", or [forward_dot, input_grad, weight_grad] of these",
+      [](auto &fields) -> auto & { return fields.sums; });
   add(parts, "unprofitable", kFormats,
       [](auto &fields) -> auto & { return fields.roles[kUnprofitable]; });
   add(parts, "sensitive", kFormats,
       [](auto &fields) -> auto & { return fields.roles[kSensitive]; });
   add(parts, "where",
-      "{\"regular expression\" = formats, ...}, formats being " + kFormats,
+      "{\"regular expression\" = formats, ...}, formats being " + kFormats +
+          ", or fast or precise for how the dots are summed",
       [](auto &fields) -> auto & { return fields.overrides; });
   add(parts, "masters", kStorage,
       [](auto &fields) -> auto & { return fields.storage.masters; });

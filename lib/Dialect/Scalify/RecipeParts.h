@@ -30,6 +30,7 @@ struct RecipeFields {
   Places rescale;
   BlockSizes blocks;
   DelayedScaling delayed;
+  DotSums sums;
 };
 
 /// One part: how text, JSON and the parameters of the attribute meet.

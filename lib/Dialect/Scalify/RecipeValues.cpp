@@ -33,6 +33,16 @@ ParseResult scalify::parseValue(AsmParser &parser, Type &format) {
   return success(format || word == "given");
 }
 
+/// A word for formats: `true`, `false`, `wide`, or one for all.
+static ParseResult readFormats(AsmParser &parser, StringRef word,
+                               DotFormats &formats) {
+  Type format = word == "false" || word == "wide"
+                    ? parser.getBuilder().getF32Type()
+                    : symbolizeFormat(word, parser.getContext());
+  formats = {format, format};
+  return success(format || word == "true");
+}
+
 /// `true`, `false`, `wide`, a format, or `[forward, gradient]`.
 ParseResult scalify::parseValue(AsmParser &parser, DotFormats &formats) {
   auto parseFormat = [&](Type &format) -> ParseResult {
@@ -49,11 +59,17 @@ ParseResult scalify::parseValue(AsmParser &parser, DotFormats &formats) {
   StringRef word;
   if (failed(parser.parseOptionalKeyword(&word)))
     return failure();
-  Type format = word == "false" || word == "wide"
-                    ? parser.getBuilder().getF32Type()
-                    : symbolizeFormat(word, parser.getContext());
-  formats = {format, format};
-  return success(format || word == "true");
+  return readFormats(parser, word, formats);
+}
+
+/// Formats, or a word for how the dots are summed.
+static ParseResult parseException(AsmParser &parser, FormatOverride &entry) {
+  StringRef word;
+  if (failed(parser.parseOptionalKeyword(&word)))
+    return parseValue(parser, entry.formats);
+  entry.accumulation = symbolizeAccumulation(word);
+  return entry.accumulation ? success()
+                            : readFormats(parser, word, entry.formats);
 }
 
 /// `open element, ... close`; `parseElement` fails without a message, too.
@@ -81,7 +97,7 @@ ParseResult scalify::parseValue(AsmParser &parser, Exceptions &exceptions) {
         std::string pattern;
         if (failed(parser.parseOptionalString(&pattern)) ||
             failed(parser.parseOptionalEqual()) ||
-            parseValue(parser, entry.formats))
+            parseException(parser, entry))
           return failure();
         entry.pattern = parser.getBuilder().getStringAttr(pattern);
         exceptions.push_back(entry);
@@ -145,6 +161,22 @@ ParseResult scalify::parseValue(AsmParser &parser, GradientScaling &scaling) {
   return parseWord(parser, scaling, &symbolizeGradientScaling);
 }
 
+/// A word for all kinds, or a list of one for each.
+ParseResult scalify::parseValue(AsmParser &parser, DotSums &sums) {
+  auto parseOne = [&](Accumulation &value) {
+    return parseWord(parser, value, &symbolizeAccumulation);
+  };
+  if (succeeded(parser.parseOptionalLSquare()))
+    return failure(
+        parseOne(sums.kinds[0]) || failed(parser.parseOptionalComma()) ||
+        parseOne(sums.kinds[1]) || failed(parser.parseOptionalComma()) ||
+        parseOne(sums.kinds[2]) || failed(parser.parseOptionalRSquare()));
+  if (parseOne(sums.kinds[0]))
+    return failure();
+  sums.kinds[1] = sums.kinds[2] = sums.kinds[0];
+  return success();
+}
+
 StringRef scalify::takeValue(const char *text) {
   unsigned depth = 0;
   bool isQuoted = false;
@@ -192,7 +224,10 @@ void scalify::printValue(llvm::raw_ostream &os, const Exceptions &exceptions) {
   os << '{';
   llvm::interleaveComma(exceptions, os, [&](const FormatOverride &entry) {
     os << entry.pattern << " = ";
-    printValue(os, entry.formats);
+    if (entry.accumulation)
+      os << stringifyAccumulation(*entry.accumulation);
+    else
+      printValue(os, entry.formats);
   });
   os << '}';
 }
@@ -227,6 +262,22 @@ void scalify::printValue(llvm::raw_ostream &os, GradientScaling scaling) {
   os << stringifyGradientScaling(scaling);
 }
 
+static bool isOne(const DotSums &sums) {
+  return sums.kinds[0] == sums.kinds[1] && sums.kinds[1] == sums.kinds[2];
+}
+
+void scalify::printValue(llvm::raw_ostream &os, DotSums sums) {
+  if (isOne(sums)) {
+    os << stringifyAccumulation(sums.kinds.front());
+    return;
+  }
+  os << '[';
+  llvm::interleaveComma(sums.kinds, os, [&](Accumulation value) {
+    os << stringifyAccumulation(value);
+  });
+  os << ']';
+}
+
 //===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
@@ -253,8 +304,11 @@ llvm::json::Value scalify::toJSON(DotFormats formats) {
 llvm::json::Value scalify::toJSON(const Exceptions &exceptions) {
   llvm::json::Array entries;
   for (const FormatOverride &entry : exceptions)
-    entries.push_back(
-        llvm::json::Array{entry.pattern.str(), toJSON(entry.formats)});
+    entries.push_back(llvm::json::Array{
+        entry.pattern.str(),
+        entry.accumulation
+            ? llvm::json::Value(stringifyAccumulation(*entry.accumulation))
+            : toJSON(entry.formats)});
   return entries;
 }
 
@@ -281,6 +335,15 @@ llvm::json::Value scalify::toJSON(RoundingMode rounding) {
 
 llvm::json::Value scalify::toJSON(GradientScaling scaling) {
   return asWord(scaling);
+}
+
+llvm::json::Value scalify::toJSON(DotSums sums) {
+  if (isOne(sums))
+    return stringifyAccumulation(sums.kinds.front());
+  llvm::json::Array words;
+  for (Accumulation value : sums.kinds)
+    words.push_back(stringifyAccumulation(value));
+  return words;
 }
 
 static void writeQuoted(llvm::raw_ostream &os, StringRef text) {

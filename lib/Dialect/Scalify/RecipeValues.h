@@ -30,6 +30,7 @@ mlir::ParseResult parseValue(mlir::AsmParser &parser, ScaleSource &source);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, HistoryUse &use);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, RoundingMode &rounding);
 mlir::ParseResult parseValue(mlir::AsmParser &parser, GradientScaling &scaling);
+mlir::ParseResult parseValue(mlir::AsmParser &parser, DotSums &sums);
 
 void printValue(llvm::raw_ostream &os, mlir::Type format);
 void printValue(llvm::raw_ostream &os, DotFormats formats);
@@ -41,6 +42,7 @@ void printValue(llvm::raw_ostream &os, ScaleSource source);
 void printValue(llvm::raw_ostream &os, HistoryUse use);
 void printValue(llvm::raw_ostream &os, RoundingMode rounding);
 void printValue(llvm::raw_ostream &os, GradientScaling scaling);
+void printValue(llvm::raw_ostream &os, DotSums sums);
 
 llvm::json::Value toJSON(mlir::Type format);
 llvm::json::Value toJSON(DotFormats formats);
@@ -53,6 +55,7 @@ llvm::json::Value toJSON(ScaleSource source);
 llvm::json::Value toJSON(HistoryUse use);
 llvm::json::Value toJSON(RoundingMode rounding);
 llvm::json::Value toJSON(GradientScaling scaling);
+llvm::json::Value toJSON(DotSums sums);
 
 /// The text of a value from JSON, whatever it is: the parser judges it. Words
 /// stay bare unless `quotes`.

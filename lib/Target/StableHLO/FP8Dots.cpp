@@ -136,10 +136,13 @@ Value DotWriter::dequantizeToBF16(const Side &side) {
 }
 
 /// XLA:GPU takes DEFAULT for Hopper's fast accumulation, which is good enough
-/// for activations; gradients get the precise one.
+/// for activations; gradients get the precise one, unless the recipe says
+/// otherwise.
 ArrayAttr DotWriter::getPrecision() {
-  auto precision = getPhase(dot) == "forward" ? stablehlo::Precision::DEFAULT
-                                              : stablehlo::Precision::HIGHEST;
+  auto chosen = dot->getAttrOfType<StringAttr>(kAccumulationAttr);
+  bool isFast = chosen ? chosen == "fast" : getPhase(dot) == "forward";
+  auto precision =
+      isFast ? stablehlo::Precision::DEFAULT : stablehlo::Precision::HIGHEST;
   Attribute attr =
       stablehlo::PrecisionAttr::get(builder.getContext(), precision);
   return builder.getArrayAttr({attr, attr});

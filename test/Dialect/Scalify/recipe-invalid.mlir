@@ -60,6 +60,11 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", history = 0>}
 
 // -----
 
+// expected-error @+1 {{part 'margin' of a recipe is 1 under scales = unit, which know no amax to leave it above: expected 0, or scales = current, block or delayed}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8-plain", margin = 1>} {}
+
+// -----
+
 // expected-error @+1 {{part 'margin' of a recipe is 65: expected -64 to 64 binades}}
 module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", margin = 65>} {}
 

@@ -73,3 +73,18 @@ func.func @vector_and_wide(%a: tensor<8xf8E4M3FN>, %b: tensor<8x3xf8E4M3FN>, %c:
   %t = stablehlo.dot_general %c, %z, contracting_dims = [0] x [0] : (tensor<3xf32>, tensor<3x3xf32>) -> tensor<3xf32>
   return %r, %t : tensor<3xf32>, tensor<3xf32>
 }
+
+// What the recipe says of a dot's sum goes before what its phase has, and is
+// not written out.
+// CHECK-GPU-LABEL: @chosen_sums
+// CHECK-GPU-NOT:     scalify.accumulation
+// CHECK-GPU:         stablehlo.dot_general {{.*}}precision = [HIGHEST, HIGHEST] : (tensor<8x6xbf16>, tensor<3x6xbf16>) -> tensor<8x3xf32>
+// CHECK-GPU:         stablehlo.dot_general {{.*}}precision = [DEFAULT, DEFAULT] : (tensor<8x6xbf16>, tensor<3x6xbf16>) -> tensor<8x3xf32>
+func.func @chosen_sums(%a: tensor<8x6xf8E4M3FN>, %b: tensor<3x6xf8E4M3FN>) -> (tensor<8x3xf32>, tensor<8x3xf32>) {
+  %s = stablehlo.constant dense<0.25> : tensor<f32>
+  %x = scalify.dequantize %a, %s : tensor<8x6xf8E4M3FN> -> tensor<8x6xf32>
+  %y = scalify.dequantize %b, %s : tensor<3x6xf8E4M3FN> -> tensor<3x6xf32>
+  %r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = "forward", scalify.accumulation = "precise"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
+  %q = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = "backward", scalify.accumulation = "fast"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
+  return %r, %q : tensor<8x3xf32>, tensor<8x3xf32>
+}

@@ -13,6 +13,7 @@
 #include "llvm/ADT/Hashing.h"
 
 #include <array>
+#include <optional>
 
 namespace scalify {
 
@@ -41,18 +42,38 @@ inline constexpr unsigned kUnprofitable = kFirstKind + kNumDotKinds;
 inline constexpr unsigned kSensitive = kUnprofitable + 1;
 inline constexpr unsigned kNumFormats = kSensitive + 1;
 
-/// An exception for the dots whose name matches a regular expression.
+enum class Accumulation : uint32_t;
+
+/// How dots on FP8 data are summed, by their kind: unless said otherwise the
+/// first case, fast, in the forward and the second, precise, for gradients.
+struct DotSums {
+  std::array<Accumulation, kNumDotKinds> kinds = {
+      Accumulation{}, Accumulation{1}, Accumulation{1}};
+
+  bool operator==(const DotSums &other) const { return kinds == other.kinds; }
+};
+
+inline llvm::hash_code hash_value(const DotSums &sums) {
+  return llvm::hash_combine_range(sums.kinds.begin(), sums.kinds.end());
+}
+
+/// An exception for the dots whose name matches a regular expression: formats,
+/// or how they are summed.
 struct FormatOverride {
   mlir::StringAttr pattern;
   DotFormats formats;
+  std::optional<Accumulation> accumulation = {};
 
   bool operator==(const FormatOverride &other) const {
-    return pattern == other.pattern && formats == other.formats;
+    return pattern == other.pattern && formats == other.formats &&
+           accumulation == other.accumulation;
   }
 };
 
 inline llvm::hash_code hash_value(const FormatOverride &entry) {
-  return llvm::hash_combine(entry.pattern, entry.formats);
+  int64_t sums =
+      entry.accumulation ? static_cast<int64_t>(*entry.accumulation) : -1;
+  return llvm::hash_combine(entry.pattern, entry.formats, sums);
 }
 
 enum class RoundingMode : uint32_t;

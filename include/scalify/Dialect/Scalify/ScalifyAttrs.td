@@ -31,6 +31,13 @@ def Scalify_GradientScaling : I32EnumAttr<"GradientScaling",
   let cppNamespace = "::scalify";
 }
 
+def Scalify_Accumulation : I32EnumAttr<"Accumulation",
+    "how a dot on FP8 data is summed", [
+      I32EnumAttrCase<"Fast", 0, "fast">,
+      I32EnumAttrCase<"Precise", 1, "precise">]> {
+  let cppNamespace = "::scalify";
+}
+
 def Scalify_Rounding : I32EnumAttr<"RoundingMode",
     "which of its two neighbours in a narrow format a value becomes", [
       I32EnumAttrCase<"Nearest", 0, "nearest">,
@@ -109,8 +116,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       block has one index; a size of 0 spans all dimensions of its kind, so that
       `block = [1, 0]` is one scale per row.
     - `history`: how many steps `delayed` looks back on (16); `history_use`:
-      `max` of them, or `most_recent`; `margin`: binades that are left free
-      above the amax (0).
+      `max` of them, or `most_recent`; `margin`: binades that `current`, `block`
+      and `delayed` leave free above the amax (0).
     - `forward`, `gradient`: the format of a dot's operands, by the phase that
       made the operand: f8E4M3FN, f8E5M2, f16, bf16.
     - `linear`, `attention_qk` (the scores), `attention_pv` (the mix of values
@@ -124,6 +131,10 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     - `forward_dot`, `input_grad`, `weight_grad`: the formats of dots that
       compute a layer's output, the gradient of its input or that of its weight,
       in place of their role's where that is cast; `true`: the role's.
+    - `accumulation`: how dots on FP8 data are summed where the machine has two
+      ways: `fast`, in the tensor cores' own registers of fewer bits, or
+      `precise`; one word, or `[forward_dot, input_grad, weight_grad]`. Fast in
+      the forward and precise for gradients if not said.
     - `unprofitable`: the formats of dots that a model of an H100 finds slower
       in FP8 than in BF16; `true`: as of all others.
     - `sensitive`: the formats of dots whose rounding, by a model, moves
@@ -132,7 +143,9 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     - `where`: exceptions, the first match counts. A key is a regular
       expression that is searched in the name of the dot's weight and in the
       dot's location; after `forward_dot:`, `input_grad:` or `weight_grad:` it
-      is for dots of that kind.
+      is for dots of that kind. One that meets no dot gets a remark. In place of
+      formats, `fast` or `precise` is the dots' accumulation; first matches
+      count for the two apart.
     - `masters`, `first_moment`, `second_moment` (`moments`: these two; `state`:
       all three): parameters and the optimizer's moments are stored in this
       format, with their scale; `given`: as the program has them. A second
@@ -180,7 +193,8 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     "int64_t":$gradientExponent,
     OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale,
     "::scalify::BlockSizes":$blocks,
-    "::scalify::DelayedScaling":$delayed);
+    "::scalify::DelayedScaling":$delayed,
+    "::scalify::DotSums":$sums);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -1,0 +1,62 @@
+//===- ArgumentRoles.cpp - Roles as an input of compilation ---------------===//
+
+#include "ArgumentRoles.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace scalify;
+
+/// Those that `scalify-annotate-roles` gives.
+static constexpr StringLiteral kRoles[] = {"param", "master", "moment", "state",
+                                           "batch", "input",  "scalar"};
+
+static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
+                               SmallVectorImpl<bool> &isGiven) {
+  if (!llvm::is_contained(kRoles, StringRef(role.role)))
+    return main.emitOpError("cannot give arguments '")
+           << role.pattern << "' the role '" << role.role
+           << "': expected one of " << llvm::join(ArrayRef(kRoles), ", ");
+  llvm::Regex pattern(role.pattern);
+  std::string error;
+  if (!pattern.isValid(error))
+    return main.emitOpError("cannot give a role to arguments '")
+           << role.pattern << "', which is no regular expression: " << error;
+  Builder builder(main.getContext());
+  bool isMet = false;
+  for (BlockArgument argument : main.getArguments()) {
+    if (!pattern.match(getArgumentName(argument)))
+      continue;
+    isMet = true;
+    unsigned index = argument.getArgNumber();
+    if (!isGiven[index])
+      main.setArgAttr(index, kRoleAttr, builder.getStringAttr(role.role));
+    isGiven[index] = true;
+  }
+  if (isMet)
+    return success();
+  constexpr size_t kShown = 32;
+  auto names = llvm::to_vector(
+      llvm::map_range(main.getArguments().take_front(kShown), getArgumentName));
+  return main.emitOpError("has no argument '")
+         << role.pattern << "' to give the role '" << role.role
+         << "': they are " << llvm::join(names, ", ")
+         << (main.getNumArguments() > kShown ? ", .." : "");
+}
+
+LogicalResult scalify::applyArgumentRoles(ModuleOp module,
+                                          ArrayRef<ArgumentRole> roles) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (roles.empty() || !main)
+    return success();
+  SmallVector<bool> isGiven(main.getNumArguments());
+  for (const ArgumentRole &role : roles)
+    if (failed(applyRole(main, role, isGiven)))
+      return failure();
+  return success();
+}
