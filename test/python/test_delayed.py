@@ -161,6 +161,7 @@ def test_delayed_scales_move_and_the_first_step_is_the_prediction_s() -> None:
     np.testing.assert_allclose(delayed, predicted, rtol=0.1)
     executable = fn.executable()
     assert executable.amax_history is not None
+    assert executable.amax_history[0].nbytes == 64
     assert (executable.amax_history[:, -6:] > 0).all()
     assert (executable.amax_history[:, :-6] == 0).all()
     assert "amax" in fn.report().casts()[0]["reason"]
