@@ -195,6 +195,29 @@ def test_packed_state_brings_its_scales_along() -> None:
     assert train(other, copied, 1, first=6)[1] == train(fn, state, 1, first=6)[1]
 
 
+def test_one_kernel_updates_a_parameter() -> None:
+    """Both moments and the master, read and written narrow: run-time scales, chance, amaxes."""
+    optimizer = optax.adam(1e-2, b2=0.95)
+    fn, state = compiled("fp8-lm-o2", optimizer)
+    executable = fn.executable(*state, batch(0))
+    arguments = [arg["name"] for arg in executable.args]
+    stored = [arg["name"] for arg in executable.manifest["args"] if arg.get("stored")]
+    assert len(stored) == 9
+    commands = executable.manifest["functions"]["step"]
+    for name in ("up", "down", "norm"):
+        places = [
+            arguments.index(arg)
+            for arg in stored
+            if arg == f"params['{name}']" or arg.endswith(f"u['{name}']")
+        ]
+        assert len(places) == 3
+        # Nothing else touches a moment; the master is also read by what casts it for the dots.
+        reads = [[c for c in commands if place in c.get("bufs", ())] for place in places]
+        (update,) = reads[1]
+        assert reads[2] == [update] and update in reads[0]
+        assert update["op"] == "kernel" and len(update["counters"]) == 3  # a cast each
+
+
 @pytest.mark.parametrize("recipe", ["fp8-lm-o2", "fp8-delayed"])
 def test_the_last_steps_by_another_recipe(recipe: str) -> None:
     """State goes from step to step as it is, to BF16 and back; each loss and update is jax's."""
