@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers digits ranks kills decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks kills decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -51,6 +51,9 @@ swiglu: build ## table of the noise of SwiGLU by each recipe, on torchao's data 
 
 outliers: build ## table of adversaries of one step: seen by health(), and overcome? (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/outliers.py $(ARGS)
+
+switching: build ## table of the last 5 % of training in BF16 after FP8, 12 layers (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/numerics/switching.py $(ARGS)
 
 digits: build ## table of a small classifier's accuracy under every preset, 5 seeds (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/digits.py $(ARGS)

@@ -103,6 +103,7 @@ def values(shape: tuple[int, int], seed: int) -> np.ndarray:
     x[5] = LARGEST * 2.0**-7  # to the largest value, exactly
     x[6] = np.nextafter(np.float32(LARGEST), np.float32(np.inf))
     x[7] = np.inf
+    x[8] = 0  # in whole, so that a scale of the row is of nothing
     return x.astype(np.float32)
 
 

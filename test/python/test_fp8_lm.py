@@ -195,6 +195,55 @@ def test_packed_state_brings_its_scales_along() -> None:
     assert train(other, copied, 1, first=6)[1] == train(fn, state, 1, first=6)[1]
 
 
+def test_one_kernel_updates_a_parameter() -> None:
+    """Both moments and the master, read and written narrow: run-time scales, chance, amaxes."""
+    optimizer = optax.adam(1e-2, b2=0.95)
+    fn, state = compiled("fp8-lm-o2", optimizer)
+    executable = fn.executable(*state, batch(0))
+    arguments = [arg["name"] for arg in executable.args]
+    stored = [arg["name"] for arg in executable.manifest["args"] if arg.get("stored")]
+    assert len(stored) == 9
+    commands = executable.manifest["functions"]["step"]
+    for name in ("up", "down", "norm"):
+        places = [
+            arguments.index(arg)
+            for arg in stored
+            if arg == f"params['{name}']" or arg.endswith(f"u['{name}']")
+        ]
+        assert len(places) == 3
+        # Nothing else touches a moment; the master is also read by what casts it for the dots.
+        reads = [[c for c in commands if place in c.get("bufs", ())] for place in places]
+        (update,) = reads[1]
+        assert reads[2] == [update] and update in reads[0]
+        assert update["op"] == "kernel" and len(update["counters"]) == 3  # a cast each
+
+
+@pytest.mark.parametrize("recipe", ["fp8-lm-o2", "fp8-delayed"])
+def test_the_last_steps_by_another_recipe(recipe: str) -> None:
+    """State goes from step to step as it is, to BF16 and back; each loss and update is jax's."""
+    optimizer = optax.adam(1e-2, b2=0.95)
+    first, state = compiled(recipe, optimizer)
+    last, _ = compiled("bf16", optimizer)
+    plain, start = compiled("none", optimizer)
+    exact = jax.jit(make_step(optimizer))
+    losses = []
+    for i in range(32):
+        is_narrow = i < 20 or i >= 26
+        wide = jax.tree.map(np.array, state)
+        *state, value = (first if is_narrow else last)(*state, batch(i))
+        params, _, want = exact(*wide, batch(i))
+        losses.append(np.float32(value))
+        # A rounding moves an element by 2^-9 in BF16 and by 2^-4 in E4M3, and a sum of 32 such
+        # terms by a fifth of that.
+        np.testing.assert_allclose(value, want, rtol=2.0**-6 if is_narrow else 2.0**-9)
+        # The bar of gradients, and BF16's rounding. Adam's first updates are signs of gradients.
+        for name, old in wide[0].items() if i >= 20 else ():
+            moved, moves = np.asarray(state[0][name]) - old, np.asarray(params[name]) - old
+            assert cosine(moved, moves) >= (0.98 if is_narrow else 1 - 2.0**-12), (i, name)
+    np.testing.assert_allclose(losses, train(plain, start, 32)[1], rtol=0.1)
+    assert max(losses[29:]) < min(losses[17:20])
+
+
 @pytest.fixture(scope="module")
 def llama() -> dict[str, ModuleType]:
     sys.path.insert(0, str(LLAMA))

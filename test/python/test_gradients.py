@@ -55,7 +55,7 @@ def compiled(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> s
 
 
 def on_xla(fn: Callable[..., Any], recipe: scalify.Recipe, x: np.ndarray) -> Callable[..., Any]:
-    """Where there are loops, which the CPU target has not; mu stays 1."""
+    """By XLA, which runs loops where our executable writes them out; mu stays 1."""
     return scalify.transform(fn, recipe, scales=scalify.measure((init(), x)))
 
 
@@ -225,7 +225,9 @@ def unrolled(params: Any, shards: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize(("fn", "by"), [(summed, on_xla), (unrolled, on_xla), (unrolled, compiled)])
+@pytest.mark.parametrize(
+    ("fn", "by"), [(summed, on_xla), (summed, compiled), (unrolled, on_xla), (unrolled, compiled)]
+)
 def test_micro_batches_are_cast_once(fn: Callable[..., Any], by: Callable[..., Any]) -> None:
     shards = batch(0, 4)
     found = by(fn, BASE, shards)(init(), shards)
@@ -235,16 +237,19 @@ def test_micro_batches_are_cast_once(fn: Callable[..., Any], by: Callable[..., A
         np.testing.assert_array_equal(found[name], value)
 
 
+@pytest.mark.parametrize("by", [on_xla, compiled], ids=["xla", "executable"])
 @pytest.mark.parametrize(
     ("name", "dtype"), [("f8E4M3FN", ml_dtypes.float8_e4m3fn), ("bf16", ml_dtypes.bfloat16)]
 )
-def test_a_sum_in_the_loop_is_rounded_at_each_micro_batch(name: str, dtype: Any) -> None:
+def test_a_sum_in_the_loop_is_rounded_at_each_micro_batch(
+    name: str, dtype: Any, by: Callable[..., Any]
+) -> None:
     shards = batch(0, 6)
     # The same dots in both programs: the analysis of noise judges each program by itself.
     given = BASE.replace(stored_gradient="given", sensitive=True)
-    found = on_xla(summed, given.replace(gradient_sum=name), shards)(init(), shards)
+    found = by(summed, given.replace(gradient_sum=name), shards)(init(), shards)
     found = {weight: np.asarray(g) for weight, g in found.items()}
-    terms = on_xla(each_in_loop, given, shards)(init(), shards)
+    terms = by(each_in_loop, given, shards)(init(), shards)
     largest = F32(ml_dtypes.finfo(dtype).max)
     for weight in ("up", "down"):
         total = np.zeros_like(terms[weight][0])
@@ -262,6 +267,9 @@ def test_more_than_16_micro_batches_in_fp8_are_refused_under_strict() -> None:
     scales = scalify.measure((init(), shards))
     with pytest.raises(scalify.CompileError, match="adds up 17 gradients in FP8, which holds 16"):
         scalify.transform(summed, recipe, scales=scales, strict=True)(init(), shards)
+    # 16 are what it holds.
+    found = scalify.transform(summed, recipe, scales=scales, strict=True)(init(), shards[:16])
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))
 
 
 def test_transform_keeps_mu_at_1_and_says_so() -> None:

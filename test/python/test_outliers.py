@@ -1,4 +1,4 @@
-"""Adversaries of a step: health() shows them at once, nothing becomes NaN."""
+"""Adversaries of a step: health() shows them at once, nothing becomes NaN, the loss comes back."""
 
 from __future__ import annotations
 
@@ -7,23 +7,60 @@ from pathlib import Path
 
 import pytest
 
+import scalify
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks" / "numerics"), str(ROOT / "examples" / "llama")]
 
 import outliers  # noqa: E402
 
+BEFORE = 3
+LASTS = "inputs times 2^20"
 SIGNS = {
     "aligned SwiGLU": "saturated",
     "zero tensors": "all zero",
     "an outlier of 1e4": "saturated",
     "gradients of 1e-8": "flushed",
     "ranks 2^20 apart": "flushed",
+    LASTS: "saturated",
 }
 
 
+def back(
+    recipe: str, adversary: str, policy: scalify.HealthPolicy, before: int = BEFORE
+) -> outliers.Outcome:
+    """Returns a run whose loss is F32's again after the policy's own number of steps."""
+    most = outliers.may_take(recipe, policy, adversary)
+    exact = outliers.suffer("none", adversary, before, most + outliers.STAYS)
+    found = outliers.suffer(recipe, adversary, before, most + outliers.STAYS, policy)
+    steps = outliers.steps_until_back(found, exact)
+    assert steps is not None and steps <= most, (found.losses, exact.losses)
+    assert found.finite and "NaN" not in found.findings
+    return found
+
+
 @pytest.mark.parametrize("adversary", outliers.ADVERSARIES)
-def test_an_adversary_is_seen_in_its_step(adversary: str) -> None:
-    found = outliers.suffer("fp8", adversary, before=3, after=1)
-    assert found.finite
+def test_an_adversary_is_seen_in_its_step_and_overcome(adversary: str) -> None:
+    found = back("fp8", adversary, outliers.policies("fp8")[0])
     assert found.findings[SIGNS[adversary]] > 0
-    assert "NaN" not in found.findings
+
+
+@pytest.mark.parametrize("adversary", ["zero tensors", "an outlier of 1e4", "ranks 2^20 apart"])
+def test_what_is_not_seen_has_lost_nothing(adversary: str) -> None:
+    """A scale that is measured in the step holds whatever comes: the gradient has its bar."""
+    recipe = "fp8-lm-o2"
+    found = back(recipe, adversary, outliers.policies(recipe)[0])
+    assert found.findings or outliers.nothing_lost(found)
+
+
+@pytest.mark.parametrize("action", ["adapt", "report"])
+def test_constant_scales_clip_until_the_policy_moves_them(action: str) -> None:
+    """Inputs in other units, for good: the loss is back by the policy, and only by it."""
+    policy = scalify.HealthPolicy(action, every=5)
+    # Behind its first steps, in which a run that has lost some lags behind for that alone.
+    if action == "adapt":
+        back("fp8", LASTS, policy, before=20)
+        return
+    exact = outliers.suffer("none", LASTS, 20, 12)
+    still = outliers.suffer("fp8", LASTS, 20, 12, policy)
+    assert outliers.steps_until_back(still, exact) is None

@@ -14,14 +14,15 @@ import numpy as np
 import partition_programs
 import pytest
 from partition_programs import Sharded
-from rank_threads import on_ranks
+from rank_threads import on_meshes, on_ranks
 
 import scalify
 from scalify import CompileError
 from scalify._executable import Executable
-from scalify.mesh import Parts, Shares, layout_of
+from scalify.mesh import Mesh, Parts, Shares, layout_of
 from scalify.partition import partition
 
+P = jax.sharding.PartitionSpec
 SCRIPT = pathlib.Path(__file__).with_name("ranks_script.py")
 NAMES = list(partition_programs.PROGRAMS)
 
@@ -74,6 +75,46 @@ def test_ranks_make_what_one_device_makes(name: str) -> None:
         # element, more after AdamW's quotient.
         bound = 2e-5 * max(np.max(np.abs(want), initial=0), 1e-6)
         np.testing.assert_allclose(whole, want, rtol=0, atol=bound)
+
+
+ROWS = "block = [1, 0], weight_block = [1, 0]"
+
+
+@pytest.mark.parametrize("blocks", [ROWS, "block = [1, 32], weight_block = [32, 32]"])
+def test_scales_of_rows_and_blocks_are_those_of_one_process(blocks: str) -> None:
+    """Contractions are split over ranks, some rows are zeros and some a million times as large."""
+    rng = np.random.default_rng(5)
+    params = {
+        "in": (rng.normal(size=(64, 64)) / 8).astype(np.float32),
+        "out": (rng.normal(size=(64, 32)) / 8).astype(np.float32),
+    }
+    params["in"][:, :3] = 0
+    x = rng.normal(size=(32, 64)).astype(np.float32)
+    x[3], x[20], x[21] = 0, 0, x[21] * 2.0**20
+    specs = {"in": P(None, "tensor"), "out": P("tensor", None)}
+
+    def step(params: Any, x: Any) -> Any:
+        def loss(params: Any) -> Any:
+            return jax.numpy.mean((jax.numpy.tanh(x @ params["in"]) @ params["out"] - 1) ** 2)
+
+        value, grads = jax.value_and_grad(loss)(params)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, params, grads), value
+
+    def train(mesh: Mesh) -> list[float]:
+        own = {"in_shardings": (specs, P("data")), "out_shardings": (specs, P())}
+        recipe = f'#scalify.recipe<"fp8-block", head = true, sensitive = true, {blocks}>'
+        fn = scalify.jit(step, recipe, mesh=mesh, donate_argnums=0, **own)
+        state, losses = params, []
+        for _ in range(4):
+            state, loss = fn(state, x)
+            losses.append(float(np.asarray(loss)))
+        assert {row["format"] for row in fn.health()} == {"f8E4M3FN"}
+        return losses
+
+    wanted = train(scalify.make_mesh(data=2, tensor=2))
+    assert np.isfinite(wanted).all() and wanted[-1] < wanted[0]
+    for found in on_meshes({"data": 2, "tensor": 2}, train):
+        assert found == wanted
 
 
 def test_overlap_changes_no_bit() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -80,3 +81,11 @@ def test_the_recipes_of_the_page_on_python_are_recipes() -> None:
     *lines, equal = block("docs/python.md", "recipe = scalify.Recipe(")
     exec("\n".join(lines), names)
     assert eval(equal, names)
+
+
+def test_the_page_of_reported_bugs_names_tests_that_are_there() -> None:
+    page = (ROOT / "docs" / "reported-bugs.md").read_text()
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", page)
+    assert len(named) >= 15
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / "test" / "python" / file).read_text(), f"{file}::{test}"

@@ -81,6 +81,29 @@ def test_of_a_step_the_change_of_its_state_counts() -> None:
         scalify.tune(jitted, data(planted=True), 0.5, keep="bf16")
 
 
+def scanned(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+    """The loss behind gated layers with norms in a scan, each of which is recomputed."""
+
+    @jax.checkpoint
+    def layer(x: jax.Array, weights: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
+        gate, up, down = weights
+        y = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
+        return x + (jax.nn.silu(y @ gate) * (y @ up)) @ down, None
+
+    x, _ = jax.lax.scan(layer, x, (params["gate"], params["up"], params["down"]))
+    return loss(params, x)
+
+
+def test_a_planted_dot_behind_a_scan_is_found() -> None:
+    params, x = data(planted=True)
+    draw = np.random.default_rng(1)
+    for name, shape in (("gate", (3, 32, 64)), ("up", (3, 32, 64)), ("down", (3, 64, 32))):
+        params[name] = draw.normal(0, shape[1] ** -0.5, shape).astype(np.float32)
+    found = scalify.tune(jax.grad(scanned), (params, x), recipe=EVERY)
+    assert [(dot.kind, dot.name) for dot in found.dots] == [("forward_dot", "params['b']")]
+    assert found.before > 0.3 >= found.after
+
+
 def test_what_is_no_dots_fault_is_said() -> None:
     recipe = scalify.Recipe(saved="f8E4M3FN")
     with pytest.raises(ValueError, match="with every dot left wide the error is"):
