@@ -67,5 +67,6 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   }
   if (overlap)
     pm.addPass(createOverlapCollectives({machine == "gpu", mostInFlight}));
+  pm.addPass(createProveExchanges());
   pm.addPass(createAssignBuffers());
 }

@@ -1,5 +1,6 @@
 // RUN: scalify-opt %s --scalify-overlap-collectives -split-input-file | FileCheck %s
 // RUN: scalify-opt %s --scalify-overlap-collectives --scalify-assign-buffers -split-input-file | FileCheck %s --check-prefix=ARENA
+// RUN: scalify-opt %s --scalify-overlap-collectives=most-in-flight=1 -split-input-file | FileCheck %s --check-prefix=FEW
 
 // Each gradient's sum is issued behind the product that makes it, and waited for
 // by the update alone: of two in a row the last one's event says both. The plan
@@ -29,6 +30,14 @@ plan.program @backward {
   // CHECK-NEXT: plan.wait 2 on 0
   // CHECK-NEXT: plan.kernel "update"
   // CHECK: plan.copy
+  // Where memory is short the first sum is waited for once the second is issued.
+  // FEW: plan.gemm "dw2"
+  // FEW: plan.collective all_reduce sum {{.*}} {plan.stream = 1 : i64}
+  // FEW-NEXT: plan.record 3 on 1
+  // FEW-NEXT: plan.wait 1 on 0
+  // FEW-NEXT: plan.gemm "more"
+  // FEW-NEXT: plan.wait 3 on 0
+  // FEW-NEXT: plan.kernel "update"
   plan.gemm "dw1" %x, %w, %dw1 m 64 n 64 k 64 strides [64, 1] x [64, 1] to [64, 1] offsets [0, 0, 0] batch [] [] alpha 1.000000e+00 : memref<64x64xf32>, memref<64x64xf32>, memref<64x64xf32>
   plan.gemm "dx" %x, %w, %dx m 64 n 64 k 64 strides [64, 1] x [64, 1] to [64, 1] offsets [0, 0, 0] batch [] [] alpha 1.000000e+00 : memref<64x64xf32>, memref<64x64xf32>, memref<64x64xf32>
   plan.gemm "dw2" %dx, %w, %dw2 m 64 n 64 k 64 strides [64, 1] x [64, 1] to [64, 1] offsets [0, 0, 0] batch [] [] alpha 1.000000e+00 : memref<64x64xf32>, memref<64x64xf32>, memref<64x64xf32>

@@ -561,6 +561,27 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
     Statistic<"numEvents", "events", "events recorded">];
 }
 
+def ProveExchanges : Pass<"scalify-prove-exchanges", "::mlir::ModuleOp"> {
+  let summary = "proves that ranks issue, and meet in, the same collectives";
+  let description = [{
+    Before and after: a program with its collectives in the order of issue, which the
+    verifier holds to be that in which each stream gets to them. Every rank goes
+    through its list, and waits at each collective until all of its group are
+    there; all come to the end, and so, for each communicator, its members issue
+    the same collectives in the same order. Else it is an error that names the
+    collective, and where the other ranks stand: a rank that no group has, ranks
+    that wait for each other. Of the stages of a pipeline, which run several
+    programs, `scalify-take-stage` proves the same.
+
+    ```mlir
+    plan.collective all_reduce sum %0 to %0 groups dense<[[0, 1], [2, 3]]> ...
+    plan.collective all_reduce sum %1 to %1 groups dense<[[0, 1]]> ...
+    // error: 'plan.collective' op leaves out rank 2 of the 4 that there are
+    ```
+  }];
+  let statistics = [Statistic<"numProved", "proved", "collectives">];
+}
+
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
   let summary = "places temporaries in one arena and shares memory in place";
   let description = [{
