@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -247,3 +252,31 @@ def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     # Sizes that 8 ranks divide: no share is filled up.
     assert bytes_of[1] == (params, moments // 8)
     assert bytes_of[3] == (params // 8, moments // 8)
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_a_rank_takes_the_memory_that_its_plan_says(
+    zero: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """By /proc, of each rank's process: its arguments, and the arena to its last page."""
+    local = partition(lower(program({"data": 2}, monkeypatch)), zero=zero).text
+    path = tmp_path / "step.scalify"
+    path.write_bytes(build(local, {"recipe": "fp8"})[0])
+    plan = Executable(path.read_bytes(), device="null").memory
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("peak_run.py")), str(path), "3"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SCALIFY_SIZE": "2"}
+    env["SCALIFY_JOB"] = f"memory-{os.getpid()}-{zero}"
+    ranks = [
+        subprocess.Popen(
+            command, env={**env, "SCALIFY_RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    pages = -(-plan["arena"] // 4096) * 4096
+    for measured in map(json.loads, outputs):
+        assert measured["arguments"] == sum(plan["arguments"].values())
+        assert measured["mapped"] == measured["resident"] == pages
+        # The rest are tables, panels of GEMMs and Python's own objects, as in one process.
+        assert max(measured["grown"]) < pages + (1 << 20)
