@@ -256,7 +256,6 @@ WIRE = Recipe.preset("none").replace(gradient_wire="f8E5M2", scales="current")
 @pytest.mark.parametrize(
     ("ranks", "recipe", "dtype", "zero"),
     [
-        (2, "none", "float32", 0),
         (4, "none", "float32", 3),
         (2, "none", "bfloat16", 3),
         (4, "bf16", "float32", 1),
