@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks kills decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks kills hosts matrix decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -64,6 +64,12 @@ ranks: build ## table, simulated: gradients of 2 to 64 ranks reduced in FP8, by 
 kills: build ## kill ranks, then whole jobs, at 100 random moments each: none may hang or lose a checkpoint (minutes; ARGS= for options)
 	@for victim in rank job; do PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build \
 	  .venv/bin/python test/python/checkpoint_kills.py out/kills --victim $$victim $(ARGS) || exit 1; done
+
+hosts: build ## train on two hosts, simulated by network namespaces, over tcp and mpi; kill a rank of one (as root; ARGS=tcp for one)
+	@integration/hosts/run.sh $(ARGS)
+
+matrix: build ## train 20 steps on 8 ranks, each mesh and format, and compare all bits with one process (minutes; ARGS=--write PAGE)
+	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/rank_matrix.py $(ARGS)
 
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -25,6 +26,9 @@ import optimizer
 import page
 from config import ModelConfig, TrainConfig
 from progress import Progress
+
+if TYPE_CHECKING:
+    from ranks import Ranks
 
 __all__ = ["Run", "main"]
 
@@ -44,6 +48,7 @@ class Run:
     report: list[dict[str, Any]]
     health: list[dict[str, Any]]
     trained: int  # steps in this process: those before a checkpoint were another one's
+    bits: str = ""  # on ranks, a digest of losses, weights and moments
 
 
 def compiled(
@@ -105,13 +110,21 @@ def train(
     backend: str,
     recipe: str,
     store: Store | None = None,
+    ranks: Ranks | None = None,
 ) -> Run:
-    """Trains from the seed's initial weights for plan.steps steps, then validates on all text."""
+    """Trains from the seed's initial weights for plan.steps steps, then validates on all text.
+
+    On ranks each has its parts, and in the end all have the whole weights.
+    """
     params = model.init(jax.random.key(plan.seed), cfg)
     adamw = optimizer.make_optimizer(plan)
     state = adamw.init(params)
     batches = data.train_batches(text, plan.steps, plan.batch, cfg.seq, plan.seed)
-    step = compiled(optimizer.make_step(cfg, adamw), backend, recipe, donate=(0, 1))
+    train_step = optimizer.make_step(cfg, adamw)
+    if ranks is None:
+        step = compiled(train_step, backend, recipe, donate=(0, 1))
+    else:
+        step = ranks.step(train_step, recipe, params, state)
 
     done, losses = 0, np.full(plan.steps, np.nan)
     if store is not None:
@@ -133,10 +146,23 @@ def train(
     seconds = time.perf_counter() - started
     bar.close()
 
-    evaluate = compiled(lambda params, batch: model.loss(params, batch, cfg), backend, recipe)
+    def loss_of(params: Any, batch: Any) -> Any:
+        return model.loss(params, batch, cfg)
+
+    digest = ""
+    if ranks is None:
+        evaluate = compiled(loss_of, backend, recipe)
+    else:
+        from ranks import bits, gathered
+
+        params, state = gathered((params, state))
+        digest = bits((params, state, losses))
+        evaluate = ranks.loss(loss_of, recipe, params)
     windows = data.validation_batches(text, plan.batch, cfg.seq)
     found = [float(np.asarray(evaluate(params, batch))) for batch in windows]
     params = jax.tree.map(np.asarray, params)
+    # Of a run on ranks the first one reports.
+    is_told = done < plan.steps and (ranks is None or ranks.mesh.rank == 0)
     return Run(
         recipe=recipe,
         losses=losses.tolist(),
@@ -144,9 +170,10 @@ def train(
         seconds=seconds,
         compile_seconds=compile_seconds,
         params=params,
-        report=rows(step, "report") if done < plan.steps else [],
-        health=rows(step, "health") if done < plan.steps else [],
+        report=rows(step, "report") if is_told else [],
+        health=rows(step, "health") if is_told else [],
         trained=plan.steps - done,
+        bits=digest,
     )
 
 
@@ -194,8 +221,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--save", type=pathlib.Path, help="a folder for checkpoints")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints (100)")
     parser.add_argument("--resume", action="store_true", help="go on from the newest in --save")
+    parser.add_argument("--mesh", help="of ranks: data=4,tensor=2; alone, one process is all ranks")
+    parser.add_argument("--zero", type=int, choices=range(4), default=0, help="state in shares (0)")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     options = parser.parse_args()
+    check_mesh(parser, options)
     if options.backend == "jax" and options.recipe != "none":
         parser.error(f"backend 'jax' knows no recipe '{options.recipe}'; use 'transform'")
     if options.save is not None and options.backend != "scalify":
@@ -214,6 +244,25 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def check_mesh(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses ranks that cannot train; what `options.mesh` says becomes the ranks."""
+    if options.mesh is None:
+        if options.zero:
+            parser.error("--zero is about what ranks share: say which by --mesh data=8")
+        return
+    if options.backend != "scalify":
+        parser.error(f"backend '{options.backend}' knows no ranks: leave out --mesh")
+    import ranks
+
+    try:
+        axes = ranks.parse(options.mesh)
+    except ValueError as error:
+        parser.error(f"--mesh: {error}")
+    if options.batch % axes.get("data", 1):
+        parser.error(f"--batch {options.batch} is no multiple of {axes['data']} ranks of data")
+    options.mesh = ranks.Ranks.of(axes, options.zero)
+
+
 def recipes(options: argparse.Namespace) -> list[str]:
     """Returns the recipes to train by, the one to compare with first."""
     alone = options.alone or options.recipe == "none"
@@ -224,8 +273,10 @@ def main() -> int:
     """Runs the command; returns its exit status."""
     options = parse()
     cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
+    is_first = options.mesh is None or options.mesh.mesh.rank == 0
+    if not is_first:  # the first rank speaks for all
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     text = data.load()
-    tokens = plan.batch * cfg.seq
     count = sum(
         leaf.size
         for leaf in jax.tree.leaves(jax.eval_shape(lambda: model.init(jax.random.key(0), cfg)))
@@ -238,25 +289,32 @@ def main() -> int:
     runs = []
     for recipe in recipes(options):
         store = options.save and Store(options.save / recipe, options.every, options.resume)
-        runs.append(train(cfg, plan, text, options.backend, recipe, store))
+        runs.append(train(cfg, plan, text, options.backend, recipe, store, options.mesh))
+    if is_first:
+        present(runs, cfg, plan, options.out)
+    if len(runs) < 2:
+        return 0
+    gap = 100 * (runs[-1].validation / runs[0].validation - 1)
+    print(f"gap to F32: {gap:+.2f} % of validation loss (the bar is {BAR} %)")
+    return 1 if options.max_gap is not None and not gap <= options.max_gap else 0
 
+
+def present(runs: list[Run], cfg: ModelConfig, plan: TrainConfig, out: pathlib.Path) -> None:
+    """Prints a sample, the table and what casts did, and writes the page."""
     last = runs[-1]
     prompt = "The class statement "
     print(
         f"\nsample of the {last.recipe} run:\n{generate.generate(last.params, cfg, prompt, 240)}\n"
     )
-    print(table(runs, plan, tokens))
+    print(table(runs, plan, plan.batch * cfg.seq))
     for run in runs:
         if line := casts(run):
             print(line)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(page.render(runs, cfg, plan), encoding="utf-8")
-    print(f"curves and scales: {options.out}")
-    if len(runs) < 2:
-        return 0
-    gap = 100 * (last.validation / runs[0].validation - 1)
-    print(f"gap to F32: {gap:+.2f} % of validation loss (the bar is {BAR} %)")
-    return 1 if options.max_gap is not None and not gap <= options.max_gap else 0
+        if run.bits:
+            print(f"{run.recipe}: bits of losses, weights and moments {run.bits}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page.render(runs, cfg, plan), encoding="utf-8")
+    print(f"curves and scales: {out}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs steps of an artefact and prints, as JSON, the memory that they took by /proc.
 
-A process of its own: other executables have arenas too.
+A process of its own: other executables have arenas too. Launched as a rank, it runs that one's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 import ml_dtypes
 import numpy as np
 
-import scalify
 from scalify import _runtime
+from scalify._executable import Executable
 
 DTYPES = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "bf16": ml_dtypes.bfloat16}
 DTYPES |= {"f32": np.float32, "f16": np.float16, "i32": np.int32, "ui32": np.uint32}
@@ -43,8 +43,9 @@ def arenas() -> dict[str, int]:
 
 def main() -> None:
     path, steps = sys.argv[1], int(sys.argv[2])
-    manifest = scalify.load(path).manifest
-    step = _runtime.Executable(path, 1)
+    manifest = Executable(pathlib.Path(path).read_bytes(), device="null").manifest
+    comm = _runtime.Communicator() if _runtime.launched()[1] > 1 else None
+    step = _runtime.Executable(path, 1, comm=comm)
     # Arrays of the runtime: donated ones are not copied.
     arguments = [_runtime.array(np.ones(a["shape"], DTYPES[a["dtype"]])) for a in manifest["args"]]
     given = sum(argument.nbytes for argument in arguments)

@@ -17,7 +17,7 @@ from scalify._executable import Executable, build
 from scalify.mesh import layout_of
 from scalify.partition import Partitioned
 
-__all__ = ["check_ranks", "for_gpus"]
+__all__ = ["check_ranks", "for_gpus", "train", "train_on_ranks"]
 
 BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", pathlib.Path(__file__).parents[2] / "build"))
 
@@ -40,6 +40,54 @@ def train(executable: Executable, state: Sequence[Any], batches: Sequence[Any]) 
         *state, loss = executable(*state, batch)
         losses.append(np.asarray(loss).item())
     return [np.asarray(one) for one in state], losses
+
+
+def train_on_ranks(
+    artefact: bytes, ranks: int, state: Sequence[Any], batches: Sequence[Any]
+) -> tuple[list[Any], list[float], dict[str, int]]:
+    """Trains on ranks, as threads; what some have alike must have the same bits.
+
+    Bytes that the transport counts must be those of the plan.
+
+    Args:
+        artefact: a step on state and a batch; it returns the state and a loss.
+        ranks: how many.
+        state: whole arrays.
+        batches: whole arrays, one a step.
+
+    Returns:
+        The whole state, the losses, and the collectives of a rank: how many of each kind and
+        format.
+    """
+
+    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
+        at = [layout_of(entry) for entry in mine.manifest["args"]]
+
+        def cut(leaf: Any, index: int) -> Any:
+            layout = at[index]
+            return leaf if layout is None else layout.cut(leaf, rank)
+
+        before = comm.bytes_sent
+        own = [cut(leaf, index) for index, leaf in enumerate(state)]
+        trained = train(mine, own, [cut(batch, len(state)) for batch in batches])
+        # What the transport counts is what the plan says.
+        planned = sum(row["sent"] for row in mine.collectives)
+        assert comm.bytes_sent - before == len(batches) * planned > 0
+        kinds = collections.Counter(f"{row['kind']} {row['dtype']}" for row in mine.collectives)
+        return *trained, at, kinds
+
+    found = on_ranks(artefact, ranks, run)
+    assert all(result[1] == found[0][1] for result in found)
+    wholes = []
+    for index, at in enumerate(found[0][2][: len(state)]):
+        parts = [result[0][index] for result in found]
+        whole = parts[0] if at is None else at.join(parts)
+        # Those that have it alike have the same bits.
+        for rank, part in enumerate(parts):
+            want_part = whole if at is None else at.cut(whole, rank)
+            assert part.tobytes() == want_part.tobytes()
+        wholes.append(whole)
+    return wholes, found[0][1], found[0][3]
 
 
 def check_ranks(
@@ -80,30 +128,8 @@ def check_ranks(
         leaf if at is None else at.join([leaf]) for leaf, at in zip(wanted, laid, strict=False)
     ]
 
-    def run(rank: int, mine: Executable, comm: _runtime.Communicator) -> Any:
-        at = [layout_of(entry) for entry in mine.manifest["args"]]
-
-        def cut(leaf: Any, index: int) -> Any:
-            layout = at[index]
-            return leaf if layout is None else layout.cut(leaf, rank)
-
-        before = comm.bytes_sent
-        own = [cut(leaf, index) for index, leaf in enumerate(state)]
-        trained = train(mine, own, [cut(batch, len(state)) for batch in batches])
-        # What the transport counts is what the plan says.
-        planned = sum(row["sent"] for row in mine.collectives)
-        assert comm.bytes_sent - before == len(batches) * planned > 0
-        kinds = collections.Counter(f"{row['kind']} {row['dtype']}" for row in mine.collectives)
-        return *trained, at, kinds
-
-    found = on_ranks(artefact, local.devices, run)
-    assert all(result[1] == losses for result in found)
-    for index, (want, at) in enumerate(zip(wanted, found[0][2], strict=False)):
-        parts = [result[0][index] for result in found]
-        whole = parts[0] if at is None else at.join(parts)
+    found, of_ranks, kinds = train_on_ranks(artefact, local.devices, state, batches)
+    assert of_ranks == losses
+    for whole, want in zip(found, wanted, strict=True):
         assert whole.tobytes() == want.tobytes()
-        # Those that have it alike have the same bits.
-        for rank, part in enumerate(parts):
-            want_part = whole if at is None else at.cut(whole, rank)
-            assert part.tobytes() == want_part.tobytes()
-    return losses, found[0][3]
+    return losses, kinds

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -24,10 +29,12 @@ E4M3_WIRES = Recipe("wires", gradient_wire="f8E4M3FN", activation_wire="f8E4M3FN
 IN_PARTS = P("data", "sequence", None)
 
 
-def program(axes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Sharded:
+def program(
+    axes: dict[str, int], monkeypatch: pytest.MonkeyPatch, layers: int = 2, dim: int = 64
+) -> Sharded:
     """Returns the example's step with two examples a rank of data, and its donated state."""
     model, optimizer = partition_programs.model, partition_programs.optimizer
-    cfg = partition_programs.config.ModelConfig(layers=2, seq=16, dim=64, ffn=128)
+    cfg = partition_programs.config.ModelConfig(layers=layers, seq=16, dim=dim, ffn=2 * dim)
     adamw = optimizer.make_optimizer(partition_programs.config.TrainConfig(warmup=2))
     params = jax.jit(lambda: model.init(jax.random.key(0), cfg))()
     state = jax.jit(adamw.init)(params)
@@ -247,3 +254,70 @@ def test_zero_keeps_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     # Sizes that 8 ranks divide: no share is filled up.
     assert bytes_of[1] == (params, moments // 8)
     assert bytes_of[3] == (params // 8, moments // 8)
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_a_rank_takes_the_memory_that_its_plan_says(
+    zero: int, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """By /proc, of each rank's process: its arguments, and the arena to its last page."""
+    local = partition(lower(program({"data": 2}, monkeypatch)), zero=zero).text
+    path = tmp_path / "step.scalify"
+    path.write_bytes(build(local, {"recipe": "fp8"})[0])
+    plan = Executable(path.read_bytes(), device="null").memory
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("peak_run.py")), str(path), "3"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SCALIFY_SIZE": "2"}
+    env["SCALIFY_JOB"] = f"memory-{os.getpid()}-{zero}"
+    ranks = [
+        subprocess.Popen(
+            command, env={**env, "SCALIFY_RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    pages = -(-plan["arena"] // 4096) * 4096
+    for measured in map(json.loads, outputs):
+        assert measured["arguments"] == sum(plan["arguments"].values())
+        assert measured["mapped"] == measured["resident"] == pages
+        # The rest are tables, panels of GEMMs and Python's own objects, as in one process.
+        assert max(measured["grown"]) < pages + (1 << 20)
+
+
+@pytest.mark.parametrize(("zero", "recipe"), [(1, "none"), (3, "fp8")])
+def test_buckets_of_the_default_size_go_beside_products(
+    zero: int, recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recorded step of four layers of 3 MB each, on the null device."""
+    sharded = program({"data": 4}, monkeypatch, layers=4, dim=256)
+    local = partition(lower(sharded), zero=zero).text
+    step = Executable(build(local, {"recipe": recipe, "packState": False})[0], device="null")
+    kinds = {"f32": np.float32, "i32": np.int32}
+    step(*(np.zeros(arg["shape"], kinds[arg["dtype"]]) for arg in step.manifest["args"]))
+    trace = step.trace.splitlines()
+
+    def places(pattern: str) -> list[int]:
+        return [i for i, line in enumerate(trace) if re.match(pattern, line)]
+
+    products, waits = places("gemm"), places(r"wait \w+ stream0$")
+    sums = [i for i in places("collective reduce_scatter .*stream1") if i < products[-1]]
+    # Buckets of 2 MiB at most: five of four layers and the head, each with the products of about
+    # a layer's backward before the next one, and nothing computed waits for them.
+    assert len(sums) >= 5
+    behind = [sum(a < i < b for i in products) for a, b in itertools.pairwise(sums[:5])]
+    assert min(behind) >= 10
+    assert not [i for i in waits if sums[0] < i < products[-1]]
+    gathers = [
+        i for i in places("collective all_gather .*stream1") if "elements=624 " not in trace[i]
+    ]
+    if zero == 1:
+        # Behind the update, for the next step's forward; the first bucket goes while the second
+        # one's weights are updated.
+        assert len(gathers) == 2 and gathers[0] > products[-1]
+        assert any(line.startswith("kernel") for line in trace[gathers[0] : gathers[1]])
+        return
+    # All are on their way before the first product, and over half of the forward's products go
+    # before the first stream waits for the last bucket.
+    assert gathers and max(gathers) < products[0]
+    last = max(i for i in waits if i < sums[0])
+    assert sum(i < last for i in products) > sum(last < i < sums[0] for i in products)

@@ -21,6 +21,7 @@ from scalify.recipe import Recipe, RecipeLike
 LAYERS, WIDTH, MICRO = 3, 48, 2
 # Whole gradients on all ranks: the sum is narrow, too, by the same scale.
 ROOT = Recipe.preset("fp8-lm-o1").replace(gradient_scaling="inverse_sqrt")
+LEAST = Recipe.preset("fp8-lm-o1").replace(gradient_scaling="minimum")
 
 
 def loss_of(params: Any, x: Any) -> Any:
@@ -97,6 +98,7 @@ def test_sums_leave_loops(args: Any, zero: int) -> None:
         ("fp8-lm-o3", 3, "last", {"all_to_all f8E4M3FN"}),
         ("fp8-lm-o3", 3, "each", {"all_to_all f8E4M3FN"}),
         (ROOT, 0, "last", {"all_to_all f8E4M3FN", "all_gather f8E4M3FN"}),
+        (LEAST, 0, "last", {"all_to_all f8E4M3FN", "all_gather f8E4M3FN"}),
     ],
 )
 def test_ranks_with_loops_have_the_bits_of_one_process(

@@ -1,6 +1,7 @@
 // Ranks that die, are late, give up, or send what they should not: every other
 // rank says which, with the collective and the step, and none hangs.
 #include "CommRanks.h"
+#include "Damaging.h"
 #include "comm/TransportCommunicator.h"
 #include "support/Error.h"
 
@@ -217,45 +218,6 @@ TEST(CommFault, StepsMustAgree) {
       });
   EXPECT_THAT(texts[0], AllOf(HasSubstr("step 7"), HasSubstr("step 8")));
 }
-
-/// A transport that damages what it sends.
-struct Damaging {
-  scalify_transport inner;
-  int exchanges = 0;
-
-  static scalify_transport wrap(const scalify_transport &inner) {
-    scalify_transport outer = inner;
-    outer.self = new Damaging{inner};
-    outer.exchange = [](void *self, const scalify_transport_message *sends,
-                        int32_t numSends,
-                        const scalify_transport_message *receives,
-                        int32_t numReceives, const scalify_transport_wait *wait,
-                        scalify_transport_fault *fault) {
-      auto &damaging = *static_cast<Damaging *>(self);
-      std::vector<scalify_transport_message> changed(sends, sends + numSends);
-      std::vector<uint8_t> data;
-      if (++damaging.exchanges == 3 && numSends) {
-        auto *bytes = static_cast<uint8_t *>(changed[0].data);
-        data.assign(bytes, bytes + changed[0].bytes);
-        data[data.size() / 2] ^= 4;
-        changed[0].data = data.data();
-      }
-      return damaging.inner.exchange(damaging.inner.self, changed.data(),
-                                     numSends, receives, numReceives, wait,
-                                     fault);
-    };
-    outer.abort = [](void *self, const char *reason) {
-      auto &damaging = *static_cast<Damaging *>(self);
-      damaging.inner.abort(damaging.inner.self, reason);
-    };
-    outer.close = [](void *self) {
-      auto *damaging = static_cast<Damaging *>(self);
-      damaging->inner.close(damaging->inner.self);
-      delete damaging;
-    };
-    return outer;
-  }
-};
 
 TEST(CommFault, DamagedChunksAreNamed) {
   std::string job = freshJob();

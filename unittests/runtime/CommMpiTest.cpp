@@ -106,13 +106,25 @@ TEST(CommMpi, RanksHearWhyAnotherGaveUp) {
                                           "rank 2 stopped: a weight is NaN"));
 }
 
-TEST(CommMpi, AKilledRankEndsTheJob) {
-  Outcome outcome = launch(3, "mpi kill");
-  EXPECT_NE(outcome.status, 0);
-  EXPECT_NE(outcome.status, 124) << "it hangs: " << outcome.output;
-  // They had started: the killed one had heard from all others.
-  EXPECT_THAT(outcome.output, HasSubstr("rank 2 has done the first"));
+/// The rank is named before mpirun, which waits for a second, ends the job.
+void expectNamed(const Outcome &outcome, int killed, int ranks) {
+  EXPECT_EQ(outcome.status, 128 + 9) << outcome.output;
   EXPECT_THAT(outcome.output, testing::Not(HasSubstr("fine")));
+  std::string named = "rank " + std::to_string(killed) + " died \\(process ";
+  for (int rank = 0; rank < ranks; ++rank)
+    if (rank != killed)
+      EXPECT_THAT(outcome.output,
+                  ContainsRegex("rank " + std::to_string(rank) +
+                                ": step 3, all_reduce 'grads': [^\n]*" +
+                                named));
+}
+
+TEST(CommMpi, AKilledRankIsNamedByAllOthers) {
+  expectNamed(launch(4, "mpi kill"), 3, 4);
+}
+
+TEST(CommMpi, TheFirstRankIsNamedWhereItIsKilled) {
+  expectNamed(launch(3, "mpi kill0"), 0, 3);
 }
 } // namespace
 #else

@@ -1,12 +1,18 @@
 // One rank, as a launcher starts it: CommRank TRANSPORT
-// check|kill|late|chain|abort|absent|interrupt|pass Prints "rank R: TEXT",
-// where a rank that found nothing wrong says "fine".
+// check|kill|kill0|late|chain|abort|absent|interrupt|pass|torn|shape
+// Prints "rank R: TEXT", where a rank that found nothing wrong says "fine".
 #include "CommChecks.h"
+#include "Damaging.h"
+#include "comm/Launch.h"
 #include "comm/OpenCommunicator.h"
+#include "comm/TransportCommunicator.h"
+#include "comm/local/LocalTransport.h"
+#include "comm/tcp/TcpTransport.h"
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <dlfcn.h>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -14,30 +20,71 @@
 using namespace scalify::rt;
 
 namespace {
-void allReduce(Communicator &comm, const char *name) {
+void allReduce(Communicator &comm, const char *name, int64_t elements = 1000) {
   Collective c;
-  c.elements = 1000;
+  c.elements = elements;
   c.members.resize(size_t(comm.size()));
   std::iota(c.members.begin(), c.members.end(), 0);
   c.name = name;
-  std::vector<float> memory(1000, 1.0f);
+  std::vector<float> memory(size_t(elements), 1.0f);
   comm.run(c, memory.data(), memory.data());
 }
 
-/// The last rank does what it should not.
+/// The last rank, or the first, does what it should not.
 std::string fail(Communicator &comm, const std::string &how) {
-  bool isCulprit = comm.rank() == comm.size() - 1;
+  bool isCulprit = comm.rank() == (how == "kill0" ? 0 : comm.size() - 1);
   allReduce(comm, "first");
   std::printf("rank %d has done the first\n", comm.rank());
   std::fflush(stdout);
   comm.beginStep(3);
-  if (isCulprit && how == "kill")
+  if (isCulprit && (how == "kill" || how == "kill0"))
     ::raise(SIGKILL);
   if (isCulprit && how == "late")
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   if (isCulprit && how == "abort")
     comm.abort("a weight is NaN");
-  allReduce(comm, "grads");
+  allReduce(comm, "grads", isCulprit && how == "shape" ? 1200 : 1000);
+  return "";
+}
+
+/// A transport that nothing is around.
+scalify_transport openTransport(const std::string &name, double seconds) {
+  scalify_transport_options options = {};
+  options.version = SCALIFY_TRANSPORT_VERSION;
+  scalify_rt_comm_launched(&options.rank, &options.size);
+  options.wait.seconds = seconds;
+  std::string job = name == "mpi" ? "" : readJob();
+  options.job = job.c_str();
+  if (name == "local")
+    return local::open(options);
+  if (name == "tcp")
+    return tcp::open(options, readMeeting().place);
+#ifdef SCALIFY_COMM_MPI
+  if (void *library = ::dlopen(SCALIFY_COMM_MPI, RTLD_NOW | RTLD_GLOBAL)) {
+    auto open = reinterpret_cast<scalify_transport_open_function>(
+        ::dlsym(library, SCALIFY_TRANSPORT_OPEN));
+    scalify_transport transport = {};
+    scalify_transport_fault fault = {-1, ""};
+    if (open(&options, &transport, &fault) == SCALIFY_TRANSPORT_OK)
+      return transport;
+    throw std::runtime_error(fault.text);
+  }
+#endif
+  throw std::runtime_error("transport '" + name + "' cannot be opened");
+}
+
+/// The last rank sends a chunk that is damaged on its way.
+std::string tear(const char *name) {
+  double seconds = readTimeout();
+  scalify_transport transport = openTransport(name, seconds);
+  if (transport.rank == transport.size - 1)
+    transport = scalify::test::Damaging::wrap(transport);
+  auto comm = makeCommunicator(transport, {seconds, nullptr, nullptr});
+  allReduce(*comm, "first");
+  comm->beginStep(3);
+  allReduce(*comm, "grads");
+  // Ranks that were not sent the damaged chunk may get as far as this.
+  allReduce(*comm, "after");
   return "";
 }
 
@@ -83,6 +130,8 @@ void interrupt(scalify_rt_comm_options options, int32_t rank, int32_t size) {
 
 std::string run(const char *transport, const std::string &what) {
   try {
+    if (what == "torn")
+      return tear(transport);
     scalify_rt_comm_options options = {};
     options.transport = transport;
     // Another after the first has closed, as a script may open them.

@@ -4,6 +4,7 @@
 // up, that it has closed, and, where one waits for long, for whom.
 #include "comm/TransportFault.h"
 #include "comm/mpi/Meeting.h"
+#include "comm/mpi/Watch.h"
 
 #include <mpi.h>
 
@@ -63,7 +64,8 @@ private:
          "MPI_Init_thread");
     // Not where a transport is open still: others may wait for this rank, and
     // MPI_Finalize would wait for them. Without it mpirun ends the job, but the
-    // others shall have said before what they know.
+    // others shall have said before what they know: what a process wrote last
+    // is lost where mpirun, which ends a job, sees none left.
     std::atexit([] {
       int isFinalised = 0;
       MPI_Finalized(&isFinalised);
@@ -108,6 +110,7 @@ private:
   void readNotes();
   void send(Note::Kind kind, int32_t peer, const char *text);
   void checkNotes(Clock::duration idle);
+  void checkWatch();
   void checkTime(Clock::duration idle, const scalify_transport_wait &wait);
   int32_t firstPending() const;
   void requireThread() const;
@@ -124,6 +127,7 @@ private:
   std::vector<Frame> outFrames, inFrames;
   size_t left = 0; // requests that are not done
 
+  std::unique_ptr<Watch> watch;
   std::vector<std::pair<MPI_Request, std::unique_ptr<Note>>> sentNotes;
   std::vector<int32_t> waitsFor;  // by rank; -1 for nobody
   std::vector<bool> closed, gone; // gone: closed or stopped
@@ -157,6 +161,7 @@ MpiTransport::MpiTransport(const scalify_transport_options &options)
     call(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
   }
+  watch = std::make_unique<Watch>(rank, size, notes);
   // Where ranks are more than cores, who waits must make way at once.
   MPI_Comm machine = MPI_COMM_NULL;
   int neighbours = 1;
@@ -312,11 +317,21 @@ void MpiTransport::checkNotes(Clock::duration idle) {
   if (stopped >= 0)
     throw Fault{SCALIFY_TRANSPORT_STOPPED, stopped,
                 rankText(stopped) + " stopped: " + reason};
+  checkWatch();
   // A note may overtake data: those of a rank that closed get time to arrive.
   int32_t peer = firstPending();
   if (peer != rank && closed[size_t(peer)] && idle > std::chrono::seconds(1))
     throw Fault{SCALIFY_TRANSPORT_DIED, peer,
                 rankText(peer) + " has closed its communicator"};
+}
+
+void MpiTransport::checkWatch() {
+  int32_t dead = watch->dead();
+  if (dead < 0 || closed[size_t(dead)])
+    return;
+  closed[size_t(dead)] = gone[size_t(dead)] = true;
+  throw Fault{SCALIFY_TRANSPORT_DIED, dead,
+              rankText(dead) + " died (" + watch->process() + ")"};
 }
 
 void MpiTransport::checkTime(Clock::duration idle,
@@ -416,9 +431,11 @@ void MpiTransport::abort(const char *text) {
   }
   send(Note::Stopped, stopped, reason.c_str());
   // Those that wait stop too and say so; a rank that never looks is not waited
-  // for.
+  // for. Where one has died mpirun ends the job in a second, and all others
+  // hear of that by the watch.
+  auto patient = std::chrono::milliseconds(watch->dead() < 0 ? 1000 : 100);
   Clock::time_point start = Clock::now();
-  while (!areAllGone() && Clock::now() - start < std::chrono::seconds(1)) {
+  while (!areAllGone() && Clock::now() - start < patient) {
     readNotes();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
@@ -433,7 +450,9 @@ bool MpiTransport::close() {
   while (!sentNotes.empty() || !areAllGone()) {
     readNotes();
     std::chrono::duration<double> passed = Clock::now() - start;
-    if (stopped >= 0 || passed.count() > patience)
+    int32_t dead = watch->dead();
+    bool hasDied = dead >= 0 && !closed[size_t(dead)];
+    if (stopped >= 0 || hasDied || passed.count() > patience)
       return false;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

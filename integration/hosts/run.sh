@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Two hosts, simulated: network namespaces of this machine, joined by a pair of virtual cards. As root.
+#
+#   integration/hosts/run.sh [tcp] [mpi]     trains a LLaMA on two ranks of each host, over each
+#
+# Exit status 1 where ranks have other bits than the script alone, or do not name one that is killed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+export PYTHONPATH=python SCALIFY_BUILD=${SCALIFY_BUILD:-$PWD/build} SCALIFY_COMM_TIMEOUT=120
+script=(.venv/bin/python test/python/llama_ranks_script.py --mesh "data=2,tensor=2" --layers 1)
+logs=$(mktemp -d) failed=0
+
+clear_hosts() { for host in 0 1; do ip netns del "scalify$host" 2>/dev/null; done; }
+trap 'clear_hosts; rm -r "$logs"' EXIT
+clear_hosts
+for host in 0 1; do ip netns add "scalify$host" || exit 1; done
+ip link add scalify0 netns scalify0 type veth peer name scalify1 netns scalify1 || exit 1
+for host in 0 1; do
+  ip -n "scalify$host" address add "10.77.0.$((host + 1))/24" dev "scalify$host"
+  ip -n "scalify$host" link set "scalify$host" up
+  ip -n "scalify$host" link set lo up
+done
+
+# on HOST COMMAND... runs it there, under a name of its own.
+on() { ip netns exec "scalify$1" unshare --uts sh -c 'hostname "scalify'"$1"'"; exec "$@"' on "${@:2}"; }
+
+# over_tcp LOG [OPTIONS] starts two ranks on each host.
+over_tcp() {
+  local log=$1 rank
+  shift
+  for rank in 0 1 2 3; do
+    SCALIFY_RENDEZVOUS=10.77.0.1:19500 SCALIFY_SIZE=4 SCALIFY_JOB=hosts$$ SCALIFY_RANK=$rank \
+      on $((rank / 2)) "${script[@]}" "$@" >"$log.$rank" 2>&1 &
+  done
+  wait
+  cat "$log".?
+}
+
+# over_mpi LOG [OPTIONS] has mpirun do it, which reaches a host as by ssh. Each rank writes a file: what
+# goes through mpirun may be lost when it ends a job.
+over_mpi() {
+  local log=$1 agent="$logs/agent"
+  shift
+  printf '#!/bin/sh\nhost=$1\nshift\nexec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"\n' >"$agent"
+  chmod +x "$agent"
+  on 0 timeout 300 mpirun --allow-run-as-root --oversubscribe -H scalify0:2,scalify1:2 -n 4 \
+    --mca odls_base_sigkill_timeout 5 --mca plm_rsh_agent "$agent" --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 \
+    --mca oob_tcp_if_include 10.77.0.0/24 -x PYTHONPATH -x SCALIFY_BUILD -x SCALIFY_COMM_TIMEOUT \
+    sh -c 'log=$1; shift; exec "$@" >"$log.$OMPI_COMM_WORLD_RANK" 2>&1' by_rank "$log" \
+    "${script[@]}" "$@" >"$log.mpirun" 2>&1
+  echo "mpirun ends with $?" >>"$log.mpirun"
+  cat "$log".*
+}
+
+# say NAME RESULT: 0 for good.
+say() {
+  [ "$2" = 0 ] && echo "hosts: $1: as it should be" || { echo "hosts: $1: WRONG"; failed=1; }
+}
+
+alone=$("${script[@]}" | grep -oE 'bits [0-9a-f]+') || exit 1
+echo "hosts: alone: $alone"
+for way in ${*:-tcp mpi}; do
+  "over_$way" "$logs/$way" >"$logs/all-$way"
+  [ "$(grep -oE "over $way: $alone" "$logs/all-$way" | wc -l)" = 4 ]
+  say "four ranks over $way have the bits of one process" $?
+  "over_$way" "$logs/$way-dies" --dies 3 >"$logs/all-$way-dies"
+  named=$(grep -cE '^RuntimeError: step 2, .*rank 3 died' "$logs/all-$way-dies")
+  # Open MPI's own TCP may end a rank that loses its peer before that says a word: all others over
+  # `tcp`; over `mpi` one or more, and mpirun's status.
+  if [ $way = tcp ]; then [ "$named" = 3 ]; else
+    [ "$named" -ge 1 ] && ! grep -qE 'mpirun ends with (0|124)$' "$logs/all-$way-dies"
+  fi
+  say "a killed rank of the other host is named by $named of 3 over $way" $?
+  [ $failed = 0 ] || cat "$logs/all-$way"
+done
+exit $failed

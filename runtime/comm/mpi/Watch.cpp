@@ -1,0 +1,242 @@
+#include "comm/mpi/Watch.h"
+#include "comm/Patience.h"
+#include "comm/mpi/Meeting.h"
+#include "comm/tcp/Sockets.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ifaddrs.h>
+#include <memory>
+#include <net/if.h>
+#include <poll.h>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::mpi;
+
+namespace {
+/// Who connects has this long to say who it is, and rank 0 to answer.
+constexpr scalify_transport_wait greeting = {2, nullptr, nullptr};
+
+/// This machine's addresses, one a line: those that others may have too, as
+/// that of the machine itself, last.
+std::string ownAddresses() {
+  ifaddrs *first = nullptr;
+  if (::getifaddrs(&first))
+    return "127.0.0.1\n";
+  std::unique_ptr<ifaddrs, void (*)(ifaddrs *)> all(first, ::freeifaddrs);
+  std::string outer, inner;
+  for (ifaddrs *at = first; at; at = at->ifa_next) {
+    if (!at->ifa_addr || !(at->ifa_flags & IFF_UP))
+      continue;
+    char text[INET6_ADDRSTRLEN] = "";
+    const void *address = nullptr;
+    if (at->ifa_addr->sa_family == AF_INET) {
+      address = &reinterpret_cast<sockaddr_in *>(at->ifa_addr)->sin_addr;
+    } else if (at->ifa_addr->sa_family == AF_INET6) {
+      auto *found = reinterpret_cast<sockaddr_in6 *>(at->ifa_addr);
+      // That of a link means nothing on another machine.
+      if (!IN6_IS_ADDR_LINKLOCAL(&found->sin6_addr))
+        address = &found->sin6_addr;
+    }
+    if (!address ||
+        !::inet_ntop(at->ifa_addr->sa_family, address, text, sizeof(text)))
+      continue;
+    bool isInner = at->ifa_flags & IFF_LOOPBACK;
+    (isInner ? inner : outer) += std::string(text) + "\n";
+  }
+  return outer + inner;
+}
+
+/// Threads of ours take no signal that the program waits for.
+class NoSignals {
+public:
+  NoSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  }
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  NoSignals(const NoSignals &) = delete;
+  NoSignals &operator=(const NoSignals &) = delete;
+
+private:
+  sigset_t before;
+};
+} // namespace
+
+Watch::Word Watch::ownWord(int32_t rank) const {
+  Word word = {token, rank, int32_t(::getpid()), ""};
+  ::gethostname(word.host, sizeof(word.host) - 1);
+  return word;
+}
+
+Watch::Watch(int rank, int size, MPI_Comm comm) {
+  Invitation invitation = {};
+  if (rank == 0 && size > 1)
+    invite(invitation);
+  call(MPI_Bcast(&invitation, int(sizeof(invitation)), MPI_BYTE, 0, comm),
+       "MPI_Bcast");
+  token = invitation.token;
+  if (!invitation.port)
+    return;
+  if (rank != 0) {
+    join(invitation, rank);
+    return;
+  }
+  NoSignals none;
+  server = std::thread([this] { serve(); });
+}
+
+void Watch::invite(Invitation &invitation) {
+  try {
+    listener = tcp::listenAt(0, SOMAXCONN);
+    stop = File(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!listener || !stop)
+      failedCall("listen for ranks");
+    std::random_device random;
+    invitation.token = (uint64_t(random()) << 32) | random();
+    invitation.port = tcp::portOf(listener);
+    std::snprintf(invitation.addresses, sizeof(invitation.addresses), "%s",
+                  ownAddresses().c_str());
+  } catch (const std::exception &error) {
+    invitation.port = 0;
+    std::fprintf(stderr,
+                 "scalify: rank 0: %s; over MPI a rank that dies is named when "
+                 "the timeout is over, and not before\n",
+                 error.what());
+  }
+}
+
+void Watch::join(const Invitation &invitation, int rank) {
+  std::istringstream addresses(invitation.addresses);
+  tcp::Reason reason;
+  std::string why;
+  try {
+    for (std::string host; std::getline(addresses, host);) {
+      tcp::Place place = {host, uint16_t(invitation.port)};
+      Patience patience(greeting);
+      toFirst = tcp::connectTo(place, patience, reason);
+      Word word = ownWord(rank);
+      // Another machine of this address may answer: it does not know the token.
+      if (toFirst && tcp::writeAll(toFirst, &word, sizeof(word), patience) &&
+          tcp::readAll(toFirst, &first, sizeof(first), patience) &&
+          first.token == token)
+        return;
+      why += " " + place.text();
+    }
+  } catch (const std::exception &error) {
+    why += std::string(" ") + error.what();
+  }
+  toFirst = File();
+  std::fprintf(
+      stderr,
+      "scalify: rank %d cannot reach rank 0 at%s; over MPI it hears of "
+      "ranks that die when the timeout is over, and not before\n",
+      rank, why.c_str());
+}
+
+void Watch::setFallen(const Word &word) {
+  if (fallen >= 0)
+    return;
+  died = "process " + std::to_string(word.process) + " of " + word.host;
+  fallen = word.rank;
+}
+
+/// Somebody connects: a rank that says so, or a stranger, who is left.
+void Watch::greet() {
+  File connection = tcp::acceptAt(listener);
+  Patience patience(greeting);
+  Word word = {}, answer = ownWord(0);
+  if (!connection || !tcp::readAll(connection, &word, sizeof(word), patience) ||
+      word.token != token ||
+      !tcp::writeAll(connection, &answer, sizeof(answer), patience))
+    return;
+  word.host[sizeof(word.host) - 1] = '\0';
+  clients.push_back({word, std::move(connection)});
+}
+
+/// Returns false where a rank has left; one that died the others hear of.
+bool Watch::hear(Client &client) {
+  char byte = 0;
+  ssize_t count = ::recv(client.connection.get(), &byte, 1, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR))
+    return true;
+  if (count > 0)
+    return false;
+  setFallen(client.word);
+  for (Client &other : clients)
+    if (&other != &client)
+      (void)::send(other.connection.get(), &client.word, sizeof(client.word),
+                   MSG_DONTWAIT | MSG_NOSIGNAL);
+  return false;
+}
+
+void Watch::serve() {
+  try {
+    for (;;) {
+      std::vector<pollfd> files = {{stop.get(), POLLIN, 0},
+                                   {listener.get(), POLLIN, 0}};
+      for (const Client &client : clients)
+        files.push_back({client.connection.get(), POLLIN, 0});
+      if (::poll(files.data(), files.size(), -1) < 0 && errno != EINTR)
+        failedCall("watch ranks");
+      if (files[0].revents)
+        break;
+      for (size_t i = clients.size(); i-- > 0;)
+        if (files[i + 2].revents && !hear(clients[i]))
+          clients.erase(clients.begin() + ptrdiff_t(i));
+      if (files[1].revents)
+        greet();
+    }
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "scalify: rank 0 watches the others no longer: %s\n",
+                 error.what());
+  }
+  // Connections that end without it would mean that rank 0 has died.
+  Word leaves = ownWord(-1);
+  for (Client &client : clients)
+    (void)::send(client.connection.get(), &leaves, sizeof(leaves),
+                 MSG_DONTWAIT | MSG_NOSIGNAL);
+  clients.clear();
+}
+
+int32_t Watch::dead() {
+  Word word = {};
+  if (!toFirst || fallen >= 0)
+    return fallen;
+  // A word is in one packet, and what waits is looked at before it is taken.
+  ssize_t count =
+      ::recv(toFirst.get(), &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR))
+    return -1;
+  if (count <= 0) {
+    setFallen(first);
+  } else if (size_t(count) == sizeof(word)) {
+    if (word.rank >= 0)
+      setFallen(word);
+    else
+      toFirst = File();
+  }
+  return fallen;
+}
+
+Watch::~Watch() {
+  if (server.joinable()) {
+    uint64_t one = 1;
+    if (::write(stop.get(), &one, sizeof(one)) != sizeof(one))
+      std::terminate(); // it never is full
+    server.join();
+  }
+  if (toFirst)
+    (void)::send(toFirst.get(), "C", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}

@@ -1,0 +1,133 @@
+"""Trains LLaMA for 20 steps on each mesh, in each format of gradients, and compares all bits.
+
+`make matrix` prints a table; the exit status is 1 where ranks differ from one process. Ranks are
+threads, and at the end processes by mpirun. `--write PAGE` puts the table into a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import pathlib
+import re
+import sys
+import time
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import test_ranks_llama as steps
+import test_ranks_mpirun as processes
+from rank_steps import check_ranks
+
+from scalify.partition import partition
+from scalify.recipe import Recipe, RecipeLike
+
+MESHES: dict[str, tuple[dict[str, int], int]] = {
+    "8": ({"data": 8}, 2),
+    "4x2": ({"data": 4, "tensor": 2}, 1),
+    "2x2x2": ({"data": 2, "tensor": 2, "sequence": 2}, 0),
+}
+FORMATS: dict[str, RecipeLike] = {
+    "F32": "none",
+    "BF16": "bf16",
+    "E4M3 gradients": Recipe("wires", gradient_wire="f8E4M3FN"),
+    "E5M2 gradients": Recipe("wires", gradient_wire="f8E5M2"),
+}
+# By the names of presets, which a command line has: those of levels 1 and 3 exchange E4M3.
+PROCESSES = [("none", 0), ("bf16", 3), ("fp8-lm-o1", 2), ("fp8-lm-o3", 3)]
+
+
+@dataclasses.dataclass
+class Row:
+    """A line of the table; `fault` is empty where all bits are equal."""
+
+    mesh: str
+    form: str
+    zero: int
+    ranks: str
+    what: str
+    seconds: float
+    fault: str
+
+    def text(self) -> str:
+        """Returns the line."""
+        result = self.fault or "equal"
+        cells = (self.mesh, self.form, self.zero, self.ranks, self.what, result)
+        return f"| {' | '.join(map(str, cells))} |"
+
+
+def on_threads(mesh: str, form: str) -> tuple[str, str]:
+    """Returns what ranks exchange and the losses, and what differs."""
+    axes, zero = MESHES[mesh]
+    with pytest.MonkeyPatch.context() as patch:
+        sharded = steps.program(axes, patch)
+        local = partition(steps.lower(sharded), zero=zero)
+    options: dict[str, Any] = {"recipe": str(FORMATS[form]), "packState": False}
+    *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
+    rng = np.random.default_rng(0)
+    # Text that can be learnt: each token follows the one before it.
+    count = np.arange(first.shape[1], dtype=np.int32)
+    starts = [rng.integers(0, 256, (first.shape[0], 1), dtype=np.int32) for _ in range(steps.STEPS)]
+    try:
+        losses, kinds = check_ranks(local, options, state, [(s + count) % 256 for s in starts])
+    except AssertionError as error:
+        return "", f"DIFFERENT: {str(error).splitlines()[0] if str(error) else 'bits'}"
+    narrow = sum(count for kind, count in kinds.items() if " f8" in kind)
+    what = (
+        f"{sum(kinds.values())} collectives, {narrow} in FP8; {losses[0]:.3f} to {losses[-1]:.3f}"
+    )
+    is_sane = losses[-1] < losses[0] and (narrow > 0) == ("gradients" in form)
+    return what, "" if is_sane else "DIFFERENT: not what was to be compared"
+
+
+def on_processes(recipe: str, zero: int) -> tuple[str, str]:
+    """Returns the digest of eight processes, and what differs from one process."""
+    options = f"--mesh data=8 --recipe {recipe} --zero {zero} --steps {steps.STEPS} --dim 64"
+    told = [processes.launch(size, processes.SCRIPT, *options.split()) for size in (8, 0)]
+    found = [re.findall("bits ([0-9a-f]+)", text) for text in told]
+    is_equal = len(found[0]) == 8 and set(found[0]) == set(found[1])
+    return f"digest {found[1][0]}", "" if is_equal else f"DIFFERENT: {set(found[0])}"
+
+
+def rows(only: str) -> Any:
+    """Yields each line as soon as it is there."""
+    cases = [(mesh, form, MESHES[mesh][1], "threads") for mesh in MESHES for form in FORMATS]
+    cases += [("8", recipe, zero, "processes") for recipe, zero in PROCESSES]
+    for mesh, form, zero, ranks in cases:
+        if only not in f"{mesh} {form} {ranks}":
+            continue
+        started = time.monotonic()
+        is_thread = ranks == "threads"
+        found = on_threads(mesh, form) if is_thread else on_processes(form, zero)
+        yield Row(mesh, form, zero, ranks, found[0], time.monotonic() - started, found[1])
+
+
+def main() -> int:
+    """Runs the command; returns its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--only", default="", help="cases whose name has this: '4x2 BF16'")
+    parser.add_argument("--write", type=pathlib.Path, help="the page to put the table into")
+    options = parser.parse_args()
+    head = "| mesh | format | ZeRO | ranks | 20 steps | bits |\n|---|---|---|---|---|---|"
+    print(head, flush=True)
+    lines, failed = [head], False
+    for row in rows(options.only):
+        print(f"{row.text()} {row.seconds:.0f} s", flush=True)
+        lines.append(row.text())
+        failed = failed or bool(row.fault)
+    if options.write:
+        text = options.write.read_text()
+        start, end = "<!-- matrix -->\n", "<!-- end of matrix -->\n"
+        before, _, rest = text.partition(start)
+        _, _, after = rest.partition(end)
+        dated = f"By `make matrix`, {datetime.date.today()}:\n\n"
+        table = "\n".join(lines)
+        options.write.write_text(f"{before}{start}{dated}{table}\n{end}{after}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
