@@ -5,7 +5,7 @@ plan.program @left_out {
   %x = plan.argument 0 : memref<8xf32>
   %0 = plan.temp : memref<8xf32>
   plan.collective all_reduce sum %x to %0 groups dense<[[0, 1], [2, 3]]> : tensor<2x2xi64> : memref<8xf32>, memref<8xf32>
-  // expected-error@+1 {{'plan.collective' op leaves out rank 2 of the 4 that there are}}
+  // expected-error@+1 {{'plan.collective' op leaves out rank 3 of the 4 that there are}}
   plan.collective all_reduce sum %x to %0 groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<8xf32>, memref<8xf32>
 }
 

@@ -130,7 +130,7 @@ module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microba
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
     %g = plan.temp : memref<4xf32>
-    // expected-error@+1 {{leaves out rank 1 of the 2 that a stage has}}
+    // expected-error@+1 {{leaves out rank 1 of the 2 that there are}}
     plan.collective all_reduce sum %g to %a groups dense<[[0]]> : tensor<1x1xi64> : memref<4xf32>, memref<4xf32>
   }
 }

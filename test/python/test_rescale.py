@@ -356,7 +356,7 @@ def test_packed_state_keeps_its_scales() -> None:
     [
         ("fp8", {}, "health='rescale'"),
         ("fp8", {"adaptive_scales": True}, r"Jit\.rescale\(\) between"),
-        ("fp8-delayed", {}, "A larger margin"),
+        ("fp8-delayed", {}, "A larger `margin`"),
     ],
 )
 def test_the_advice_fits_the_recipe(recipe: str, options: dict[str, Any], advice: str) -> None:
