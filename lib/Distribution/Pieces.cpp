@@ -66,7 +66,7 @@ WhileOp scalify::findStackingLoop(Value value) {
   for (Operation *loop : finder.loops)
     if (loop->getBlock() == block && (!last || last->isBeforeInBlock(loop)))
       last = loop;
-  return cast<WhileOp>(last);
+  return cast_if_present<WhileOp>(last);
 }
 
 /// A place that is a difference falls with the counter.

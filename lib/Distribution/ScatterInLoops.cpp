@@ -12,7 +12,10 @@
 
 #include "scalify/Distribution/Passes.h"
 
+#include "scalify/Dialect/StableHLO/Reductions.h"
+
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_SCATTERINLOOPSPASS
@@ -33,12 +36,21 @@ struct LoopScatter {
 };
 } // namespace
 
-/// Nothing where the reduce-scatter is not of a loop's sum alone.
+/// Moves elements, or fills them up with zeros: the same of a sum as of its
+/// terms.
+static bool isOfTerms(Operation *op) {
+  if (auto pad = dyn_cast_or_null<PadOp>(op))
+    return matchPattern(pad.getPaddingValue(), m_AnyZeroFloat());
+  return movesElements(op);
+}
+
+/// Nothing where the reduce-scatter is not of a loop's sum alone, or no sum.
 static std::optional<LoopScatter> findLoopScatter(ReduceScatterOp scatter) {
   LoopScatter found;
+  if (scatter->getNumOperands() != 1 || !isSum(scatter.getComputation()))
+    return std::nullopt;
   Value value = scatter->getOperand(0);
-  while (value.hasOneUse() && (movesElements(value.getDefiningOp()) ||
-                               value.getDefiningOp<PadOp>())) {
+  while (value.hasOneUse() && isOfTerms(value.getDefiningOp())) {
     found.moves.push_back(value.getDefiningOp());
     value = value.getDefiningOp()->getOperand(0);
   }

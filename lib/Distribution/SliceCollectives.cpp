@@ -213,7 +213,8 @@ struct SliceCollectivesPass
       if (!isa<ReduceScatterOp, AllReduceOp>(op) || !isOfSlices(&op))
         continue;
       WhileOp loop = findStackingLoop(op.getOperand(0));
-      if (loop && canHoist(op.getOperand(0), loop->getNextNode())) {
+      if (loop && loop->getBlock() == &block &&
+          canHoist(op.getOperand(0), loop->getNextNode())) {
         groups[loop].push_back(&op);
         continue;
       }

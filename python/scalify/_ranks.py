@@ -46,7 +46,8 @@ def compile_on(
     inner = mesh if pipeline is None else pipeline.inner(mesh)
     of_rank = options
     if comm is None and inner.size > 1:
-        options = {**options, "simulateRanks": inner.size}
+        # The limit is that of a rank, and this one has the memory of all.
+        options = {**options, "simulateRanks": inner.size, "memoryLimit": None}
 
     def program(how: Reduce) -> str:
         from scalify.partition import partition  # late: as for the package
