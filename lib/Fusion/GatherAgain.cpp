@@ -200,6 +200,7 @@ void GatherAgainPass::run(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (passesOn(&op) && op.use_empty())
       op.erase();
+  countFirstCasts(block);
 }
 
 void GatherAgainPass::runOnOperation() {

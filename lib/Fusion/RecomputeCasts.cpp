@@ -11,7 +11,6 @@
 #include "scalify/Precision/Recompute.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_RECOMPUTECASTS
@@ -35,14 +34,7 @@ struct RecomputeCastsPass
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();
-    // Of a cast that the backward alone reads the first one counts.
-    llvm::StringSet<> counted;
-    for (bool isAgain : {false, true})
-      for (auto cast : block.getOps<QuantizeOp>())
-        if (auto name = cast.getCastAttr();
-            name && cast->hasAttr(kUncountedAttr) == isAgain &&
-            counted.insert(name.getValue()).second && isAgain)
-          cast->removeAttr(kUncountedAttr);
+    countFirstCasts(block);
   }
 };
 } // namespace

@@ -157,6 +157,12 @@ LogicalResult Compilation::checkOptions() {
     return emitError(UnknownLoc::get(&context))
            << "the memory limit must be 0 bytes or more, not "
            << options.memoryLimit;
+  if (options.memoryLimit > 0 && (toStableHLO || options.simulateRanks))
+    return emitError(UnknownLoc::get(&context))
+           << "a memory limit is that of a rank's plan, and "
+           << (toStableHLO ? "StableHLO has none"
+                           : "one process has the memory of all ranks")
+           << ": leave out the limit of " << options.memoryLimit << " bytes";
   if (options.memoryLimit > 0 && options.pipelineStages > 0)
     return emitError(UnknownLoc::get(&context))
            << "a pipeline's stages keep what they gather: leave out the memory "

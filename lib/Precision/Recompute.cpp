@@ -25,6 +25,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -276,4 +277,14 @@ unsigned scalify::recomputeForBackward(func::FuncOp func, Type saved) {
 
 unsigned scalify::recomputeCastsForBackward(func::FuncOp func) {
   return Recomputer(func.getBody().front(), {}, true).run();
+}
+
+void scalify::countFirstCasts(Block &block) {
+  llvm::StringSet<> counted;
+  for (bool isAgain : {false, true})
+    for (auto cast : block.getOps<QuantizeOp>())
+      if (auto name = cast.getCastAttr();
+          name && cast->hasAttr(kUncountedAttr) == isAgain &&
+          counted.insert(name.getValue()).second && isAgain)
+        cast->removeAttr(kUncountedAttr);
 }

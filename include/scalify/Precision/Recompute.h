@@ -21,6 +21,10 @@ unsigned recomputeForBackward(mlir::func::FuncOp func, mlir::Type saved);
 /// casts again counts nothing.
 unsigned recomputeCastsForBackward(mlir::func::FuncOp func);
 
+/// Of casts of one name the first one counts where none that counts is left, as
+/// when the backward alone reads what was cast.
+void countFirstCasts(mlir::Block &block);
+
 } // namespace scalify
 
 #endif // SCALIFY_PRECISION_RECOMPUTE_H
