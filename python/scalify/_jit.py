@@ -504,6 +504,10 @@ def jit(
         raise ValueError("zero= needs a mesh: ranks that share state")
     if pipeline is not None:
         pipeline.check(mesh, (in_shardings, out_shardings), zero, bucket_bytes)
+        if memory_limit:
+            raise ValueError(
+                "memory_limit with pipeline=: stages keep what they gather; leave it out"
+            )
     if pipeline is not None and policy is not None and policy.action in ("rescale", "widen"):
         raise ValueError(
             f"health policy '{policy.action}' with pipeline=: a stage counts its own casts alone, "

@@ -21,7 +21,7 @@ CHOICES: tuple[Reduce, ...] = ("last", "each")
 
 
 def needs(text: str, options: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns the bytes that a rank needs for a step, and those that it sends in it, by its plan."""
+    """Returns the bytes that a rank needs for a step, and those that it sends, by its plan."""
     # What does not fit is measured as well; strict, it would be an error.
     try:
         artefact, _ = build(text, dict(options))

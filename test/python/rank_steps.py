@@ -118,7 +118,7 @@ def check_ranks(
         artefact, _ = build(text, {"compileFrom": "distribution"})
     else:
         artefact, _ = build(local.text, dict(options))
-    wide = {"simulateRanks": local.devices, "narrowCollectives": False}
+    wide = {"simulateRanks": local.devices, "narrowCollectives": False, "memoryLimit": 0}
     together, _ = build(local.text, {**options, **wide})
     one = Executable(together, 1)
     laid = [layout_of(entry) for entry in one.manifest["args"]]

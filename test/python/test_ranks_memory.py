@@ -108,3 +108,14 @@ def test_gradients_are_summed_when_memory_allows() -> None:
     assert choose_reduce(local, within(last[0])) == "last"
     assert choose_reduce(local, within(last[0] - 1)) == "each"
     assert choose_reduce(local, within(1)) == "each"
+    # Strict or not, both are looked at.
+    assert choose_reduce(local, {**within(last[0] - 1), "strict": True}) == "each"
+
+
+def test_limits_that_nothing_would_look_at(deep: tuple[Partitioned, list[Any], Any]) -> None:
+    local, _, _ = deep
+    with pytest.raises(scalify.CompileError, match="one process has the memory of all ranks"):
+        scalify.compile(local.text, memory_limit=5000, simulate_ranks=True)
+    mesh, pipeline = scalify.make_mesh(pipe=2), scalify.Pipeline("pipe")
+    with pytest.raises(ValueError, match="memory_limit with pipeline="):
+        scalify.jit(lambda x: x, mesh=mesh, pipeline=pipeline, memory_limit=5000)
