@@ -28,7 +28,7 @@ from config import ModelConfig, TrainConfig
 from progress import Progress
 
 if TYPE_CHECKING:
-    from ranks import Ranks
+    from sharding import Ranks
 
 __all__ = ["Run", "main"]
 
@@ -153,7 +153,7 @@ def train(
     if ranks is None:
         evaluate = compiled(loss_of, backend, recipe)
     else:
-        from ranks import bits, gathered
+        from sharding import bits, gathered
 
         params, state = gathered((params, state))
         digest = bits((params, state, losses))
@@ -252,15 +252,15 @@ def check_mesh(parser: argparse.ArgumentParser, options: argparse.Namespace) -> 
         return
     if options.backend != "scalify":
         parser.error(f"backend '{options.backend}' knows no ranks: leave out --mesh")
-    import ranks
+    import sharding
 
     try:
-        axes = ranks.parse(options.mesh)
+        axes = sharding.parse(options.mesh)
     except ValueError as error:
         parser.error(f"--mesh: {error}")
     if options.batch % axes.get("data", 1):
         parser.error(f"--batch {options.batch} is no multiple of {axes['data']} ranks of data")
-    options.mesh = ranks.Ranks.of(axes, options.zero)
+    options.mesh = sharding.Ranks.of(axes, options.zero)
 
 
 def recipes(options: argparse.Namespace) -> list[str]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scalify import _compiler, _ptxas, _runtime
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
+from scalify._manifest import target_of
 from scalify._scaled_array import ScaledArray, Storage
 from scalify._wire import collectives
 from scalify.ranges import RangesLike, broken_assumptions
@@ -70,7 +71,7 @@ class Executable:
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
         if device is not None:
             return _runtime.Executable(artefact, threads, device, self._comm)
-        target = _target_of(artefact)
+        target = target_of(artefact)
         if target == "cpu":
             return _runtime.Executable(artefact, threads, "cpu", self._comm)
         try:
@@ -393,27 +394,6 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
-
-
-def manifest_of(artefact: bytes) -> dict[str, Any]:
-    """Returns an artefact's table of contents (docs/runtime.md has the format), without loading it.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if artefact[:8] != b"SCALIFY1":
-        raise ValueError("not an artefact of scalify-compile")
-    length = int.from_bytes(artefact[8:16], "little")
-    manifest: dict[str, Any] = json.loads(artefact[32 : 32 + length])
-    return manifest
-
-
-def _target_of(artefact: bytes) -> str:
-    """Returns what an artefact is for, by its manifest; "cpu" where that cannot be read."""
-    try:
-        return str(manifest_of(artefact)["target"])
-    except (ValueError, KeyError, TypeError):
-        return "cpu"  # the runtime says what is wrong
 
 
 def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from scalify._executable import build, manifest_of
+from scalify._executable import build
+from scalify._manifest import manifest_of
 from scalify._wire import collectives
 from scalify.errors import CompileError
 

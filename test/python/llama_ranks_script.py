@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" 
 
 import model
 import optimizer
-import ranks
+import sharding
 from config import ModelConfig, TrainConfig
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=32)
     parser.add_argument("--dies", type=int, help="the rank that ends by SIGKILL before step 2")
     options = parser.parse_args()
-    on = ranks.Ranks.of(ranks.parse(options.mesh), options.zero)
+    on = sharding.Ranks.of(sharding.parse(options.mesh), options.zero)
     cfg = ModelConfig(layers=options.layers, seq=16, dim=options.dim, ffn=2 * options.dim)
     adamw = optimizer.make_optimizer(TrainConfig(warmup=2))
     rng = np.random.default_rng(0)
@@ -59,10 +59,10 @@ def main() -> None:
         params, state, loss = step(params, state, batch)
         losses.append(np.asarray(loss))
     assert losses[-1] < losses[0]
-    whole = ranks.gathered((params, state, losses))
+    whole = sharding.gathered((params, state, losses))
     comm = on.mesh.comm
     how = "alone" if comm is None else f"over {comm.transport}"
-    print(f"rank {on.mesh.rank} of {on.mesh.size}, {how}: bits {ranks.bits(whole)}", flush=True)
+    print(f"rank {on.mesh.rank} of {on.mesh.size}, {how}: bits {sharding.bits(whole)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,9 @@ def back(
 
 @pytest.mark.parametrize("adversary", outliers.ADVERSARIES)
 def test_an_adversary_is_seen_in_its_step_and_overcome(adversary: str) -> None:
-    found = back("fp8", adversary, outliers.policies("fp8")[0])
+    # At the start the loss falls by a quarter a step: what lasts delays it for good.
+    before = 20 if outliers.ADVERSARIES[adversary].persists else BEFORE
+    found = back("fp8", adversary, outliers.policies("fp8")[0], before)
     assert found.findings[SIGNS[adversary]] > 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from scalify import _compiler
 from scalify._dtypes import to_numpy
-from scalify._executable import manifest_of
+from scalify._manifest import manifest_of
 from scalify.partition import failed, partition
 from scalify.plan import costs
 from scalify.plan.devices import Device

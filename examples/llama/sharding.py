@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -52,10 +52,10 @@ class Ranks:
     """
 
     mesh: Mesh
-    zero: int
+    zero: Literal[0, 1, 2, 3]
 
     @staticmethod
-    def of(axes: dict[str, int], zero: int) -> Ranks:
+    def of(axes: dict[str, int], zero: Literal[0, 1, 2, 3]) -> Ranks:
         """Returns the ranks of a mesh with these axes."""
         return Ranks(make_mesh(**axes), zero)
 
