@@ -36,8 +36,7 @@ void buildFusionPipeline(mlir::OpPassManager &pm,
                          bool overlap = true,
                          const PipelineOptions &pipeline = {},
                          llvm::StringRef epilogues = "exact",
-                         int64_t gatheredBytes = -1,
-                         int64_t mostInFlight = 0);
+                         int64_t gatheredBytes = -1, int64_t mostInFlight = 0);
 } // namespace scalify
 
 #endif // SCALIFY_FUSION_PASSES_H
