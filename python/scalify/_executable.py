@@ -307,8 +307,8 @@ class Executable:
 
         `parameters` counts elements; the rest are bytes: `arguments` by role, `state` (parameters
         and moments), `results` beside those in the memory of arguments, `constants`, the `arena`
-        of temporaries, of it at most `kept` from the forward to the backward and `gradients` from
-        there to the update, and `peak`, the sum.
+        of temporaries, of it at most `kept` (activations) and `weights` (casts of parameters) from
+        the forward to the backward and `gradients` from there to the update, and `peak`, the sum.
         """
         return dict(self.manifest["memory"])
 

@@ -1,8 +1,9 @@
 //===- PlanMemory.cpp - Where the bytes of a step are ---------------------===//
 //
 // Arguments by their roles, and of the arena what crosses two borders: from the
-// forward to the backward (activations), and from the backward to the update
-// (gradients). The rest of the arena is work space between neighbours.
+// forward to the backward (activations, and casts of weights), and from the
+// backward to the update (gradients). The rest of the arena is work space
+// between neighbours.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,11 +29,43 @@ int64_t plan::PlanMemory::peak() const {
   return sum;
 }
 
-/// The most bytes that lie in memory at one time of what commands of phase
-/// `from` wrote and commands of no phase of `within` read last.
+/// Temporaries that kernels make of parameters alone: their casts, copies in
+/// another order, and what is made of these. One element more, as a scale, may
+/// be read.
+static DenseSet<Value> findCastWeights(plan::ProgramOp program) {
+  auto attrs = program->getAttrOfType<ArrayAttr>("plan.args");
+  auto isParameter = [&](Value value) {
+    auto argument = value.getDefiningOp<plan::ArgumentOp>();
+    if (!argument || !attrs || argument.getIndex() >= attrs.size())
+      return false;
+    auto role = cast<DictionaryAttr>(attrs[argument.getIndex()])
+                    .getAs<StringAttr>("scalify.role");
+    return role && role.getValue() == "param";
+  };
+  DenseSet<Value> found;
+  for (auto kernel : program.getBody().getOps<plan::KernelOp>()) {
+    bool any = false, all = true;
+    for (Value read : llvm::map_range(kernel.getReads(), plan::getWhole)) {
+      bool isWeight = isParameter(read) || found.contains(read);
+      any |= isWeight;
+      all &= isWeight || read.getDefiningOp<plan::ConstantOp>() ||
+             cast<MemRefType>(read.getType()).getNumElements() == 1;
+    }
+    if (any && all)
+      for (Value write : llvm::map_range(kernel.getWrites(), plan::getWhole))
+        if (write.getDefiningOp<plan::TempOp>())
+          found.insert(write);
+  }
+  return found;
+}
+
+/// The most bytes that lie in memory at one time of the temporaries counted
+/// that commands of phase `from` wrote and commands of no phase of `within`
+/// read last.
 static int64_t measureCrossing(plan::ProgramOp program,
                                const DenseMap<Value, plan::LiveRange> &ranges,
-                               StringRef from, ArrayRef<StringRef> within) {
+                               StringRef from, ArrayRef<StringRef> within,
+                               function_ref<bool(Value)> isCounted) {
   SmallVector<StringRef> phases;
   for (Operation &op : program.getBody().front()) {
     auto phase = op.getAttrOfType<StringAttr>(plan::kCommandPhaseAttr);
@@ -40,7 +73,7 @@ static int64_t measureCrossing(plan::ProgramOp program,
   }
   SmallVector<int64_t> change(phases.size() + 1, 0);
   for (auto [value, range] : ranges) {
-    if (range.first < 0 || phases[range.first] != from)
+    if (range.first < 0 || phases[range.first] != from || !isCounted(value))
       continue;
     if (llvm::is_contained(within, phases[range.last]))
       continue;
@@ -82,9 +115,15 @@ plan::PlanMemory plan::measureMemory(plan::ProgramOp program) {
   for (auto constant : program.getBody().getOps<plan::ConstantOp>())
     memory.constants += bufferBytes(constant.getMemory());
   DenseMap<Value, LiveRange> ranges = computeLiveRanges(program);
-  memory.kept = measureCrossing(program, ranges, "forward", {"forward", ""});
+  DenseSet<Value> weights = findCastWeights(program);
+  auto isWeight = [&](Value value) { return weights.contains(value); };
+  memory.kept = measureCrossing(program, ranges, "forward", {"forward", ""},
+                                [&](Value value) { return !isWeight(value); });
+  memory.weights =
+      measureCrossing(program, ranges, "forward", {"forward", ""}, isWeight);
   memory.gradients =
-      measureCrossing(program, ranges, "backward", {"forward", "backward", ""});
+      measureCrossing(program, ranges, "backward", {"forward", "backward", ""},
+                      [](Value) { return true; });
   return memory;
 }
 
@@ -99,6 +138,7 @@ llvm::json::Object plan::toJSON(const PlanMemory &memory) {
                             {"constants", memory.constants},
                             {"arena", memory.arena},
                             {"kept", memory.kept},
+                            {"weights", memory.weights},
                             {"gradients", memory.gradients},
                             {"peak", memory.peak()}};
 }
@@ -124,6 +164,8 @@ std::string plan::toText(const PlanMemory &memory) {
   line("constants", memory.constants, "");
   line("arena", memory.arena, "");
   line("  activations", memory.kept, "from the forward to the backward");
+  line("  casts of weights", memory.weights,
+       "from the forward to the backward");
   line("  gradients", memory.gradients, "from the backward to the update");
   line("peak", memory.peak(), "");
   return text;

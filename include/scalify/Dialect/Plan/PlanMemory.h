@@ -19,6 +19,7 @@ struct PlanMemory {
   int64_t constants = 0;
   int64_t arena = 0;
   int64_t kept = 0;      // of the arena: what the forward keeps for later
+  int64_t weights = 0;   // beside it: casts of weights, kept as long
   int64_t gradients = 0; // of the arena: what the backward keeps for the update
 
   int64_t state() const;
