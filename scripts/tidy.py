@@ -52,7 +52,8 @@ def main() -> int:
             stamp.unlink()
     entries = json.loads((ROOT / "build" / "compile_commands.json").read_text())
     sources = {pathlib.Path(entry["file"]).resolve() for entry in entries}
-    own = [s for s in sources if s.is_relative_to(ROOT) and not s.is_relative_to(ROOT / "build")]
+    foreign = (ROOT / "build", ROOT / ".venv")
+    own = [s for s in sources if s.is_relative_to(ROOT) and not any(map(s.is_relative_to, foreign))]
     due = sorted(source for source in own if not stamp_of(source).exists())
     # The last touched first: where time ends, the oldest are left.
     due.sort(key=lambda source: source.stat().st_mtime, reverse=True)

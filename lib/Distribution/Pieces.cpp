@@ -12,10 +12,6 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 namespace {
 /// Follows a value to the loops that write stacks, within loops that add these
 /// up, too.

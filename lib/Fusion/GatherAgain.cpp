@@ -101,7 +101,10 @@ void GatherAgainPass::findGathers(Block &block) {
     // What it is gathered from stays.
     gathered.bytes = bytesOf(op->getResult(0)) - bytesOf(op->getOperand(0));
     findReads(op->getResult(0), gathered);
-    llvm::stable_sort(gathered.reads, llvm::less_first());
+    llvm::sort(gathered.reads, [](const auto &a, const auto &b) {
+      return std::pair(a.first, a.second->getOperandNumber()) <
+             std::pair(b.first, b.second->getOperandNumber());
+    });
     if (!gathered.reads.empty())
       gathers.push_back(std::move(gathered));
   }

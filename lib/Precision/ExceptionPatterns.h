@@ -40,7 +40,7 @@ private:
     llvm::Regex pattern;
     /// The kinds of dots whose names match, and whether one is of the right
     /// kind.
-    std::set<DotKind> kinds = {};
+    std::set<DotKind> kinds;
     bool isNamed = false, isMet = false;
   };
   std::string describeUnmet(const Entry &entry) const;

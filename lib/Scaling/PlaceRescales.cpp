@@ -344,7 +344,7 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
     if (result.wasInterrupted())
       return failure();
     auto current = static_cast<double>(countCurrentBytes(func));
-    auto bytes = static_cast<int64_t>(fitBudget(found, budget * current));
+    int64_t bytes = fitBudget(found, budget * current);
     bytesRead += bytes;
     DenseSet<Value> placed;
     for (const Place &place : found)

@@ -63,9 +63,9 @@ protected:
     std::string output = launch(GetParam(), what);
     for (int rank = 0; rank < 3; ++rank) {
       std::string name = "rank " + std::to_string(rank);
-      EXPECT_THAT(
-          output,
-          ContainsRegex(name + ": step 3, all_reduce 'grads': [^\n]*" + text));
+      std::string pattern = name;
+      pattern.append(": step 3, all_reduce 'grads': [^\n]*").append(text);
+      EXPECT_THAT(output, ContainsRegex(pattern));
       EXPECT_THAT(output, HasSubstr(name + " exits 1"));
     }
     EXPECT_THAT(output, HasSubstr("rank 3 exits " + std::to_string(status)));

@@ -18,9 +18,9 @@ Json exchange(int64_t ranks) {
 } // namespace
 
 TEST(NcclFault, EveryCallMayFail) {
-  auto useAll = [](std::shared_ptr<cuda::RecordingDriver> driver) {
+  auto useAll = [](const std::shared_ptr<cuda::RecordingDriver> &driver) {
     GpuRank rank(exchange(1), nullptr, std::make_shared<cuda::Fabric>(),
-                 std::move(driver));
+                 driver);
     for (int i = 0; i < 2; ++i)
       rank.run();
   };

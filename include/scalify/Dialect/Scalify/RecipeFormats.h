@@ -62,7 +62,7 @@ inline llvm::hash_code hash_value(const DotSums &sums) {
 struct FormatOverride {
   mlir::StringAttr pattern;
   DotFormats formats;
-  std::optional<Accumulation> accumulation = {};
+  std::optional<Accumulation> accumulation;
 
   bool operator==(const FormatOverride &other) const {
     return pattern == other.pattern && formats == other.formats &&
