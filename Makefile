@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks kills hosts matrix decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -60,6 +60,9 @@ digits: build ## table of a small classifier's accuracy under every preset, 5 se
 
 ranks: build ## table, simulated: gradients of 2 to 64 ranks reduced in FP8, by each factor (ARGS=--write)
 	@$(PY) benchmarks/numerics/ranks.py $(ARGS)
+
+messages: build ## table: exchanges of CPU ranks through shared memory by their bytes, latency, rate and bucket (ARGS= for options)
+	@PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python benchmarks/messages.py $(ARGS)
 
 kills: build ## kill ranks, then whole jobs, at 100 random moments each: none may hang or lose a checkpoint (minutes; ARGS= for options)
 	@for victim in rank job; do PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build \

@@ -14,11 +14,11 @@ and 0.05, and stays so for 8 more, beside how many it may take: as many as scale
   sees the adversary and the step is compiled once more. Under "report" they stay where they are:
   that the loss is not back shows what the adversary does where nothing follows.
 - Delayed scales follow upwards after a step, and downwards once their window of 16 steps is over.
-- Where a step measures its scales they follow in the step. Counts of what clips then need not show
-  anything; a row where nothing is seen holds only where nothing was lost either: the gradient of
-  the very step has a cosine of 0.98.
-  `health()` counts what casts clip. It has no amaxes, and so cannot tell a tensor that has grown or
-  shrunk as a whole.
+- Where a step measures its scales they follow in the step, and clip nothing where a tensor has
+  grown or shrunk as a whole. `health()` has the scale of each cast and how far it moved: "scale
+  moved" are those of 8 binades or more since the step before, with fewer in the step before that.
+- A row where nothing is seen holds only where nothing was lost either: the gradient of the very
+  step has a cosine of 0.98.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ __all__ = ["ADVERSARIES", "Adversary", "Outcome", "main", "may_take", "policies"
 WIDTH, HIDDEN, BLOCKS, RANKS, ROWS = 64, 128, 3, 4, 64
 # Of a gradient, for a step in which nothing was seen.
 BAR = 0.98
+# Binades by which a measured scale moves only where its tensor is another one: of two batches the
+# amaxes differ by one or two.
+MOVED = 8
 # Steps behind one whose losses count with it.
 STAYS = 8
 # The longest that may be taken: the window of delayed scales.
@@ -234,13 +237,14 @@ def arguments(given: Given, state: Tree) -> tuple[Any, ...]:
 
 def findings(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, int]:
     """Returns how many casts show what they did not show in the step before."""
-    found = {"NaN": 0, "saturated": 0, "flushed": 0, "all zero": 0}
+    found = {"NaN": 0, "saturated": 0, "flushed": 0, "all zero": 0, "scale moved": 0}
     for row, old in zip(now, before, strict=True):
         half, whole = row["elements"] / 2, row["elements"]
         found["NaN"] += row["nans"] > 0
         found["saturated"] += row["saturated"] > old["saturated"]
         found["flushed"] += row["flushed"] > half >= old["flushed"]
         found["all zero"] += row["zeros"] == whole > old["zeros"]
+        found["scale moved"] += abs(row["moved"]) >= MOVED > abs(old["moved"])
     return {name: count for name, count in found.items() if count}
 
 

@@ -55,8 +55,13 @@ class _Tensor(ctypes.Structure):
 
 
 class _Counter(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_char_p) for name in ("cast", "op", "loc", "format")) + tuple(
-        (name, ctypes.c_uint64) for name in ("elements", "saturated", "flushed", "zeros", "nans")
+    _fields_ = (
+        tuple((name, ctypes.c_char_p) for name in ("cast", "op", "loc", "format"))
+        + tuple(
+            (name, ctypes.c_uint64)
+            for name in ("elements", "saturated", "flushed", "zeros", "nans")
+        )
+        + tuple((name, ctypes.c_float) for name in ("scale", "moved"))
     )
 
 

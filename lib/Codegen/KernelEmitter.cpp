@@ -471,6 +471,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
       quantizeCounters.try_emplace(op, CastCounters{pass, {}}).first->second;
   if (counters.pass != pass)
     return Element{q.code, level};
+  if (scale->level == 0 && !op->hasAttr("plan.scaled"))
+    counters.scale = scale->value;
   auto count = [&](Value &memory, Value counted) {
     Element where{counted, level};
     for (Element guard : guards)
@@ -512,6 +514,28 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   return Element{q.code, level};
 }
 
+// Tasks, iterations and ranks are summed, so one more word holds how many
+// scales there were, above 40 bits in which the upper halves of their bits are
+// summed.
+void KernelEmitter::addScale(Value scale, int64_t slot) {
+  Location loc = kernel.getLoc();
+  OpBuilder &b = at(0);
+  auto i64 = b.getI64Type();
+  Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), scale);
+  bits = arith::ExtUIOp::create(b, loc, i64, bits);
+  bits = arith::ShRUIOp::create(
+      b, loc, bits, constantLike(b, loc, i64, QuantizeResult::kScaleShift));
+  Value word = arith::OrIOp::create(
+      b, loc, bits, constantLike(b, loc, i64, QuantizeResult::kOneScale));
+  Value slots = function.getArguments().back(), place = constantIndex(slot);
+  if (grid)
+    return addOnGrid(word, place);
+  OpBuilder &e = at(0);
+  Value old = memref::LoadOp::create(e, loc, slots, place);
+  memref::StoreOp::create(e, loc, arith::AddIOp::create(e, loc, old, word),
+                          slots, place);
+}
+
 // Adds the counts to the task's slots.
 LogicalResult KernelEmitter::finish() {
   Location loc = kernel.getLoc();
@@ -541,6 +565,9 @@ LogicalResult KernelEmitter::finish() {
       memref::StoreOp::create(e, loc, arith::AddIOp::create(e, loc, old, sum),
                               slots, place);
     }
+    int64_t position = slot++;
+    if (counters.scale)
+      addScale(counters.scale, position);
   });
   return success();
 }

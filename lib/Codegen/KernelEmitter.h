@@ -45,6 +45,10 @@ struct AccessLog {
 /// A value cast to a narrow format: its code, and what is counted of it.
 struct QuantizeResult {
   static constexpr size_t kNumCounts = 4;
+  /// What is counted, and the scale it was cast by.
+  static constexpr size_t kNumWords = kNumCounts + 1;
+  /// How the runtime reads the word of a scale (loader/Program.h has them too).
+  static constexpr int64_t kScaleShift = 15, kOneScale = int64_t(1) << 40;
   mlir::Value code;
   /// i1: rounded beyond the largest finite value; not zero and became zero;
   /// zero; NaN.
@@ -196,6 +200,8 @@ private:
   void openGrid();
   void countOnGrid(unsigned level, mlir::Value &memory, mlir::Value flags);
   void addCountOfGrid(mlir::Value memory, int64_t slot);
+  void addOnGrid(mlir::Value word, mlir::Value place);
+  void addScale(mlir::Value scale, int64_t slot);
   std::pair<mlir::Value, mlir::Value>
   spreadOver(Spread spread, mlir::Value lower, int64_t step);
   /// In bytes, of a vector in memory; null where it is not known.
@@ -238,6 +244,8 @@ private:
     mlir::Operation *pass = nullptr;
     /// A place for each of QuantizeResult's counts.
     std::array<mlir::Value, QuantizeResult::kNumCounts> places;
+    /// Where the task has one scale for all of the cast.
+    mlir::Value scale;
   };
   llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
   /// Under which what is computed is taken.

@@ -368,9 +368,9 @@ FunctionType scalify::codegen::kernelFunctionType(plan::KernelOp kernel) {
   types.append(2, IndexType::get(context));
   int64_t casts = 0;
   kernel.getBody().walk([&](QuantizeOp) { ++casts; });
-  types.push_back(MemRefType::get(
-      {std::max<int64_t>(1, QuantizeResult::kNumCounts * casts)},
-      IntegerType::get(context, 64)));
+  types.push_back(
+      MemRefType::get({std::max<int64_t>(1, QuantizeResult::kNumWords * casts)},
+                      IntegerType::get(context, 64)));
   return FunctionType::get(context, types, {});
 }
 

@@ -214,28 +214,72 @@ void BucketCollectivesPass::write(ArrayRef<Operation *> members,
   numBucketed += members.size();
 }
 
-/// What can go when the step starts: the first bucket is a small one.
+/// Where what a gather brings is first read by a product or by what is like
+/// one; what casts, moves or scales it comes before. Null where nothing is.
+static Operation *getFirstReader(Operation *op) {
+  Operation *first = nullptr;
+  llvm::SetVector<Operation *> seen;
+  SmallVector<Operation *> next = {op};
+  while (!next.empty())
+    for (Operation *user : next.pop_back_val()->getUsers()) {
+      Operation *around = op->getBlock()->findAncestorOpInBlock(*user);
+      if (!seen.insert(around))
+        continue;
+      bool reads = isa<DotGeneralOp, ConvolutionOp, GatherOp>(around) ||
+                   around->getNumRegions() || isCollective(around) ||
+                   around == op->getBlock()->getTerminator();
+      if (!reads)
+        next.push_back(around);
+      else if (!first || around->isBeforeInBlock(first))
+        first = around;
+    }
+  return first;
+}
+
+/// In the order in which the step reads what they bring.
+static void sortByReaders(MutableArrayRef<Operation *> gathers) {
+  using Read = std::tuple<Operation *, size_t, Operation *>;
+  SmallVector<Read> reads;
+  for (auto [place, op] : llvm::enumerate(gathers))
+    reads.emplace_back(getFirstReader(op), place, op);
+  llvm::sort(reads, [](const Read &a, const Read &b) {
+    auto [first, placeOfFirst, _] = a;
+    auto [second, placeOfSecond, _2] = b;
+    if (first == second)
+      return placeOfFirst < placeOfSecond;
+    return first && (!second || first->isBeforeInBlock(second));
+  });
+  for (auto [place, read] : llvm::enumerate(reads))
+    gathers[place] = std::get<2>(read);
+}
+
+/// What can go when the step starts: the first bucket is a small one. They go
+/// in the order in which they are filled.
 void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
-  SmallVector<Operation *> members;
+  SmallVector<SmallVector<Operation *>> buckets(1);
   int64_t held = 0, room = bytes / kEdge;
-  auto flush = [&] {
-    if (members.size() > 1)
-      for (Operation *member : members)
-        hoist(member->getOperand(0), members.front());
-    if (members.size() > 1)
-      write(members, members.front());
-    members.clear();
-    held = 0;
-  };
   for (Operation *op : ops) {
     if (held && held + bytesOf(op) > room) {
-      flush();
+      buckets.emplace_back();
+      held = 0;
       room = bytes;
     }
-    members.push_back(op);
+    buckets.back().push_back(op);
     held += bytesOf(op);
   }
-  flush();
+  llvm::erase_if(buckets, [](auto &members) { return members.size() < 2; });
+  // No bucket stands behind the place of a later one.
+  SmallVector<Operation *> places(buckets.size());
+  Operation *place = nullptr;
+  for (size_t i = buckets.size(); i-- > 0; places[i] = place)
+    for (Operation *member : buckets[i])
+      if (!place || member->isBeforeInBlock(place))
+        place = member;
+  for (auto [members, at] : llvm::zip_equal(buckets, places)) {
+    for (Operation *member : members)
+      hoist(member->getOperand(0), at);
+    write(members, at);
+  }
 }
 
 /// What becomes ready in the course of the step: the last bucket is a small
@@ -288,6 +332,7 @@ void BucketCollectivesPass::bucketAll(Block &block) {
     (isEarly ? early : late).push_back(&op);
   }
   for (auto &[key, ops] : found) {
+    sortByReaders(ops.first);
     bucketEarly(ops.first);
     bucketLate(ops.second);
   }

@@ -420,6 +420,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
         copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
     }
     auto quantize = dyn_cast<QuantizeOp>(copy);
+    if (quantize && op->hasAttr(kScaledAttr))
+      quantize->setAttr("plan.scaled", b.getUnitAttr());
     if (quantize && op->hasAttr(kUncountedAttr)) {
       quantize->setAttr("plan.uncounted", b.getUnitAttr());
     } else if (quantize) {

@@ -5,6 +5,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
+#include "scalify/Precision/Recompute.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -69,6 +70,7 @@ void BlockExpander::quantize(QuantizeOp cast) {
   auto narrow = QuantizeOp::create(builder, loc, cast.getType(), scaled,
                                    makeOnes({}), cast.getCastAttr());
   narrow->setDiscardableAttrs(cast->getDiscardableAttrDictionary());
+  narrow->setAttr(kScaledAttr, builder.getUnitAttr());
   finish(narrow);
 }
 

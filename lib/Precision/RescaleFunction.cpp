@@ -93,14 +93,14 @@ Value VectorBuilder::whereZero(Value counts, Value value) {
   return stablehlo::SelectOp::create(builder, loc, isZero, value, splat(1.0f));
 }
 
-// Saturated, flushed, zeros, NaNs; the last two say nothing of a scale.
-static constexpr int64_t kNumCounts = 4;
+// Saturated, flushed, zeros, NaNs, the scale; the last three do not move it.
+static constexpr int64_t kNumWords = 5;
 
 static func::FuncOp createFunction(OpBuilder &builder, Location loc,
                                    int64_t rows) {
   auto scales = RankedTensorType::get({rows}, builder.getF32Type());
   auto counters = RankedTensorType::get(
-      {rows, kNumCounts}, builder.getIntegerType(64, /*isSigned=*/false));
+      {rows, kNumWords}, builder.getIntegerType(64, /*isSigned=*/false));
   auto function = func::FuncOp::create(
       builder, loc, kRescaleFunction,
       builder.getFunctionType({scales, counters}, {scales}));

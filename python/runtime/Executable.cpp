@@ -179,6 +179,8 @@ nb::list Executable::health() const {
     entry["flushed"] = counter.flushed;
     entry["zeros"] = counter.zeros;
     entry["nans"] = counter.nans;
+    entry["scale"] = counter.scale != 0 ? nb::cast(counter.scale) : nb::none();
+    entry["moved"] = counter.moved;
     out.append(entry);
   }
   return out;

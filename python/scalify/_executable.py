@@ -206,8 +206,10 @@ class Executable:
 
     @property
     def counters(self) -> NDArray[np.uint64]:
-        """What each cast of the last step counted, [casts, 4]: saturated, flushed, zeros, nans.
+        """What each cast of the last step counted, [casts, 5].
 
+        The words are saturated, flushed, zeros, nans and scales. The last word has one in its upper 24 bits for each scale of the cast, and the sum of their
+        bits without the last 15 below.
         Those that are set stand until the next step.
         """
         return self._runtime.counters() if self._counters is None else self._counters.copy()
@@ -233,12 +235,20 @@ class Executable:
         """Returns `health()` of all ranks together, the same on each; all of them call it.
 
         Counts are sums over the ranks, `elements` as many times those of one rank, and `ranks` says
-        how many.
+        how many. `scale` and `moved` are those of the first rank.
         """
         counters, ranks = self._counters_of_all()
+        rows = self._runtime.health()
+        if ranks > 1 and self._comm is not None:
+            own = np.array([(row["scale"] or 0.0, row["moved"]) for row in rows], np.float64)
+            first = np.frombuffer(self._comm.all_gather(own.tobytes())[0], np.float64)
+            rows = [
+                row | {"scale": scale or None, "moved": moved}
+                for row, (scale, moved) in zip(rows, first.reshape(-1, 2).tolist(), strict=True)
+            ]
         return [
             row | {"elements": ranks * row["elements"], "ranks": ranks}
-            for row in _counted(self._runtime.health(), counters)
+            for row in _counted(rows, counters)
         ]
 
     def _health(self) -> list[dict[str, Any]]:
@@ -350,7 +360,11 @@ class Executable:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
 
         `elements` were cast; `saturated` of them were beyond the format's largest value,
-        `flushed` were not zero and became zero, `zeros` were zero and `nans` were NaN.
+        `flushed` were not zero and became zero, `zeros` were zero and `nans` were NaN. `scale` is
+        what they were divided by, to 8 bits, about the geometric mean where a loop has several, and
+        None where each block or row has its own; `moved` is log2 of it over that of the step
+        before, 0 where one is unknown. A tensor that has grown or shrunk as a whole clips nothing
+        where its scale is measured: there only `moved` shows it.
 
         Args:
             *arrays: none, or the step's arguments as they are now. With them, a row follows for
@@ -422,7 +436,7 @@ def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dic
     """Returns rows of health with other counts."""
     keys = ("saturated", "flushed", "zeros", "nans")
     return [
-        row | dict(zip(keys, counts.tolist(), strict=True))
+        row | dict(zip(keys, counts.tolist()[: len(keys)], strict=True))
         for row, counts in zip(rows, counters, strict=True)
     ]
 

@@ -494,7 +494,7 @@ def jit(
             by the library's tanh, and the gradients of GELU and ReLU.
         overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
         bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
-            several arrays; 0 for none. None is 2 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
+            several arrays; 0 for none. None is 1 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
         sums: of floats over ranks, in their order as one process makes them, or by NCCL in its own.
     """
     policy = policy_of(health, adaptive_scales)

@@ -347,7 +347,9 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
             counts[0],
             counts[1],
             counts[2],
-            counts[3]};
+            counts[3],
+            executable->impl.scaleOf(index),
+            executable->impl.scaleMoved(index)};
   });
 }
 

@@ -4,6 +4,8 @@
 #include "support/Error.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 using namespace scalify::rt;
 
@@ -43,6 +45,7 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   kernelArgs.resize(mostBuffers);
   kernelCounts.resize(counterWords * mostCounters);
   counts.resize(counterWords * plan.counters.size());
+  scalesBefore.resize(plan.counters.size());
   bound.resize(mostBound);
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
@@ -176,6 +179,24 @@ void Executable::bind(const Interface &interface) {
   }
 }
 
+float Executable::scaleOf(size_t counter) const {
+  uint64_t word = counts[counterWords * counter + scaleWord];
+  uint64_t scales = word >> scaleBits;
+  if (!scales)
+    return 0;
+  uint64_t mean = (word & ((uint64_t(1) << scaleBits) - 1)) / scales;
+  auto bits = static_cast<uint32_t>(mean << scaleShift);
+  float scale = 0;
+  std::memcpy(&scale, &bits, sizeof scale);
+  return scale;
+}
+
+float Executable::scaleMoved(size_t counter) const {
+  float before = scalesBefore[counter], now = scaleOf(counter);
+  // A scale that is none, an infinity say, has moved out of sight.
+  return before > 0 && now > 0 ? std::log2(now) - std::log2(before) : 0;
+}
+
 void Executable::execute(const Command &command) {
   for (size_t i = 0; i < command.buffers.size(); ++i)
     kernelArgs[i] = bound[command.buffers[i]];
@@ -232,8 +253,11 @@ void Executable::run(const std::string &functionName, void *const *args,
                 "'measure' on them first");
   begin(*function, args, results);
   // @rescale reads what the step has counted.
-  if (function->counts())
+  if (function->counts()) {
+    for (size_t i = 0; i < scalesBefore.size(); ++i)
+      scalesBefore[i] = scaleOf(i);
     std::fill(counts.begin(), counts.end(), 0);
+  }
   // A rank may measure its arguments, or not, and others do not know of it.
   if (function->exchanges()) {
     if (comm)

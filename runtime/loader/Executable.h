@@ -50,6 +50,10 @@ public:
   const Program &program() const { return plan; }
   /// `counterWords` for each of the program's counters.
   const std::vector<uint64_t> &health() const { return counts; }
+  /// By which a counter's cast was scaled in the last run; 0 where unknown.
+  float scaleOf(size_t counter) const;
+  /// How many binades up that is from the run before; 0 where unknown.
+  float scaleMoved(size_t counter) const;
   const std::vector<ProfileRow> &profile() const { return rows; }
   const Device &device() const { return *dev; }
 
@@ -86,6 +90,7 @@ private:
   std::vector<void *> bound;          // address of each buffer
   std::vector<void *> kernelArgs;     // scratch of the running command
   std::vector<uint64_t> counts;       // of the last run
+  std::vector<float> scalesBefore;    // of each counter, in the run before
   std::vector<uint64_t> kernelCounts; // scratch of the running kernel
   std::vector<ProfileRow> rows;
   std::vector<size_t> firstRow; // of each function

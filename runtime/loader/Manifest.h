@@ -8,7 +8,7 @@
 
 namespace scalify::rt {
 
-constexpr int32_t manifestVersion = 2;
+constexpr int32_t manifestVersion = 3;
 
 /// Parses `json`. `fileSize` bounds the sections. Throws Error.
 Program parseManifest(const std::string &json, int64_t fileSize);

@@ -17,8 +17,12 @@
 
 namespace scalify::rt {
 
-/// What a cast counts: saturated, flushed, zeros, NaNs.
+/// What a cast counts: saturated, flushed, zeros, NaNs; and its scales.
 constexpr size_t counterWords = SCALIFY_RT_COUNTER_WORDS;
+/// The last word of a cast: one in the upper bits for each scale by which it
+/// was cast, below them the sum of these scales' bits without the last.
+constexpr size_t scaleWord = 4;
+constexpr int scaleShift = 15, scaleBits = 40;
 
 /// Streams of a function at most.
 constexpr int32_t mostStreams = 16;

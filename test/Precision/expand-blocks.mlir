@@ -11,7 +11,7 @@
 // CHECK: %[[F:.*]] = stablehlo.slice %[[R]] [0:4, 0:300]
 // CHECK: %[[D:.*]] = stablehlo.multiply %[[X]], %[[F]] {scalify.phase = "forward"}
 // CHECK: %[[ONE:.*]] = stablehlo.constant {{.*}}dense<1.000000e+00> : tensor<f32>
-// CHECK: scalify.quantize %[[D]], %[[ONE]] {cast = "c0", scalify.phase = "forward"}
+// CHECK: scalify.quantize %[[D]], %[[ONE]] {cast = "c0", scalify.phase = "forward", scalify.scaled}
 // CHECK-NOT: block
 // CHECK: %[[W:.*]] = scalify.dequantize
 // CHECK: %[[Y:.*]] = stablehlo.multiply %[[W]], %{{.*}} : tensor<4x300xf32>

@@ -215,6 +215,44 @@ def test_health_counts_zeros_and_nans(recipe: str) -> None:
     assert tuple(found["w"][key] for key in counts) == (0, 0, 148, 0)
 
 
+@pytest.mark.parametrize("scales", ["current", "propagated"])
+def test_health_has_the_scale_of_each_cast_and_how_far_it_moved(scales: str) -> None:
+    x = np.linspace(0.5, 1, 185, dtype=np.float32).reshape(5, 37)
+    w = np.ones((37, 4), np.float32)
+    text = f'#scalify.recipe<"fp8", head = true, scales = {scales}>'
+    run = scalify.jit(lambda x, w: x @ w, recipe=text)
+
+    def row() -> dict[str, Any]:
+        return {row["cast"].split(": ")[1]: row for row in run.health()}["x"]
+
+    run(x, w)
+    first = row()
+    assert first["moved"] == 0 and first["saturated"] == 0
+    run(2.0**20 * x, w)
+    if scales == "propagated":
+        assert (row()["scale"], row()["moved"]) == (first["scale"], 0)
+        assert row()["saturated"] == 185
+        return
+    # The scale puts the amax, 1, at 448 or within a binade below it.
+    assert first["scale"] * (1 + 2**-7) >= 1 / 448
+    assert first["scale"] <= 2 / 448
+    assert row()["scale"] == 2.0**20 * first["scale"]
+    assert (row()["moved"], row()["saturated"]) == (20, 0)
+    run(0 * x, w)
+    run(x, w)
+    assert row()["scale"] == first["scale"]
+
+
+def test_blocks_have_no_scale_of_the_cast() -> None:
+    run = scalify.jit(
+        lambda x, w: x @ w, recipe='#scalify.recipe<"fp8-block", head = true, sensitive = true>'
+    )
+    for factor in (1, 2.0**20):
+        run(factor * np.ones((128, 256), np.float32), np.ones((256, 128), np.float32))
+    assert run.health()
+    assert all((row["scale"], row["moved"]) == (None, 0) for row in run.health())
+
+
 def test_report_comes_with_the_artefact(tmp_path: Any) -> None:
     run = scalify.jit(step, recipe="fp8", report="full")
     with pytest.raises(RuntimeError, match="has not been called"):

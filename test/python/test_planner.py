@@ -19,6 +19,7 @@ from scalify.plan import (
     replicas,
     text,
 )
+from scalify.plan.memory import held, rank_parameters
 from scalify.plan.search import search, tune
 
 H100 = DEVICES["h100"]
@@ -260,8 +261,30 @@ def test_a_search_finds_what_fits():
     (small,) = search(H100, model, 8, batch=64, cap=cap)
     assert small.step.memory["peak"] <= cap
     assert small.step.seconds >= found.step.seconds
-    with pytest.raises(ValueError, match="no layout of 'llama-70b' on 8 GPUs fits"):
-        search(H100, MODELS["llama-70b"], 8, batch=64)
+
+
+def test_a_search_under_fp8_lm_finds_room_for_70b_on_8_gpus():
+    model, cap = MODELS["llama-70b"], 0.88 * H100.memory
+    fault = r"no layout of 'llama-70b' on 8 GPUs fits into .*, 7\.\d+e\+10 under 'fp8-lm-o3'"
+    for level in ("", "o1", "o2"):
+        with pytest.raises(ValueError, match=fault):
+            search(H100, model, 8, batch=64, level=level)
+    (found,) = search(H100, model, 8, batch=64, level="o3")
+    memory = found.step.memory
+    assert memory["peak"] <= cap
+    # A weight in one byte, the sum of its gradient over micro-batches in two, state of five; and
+    # two layers' weights transposed.
+    count = rank_parameters(model, found.layout)
+    assert memory["state"] == 5 * count and memory["gradients"] == 2 * count
+    assert memory["weights"] == count + 2 * model.layer_parameters / found.layout.tensor
+    # One micro-batch leaves gradients in FP8, which o1 has too, with the state of F32.
+    one = dataclasses.replace(found.layout, batch=found.layout.micro, level="o1")
+    assert held(model, one)["gradients"] == count
+    assert held(model, one)["state"] == 12 * count
+    # What is transposed takes time.
+    both = [dataclasses.replace(found.layout, level=level) for level in ("o2", "o3")]
+    slow = [predict(H100, model, layout).compute for layout in both]
+    assert slow[0] < slow[1] < 1.1 * slow[0]
 
 
 def test_faults_are_named():

@@ -308,6 +308,10 @@ def test_formats_of_a_model(artefact, tmp_path, monkeypatch, capsys):
     for recipe, form in (("fp16", "bf16"), ("bf16", "bf16"), ("fp8-delayed", "fp8")):
         status, found = plan(*mesh, "--recipe", recipe)
         assert (status, found["layout"]["compute"]) == (0, form)
+    status, found = plan(*mesh, "--recipe", "fp8-lm-o2")
+    layout = found["layout"]
+    assert (status, layout["compute"], layout["level"]) == (0, "fp8", "o2")
+    assert layout["wire"] == ["fp8", "fp8"]
     for recipe, words in (
         ("none", "a model is simulated in 16 bits or FP8, and 'none' computes in F32"),
         ("pf8", "'pf8' is no recipe of a model: give one of fp16, bf16, fp8,"),

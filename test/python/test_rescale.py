@@ -216,7 +216,7 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
     for saturated in (0, 1, 24, 25, 1000, 1001, 10000, 10001, 100000):
         for flushed in (0, 2000, 2001, 10000, 10001, 50000, 50001):
             for scale in (2.0**-100, 0.25, 2.0**99):
-                counters = np.array([[saturated, flushed, 7, 9]] * 2, np.uint64)
+                counters = np.array([[saturated, flushed, 7, 9, 11]] * 2, np.uint64)
                 scales = np.array([scale, scale], np.float32)
                 (got,) = executable.run((scales, counters), "rescale")
                 want = moved_by_counts(scale, 100_000, saturated, flushed)

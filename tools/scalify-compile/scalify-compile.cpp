@@ -149,7 +149,7 @@ static cl::opt<bool>
 static cl::opt<int64_t> bucketBytes(
     "bucket-bytes",
     cl::desc("bytes that a rank gives to a bucket of collectives; 0 for none "
-             "(default: 2 MiB on CPUs, 25 MiB on GPUs)"),
+             "(default: 1 MiB on CPUs, 25 MiB on GPUs)"),
     cl::value_desc("bytes"), cl::cat(category));
 static cl::opt<int64_t> memoryLimit(
     "memory-limit",

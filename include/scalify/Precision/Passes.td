@@ -87,7 +87,8 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
   let description = [{
     Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
     each is an elementwise product with the blocks' scales, or their inverses,
-    spread over the tensor, and a cast by 1. Scales are powers of two, so the
+    spread over the tensor, and a cast by 1, marked as one whose own scale says
+    nothing. Scales are powers of two, so the
     bits are the same. What stands behind a dequantize is then a product, so
     that dots on blocks are F32 dots in every form of StableHLO out.
 
@@ -98,7 +99,7 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
     %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<4x2xf32>) -> tensor<4x2x128xf32>
     %2 = stablehlo.reshape %1 : (tensor<4x2x128xf32>) -> tensor<4x256xf32>
     %3 = stablehlo.multiply %x, %2 : tensor<4x256xf32>
-    %q = scalify.quantize %3, %one : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
+    %q = scalify.quantize %3, %one {scalify.scaled} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
     ```
   }];
   let dependentDialects = ["::scalify::ScalifyDialect",
@@ -170,7 +171,7 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     entry by 1, 2 or 4 binades, up where more than 2^-12, 1 % or 10 % of the
     cast's values saturated, down where none did and more than 2 %, 10 % or
     50 % became zero. Row i of the counters is (saturated,
-    flushed, zeros, NaNs) of cast i. `scalify-limit-rescale` follows behind
+    flushed, zeros, NaNs, scale) of cast i. `scalify-limit-rescale` follows behind
     Distribution.
 
     ```mlir

@@ -499,7 +499,7 @@ static json::Object pipelineOf(DictionaryAttr pipeline) {
 PlanText scalify::writeManifest(plan::ProgramOp program, StringRef target,
                                 StringRef recipe) {
   PlanText text;
-  text.manifest["version"] = 2;
+  text.manifest["version"] = 3;
   text.manifest["target"] = target;
   text.manifest["recipe"] = recipe;
   auto module = program->getParentOfType<ModuleOp>();

@@ -111,10 +111,18 @@ def _format(device: Device, recipe: str) -> str:
 def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
     model = MODELS[options.model]
     compute = _format(device, options.recipe)
+    level = options.recipe[-2:] if options.recipe.startswith("fp8-lm-") else ""
     if options.gpus:
         cap = options.cap * 1e9 if options.cap else None
         several = search.search(
-            device, model, options.gpus, batch=options.batch, compute=compute, cap=cap, best=3
+            device,
+            model,
+            options.gpus,
+            batch=options.batch,
+            compute=compute,
+            level=level,
+            cap=cap,
+            best=3,
         )
         lines = [f"{text.of_layout(one.layout)}\n{text.of_prediction(one.step)}" for one in several]
         data = [
@@ -134,6 +142,8 @@ def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
         zero=zero,  # type: ignore[arg-type]
         gradients="each" if zero >= 2 else "last",
         compute=compute,
+        wire=search.WIRES[-1] if level else search.WIRES[0],
+        level=level,  # type: ignore[arg-type]
     )
     if options.zero == "best":
         cap = options.cap * 1e9 if options.cap else None

@@ -35,6 +35,10 @@ class Layout:
         wire: formats of gradients and of weights between replicas.
         bucket: elements of a bucket.
         master: bytes of state for a parameter: master and moments.
+        level: FP8-LM's, of what lies between steps and micro-batches (Peng et al. 2023, section 2).
+            "o1": gradients in FP8, summed over micro-batches in BF16. "o2": state of 5 bytes too,
+            master and second moment in FP16, the first in FP8. "o3": weights in FP8 too, once: what
+            the backward reads is transposed layer by layer.
         drop_gathered: ZeRO-3: whether weights are gathered again for the backward.
     """
 
@@ -56,6 +60,7 @@ class Layout:
     wire: tuple[str, str] = ("f32", "bf16")
     bucket: float = 2e8
     master: float = 12
+    level: Literal["", "o1", "o2", "o3"] = ""
     drop_gathered: bool = True
 
     @property
@@ -67,6 +72,18 @@ class Layout:
     def micro_batches(self) -> int:
         """Of one replica in a step."""
         return self.batch // (self.data * self.micro)
+
+    @property
+    def state_bytes(self) -> float:
+        """Of the optimizer's state for a parameter."""
+        return 5.0 if self.level in ("o2", "o3") else self.master
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Of the gradient for a parameter, as it lies where its step's micro-batches are summed."""
+        if not self.level:
+            return 4.0
+        return 1.0 if self.micro_batches == 1 else 2.0
 
     def faults(self, model: Model) -> str:
         """Returns why a model cannot lie so; empty where it can."""

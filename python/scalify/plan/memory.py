@@ -51,7 +51,11 @@ def held(model: Model, layout: Layout) -> dict[str, float]:
     if layout.compute == "fp8" and layout.wire[1] != "fp8":
         weight = 4.0
     layers = model.layers // layout.pipeline
-    weights, gradients, state = weight * count, 4.0 * count, layout.master * count
+    weights = weight * count
+    if layout.level == "o3":
+        # One order of each, and the other of two layers.
+        weights = count + 2 * model.layer_parameters / layout.tensor
+    gradients, state = layout.gradient_bytes * count, layout.state_bytes * count
     if layout.zero >= 1:
         state /= shares
     if layout.zero >= 2:
@@ -59,7 +63,8 @@ def held(model: Model, layout: Layout) -> dict[str, float]:
         gradients = gradients / shares + 2 * min(layout.bucket, count) * BYTES[layout.wire[0]]
     if layout.zero == 3:
         # Two layers' weights are gathered at a time.
-        weights = weights / shares + 2 * weight * model.layer_parameters / layout.tensor
+        weights = (1.0 if layout.level == "o3" else weight) * count / shares
+        weights += 2 * weight * model.layer_parameters / layout.tensor
     flight = 1.0
     if layout.pipeline > 1:
         flight = min(

@@ -62,7 +62,7 @@ def _parser(description: str) -> argparse.ArgumentParser:
     mesh = "sizes of the mesh's axes, as 64x8; of a model, data x tensor x stages"
     add("--mesh", type=_sizes, help=mesh)
     add("--device", choices=sorted(DEVICES), help="(h100)")
-    add("--recipe", help="of a step; of a model a preset, for the format of its products (fp8)")
+    add("--recipe", help="of a step; of a model a preset: format of products, FP8-LM's level (fp8)")
     add("--zero", choices=["0", "1", "2", "3", "best"], help="level of ZeRO (1)")
     add("--gpus", type=_count, help="of a model: search for the layout")
     add("--batch", type=_count, help="sequences of a model's step (1024)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from scalify.plan.devices import Device
@@ -20,6 +20,7 @@ BUCKETS = (2.5e7, 1e8, 4e8)
 # What is left of a GPU's memory beside its context, libraries' work space and fragments.
 ROOM = 0.88
 TUNED = 12
+Level = Literal["", "o1", "o2", "o3"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Found:
     step: Prediction
 
 
-def candidates(model: Model, gpus: int, batch: int, compute: str, node: int) -> Iterator[Layout]:
+def candidates(
+    model: Model, gpus: int, batch: int, compute: str, node: int, level: Level = ""
+) -> Iterator[Layout]:
     """Yields layouts of a model on so many GPUs; tensor ranks stay in a node.
 
     ZeRO-1 sums gradients in the last micro-batch, 2 and 3 in each, which have no stages.
@@ -60,6 +63,7 @@ def candidates(model: Model, gpus: int, batch: int, compute: str, node: int) -> 
                 zero=zero,
                 compute=compute,
                 wire=WIRES[-1] if compute == "fp8" else WIRES[1],
+                level=level,
             )
             if batch >= data * micro and not layout.faults(model):
                 yield layout
@@ -72,6 +76,7 @@ def search(
     *,
     batch: int,
     compute: str = "fp8",
+    level: Level = "",
     cap: float | None = None,
     best: int = 1,
 ) -> list[Found]:
@@ -85,21 +90,26 @@ def search(
         gpus: how many there are.
         batch: sequences of a step.
         compute: format of linear layers' products.
+        level: FP8-LM's, as `Layout` has it.
         cap: bytes that a rank may hold; else the device's memory, less what others need there.
         best: how many to return.
 
     Raises:
-        ValueError: no layout fits; how many bytes the smallest takes.
+        ValueError: no layout fits; how many bytes the smallest takes, and that of FP8-LM's o3.
     """
     cap = device.memory * ROOM if cap is None else cap
-    layouts = list(candidates(model, gpus, batch, compute, device.links.node))
+    layouts = list(candidates(model, gpus, batch, compute, device.links.node, level))
     fits = [layout for layout in layouts if held(model, layout)["peak"] <= cap]
     if not fits:
-        smallest = min((held(model, layout)["peak"] for layout in layouts), default=float("inf"))
-        raise ValueError(
+        smallest = _smallest(model, layouts)
+        fault = (
             f"no layout of '{model.name}' on {gpus} GPUs fits into {cap:.3g} bytes a rank; the "
             f"smallest takes {smallest:.3g}"
         )
+        if compute == "fp8" and level != "o3":
+            narrow = [dataclasses.replace(layout, level="o3") for layout in layouts]
+            fault += f", {_smallest(model, narrow):.3g} under 'fp8-lm-o3'"
+        raise ValueError(fault)
     # What replicas exchange can only add to the least: the rest need not be looked at.
     bounds = sorted(((least(device, model, one), one) for one in fits), key=lambda pair: pair[0])
     found: list[Found] = []
@@ -111,10 +121,16 @@ def search(
     return sorted(tuned, key=_seconds)[:best]
 
 
+def _smallest(model: Model, layouts: Iterable[Layout]) -> float:
+    return min((held(model, layout)["peak"] for layout in layouts), default=float("inf"))
+
+
 def _tuned(device: Device, model: Model, layout: Layout, cap: float) -> Iterator[Found]:
     """Yields the layout with each wire and bucket with which it fits."""
     # BF16 products read weights that no FP8 can hold.
     wires = WIRES if layout.compute == "fp8" else WIRES[:2]
+    if layout.level:
+        wires = WIRES[-1:]
     for wire, bucket in itertools.product(wires, BUCKETS):
         other = dataclasses.replace(layout, wire=wire, bucket=bucket)
         if held(model, other)["peak"] <= cap:

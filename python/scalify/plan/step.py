@@ -112,7 +112,17 @@ def update_seconds(device: Device, model: Model, layout: Layout) -> float:
     """
     count = rank_parameters(model, layout)
     share = count / (layout.data if layout.zero else 1)
-    return costs.kernel(device, share * (2 * layout.master + 8 + 2) + 4 * count)
+    gradient, weight = layout.gradient_bytes, 1 if layout.level == "o3" else 2
+    moved = share * (2 * layout.state_bytes + 2 * gradient + weight) + gradient * count
+    return costs.kernel(device, moved)
+
+
+def _transposed(device: Device, model: Model, layout: Layout) -> layer.Work:
+    """Returns a micro-batch's work on FP8 weights of which one order lies there."""
+    if layout.level != "o3":
+        return layer.Work()
+    each = costs.kernel(device, 2 * model.layer_parameters / layout.tensor)
+    return layer.Work(compute=each).times(model.layers // layout.pipeline)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +148,7 @@ def _bare(device: Device, model: Model, layout: Layout) -> _Bare:
         raise ValueError(f"'{model.name}' in this layout: {fault}")
     stage, others = _stages(device, model, layout)
     many = layout.micro_batches
-    work = (stage.forward + stage.backward).times(many)
+    work = (stage.forward + stage.backward + _transposed(device, model, layout)).times(many)
     send, size, far = _sends(device, model, layout)
     # Each piece of the model receives once forward and once backward.
     sends = many * 2 * layout.interleave * send

@@ -42,6 +42,8 @@ def of_layout(layout: Layout) -> str:
     parts += [f"micro-batch {layout.micro}", f"ZeRO-{layout.zero}"]
     if layout.recompute != "none":
         parts.append(f"recompute {layout.recompute}")
+    if layout.level:
+        parts.append(f"FP8-LM's {layout.level.upper()}")
     parts.append(f"gradients {layout.wire[0].upper()}, weights {layout.wire[1].upper()}")
     parts.append(f"buckets of {layout.bucket:.3g}")
     return ", ".join(parts)

@@ -83,7 +83,7 @@ typedef struct scalify_rt_tensor {
   const char *role; /* "param", "moment", ..., "" for results */
 } scalify_rt_tensor;
 
-#define SCALIFY_RT_COUNTER_WORDS 4
+#define SCALIFY_RT_COUNTER_WORDS 5
 
 /* One quantizing cast that counts what it clips. */
 typedef struct scalify_rt_counter {
@@ -96,6 +96,11 @@ typedef struct scalify_rt_counter {
   uint64_t flushed;   /* of the last run: nonzero values that became zero */
   uint64_t zeros;     /* of the last run: values that were zero */
   uint64_t nans;      /* of the last run: values that were NaN */
+  /* By which values were divided in the last run, to 8 bits behind the leading
+   * one; of several, in a loop, about their geometric mean. 0 where none is
+   * known: a scale for each block or row, or no run. */
+  float scale;
+  float moved; /* log2 of it over that of the run before; 0 where one is 0 */
 } scalify_rt_counter;
 
 /* Time spent in one command since profiling was switched on. */
@@ -260,7 +265,7 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
                         scalify_rt_counter *out);
 
 /* The same counts, SCALIFY_RT_COUNTER_WORDS words (saturated, flushed, zeros,
- * nans) for each counter, for as long as the executable lives: what the
+ * nans, scales) for each counter, for as long as the executable lives: what the
  * function "rescale" takes. */
 SCALIFY_RT_API const uint64_t *
 scalify_rt_counters(const scalify_rt_executable *executable);

@@ -133,14 +133,16 @@ std::string scalify::rt::healthTable(const scalify_rt_executable *executable) {
               return key(a) < key(b);
             });
   std::string text =
-      line("%12s %12s %12s %12s %12s  %-10s  %s\n", "NaN", "saturated",
-           "flushed", "zero", "elements", "format", "cast");
+      line("%12s %12s %12s %12s %12s %12s %6s  %-10s  %s\n", "NaN", "saturated",
+           "flushed", "zero", "elements", "scale", "moved", "format", "cast");
   for (const scalify_rt_counter &c : counters)
-    text += line("%12llu %12llu %12llu %12llu %12llu  %-10s  %s\n",
+    text += line("%12llu %12llu %12llu %12llu %12llu %12.3g %6.1f  %-10s  %s\n",
                  static_cast<unsigned long long>(c.nans),
                  static_cast<unsigned long long>(c.saturated),
                  static_cast<unsigned long long>(c.flushed),
                  static_cast<unsigned long long>(c.zeros),
-                 static_cast<unsigned long long>(c.elements), c.format, c.cast);
+                 static_cast<unsigned long long>(c.elements),
+                 static_cast<double>(c.scale), static_cast<double>(c.moved),
+                 c.format, c.cast);
   return text;
 }
