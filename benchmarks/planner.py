@@ -105,7 +105,8 @@ def main() -> int:
         f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "
         "layers in FP8, state of 12 bytes a parameter, or, where nothing fits with that, FP8-LM's "
         "first level with which something does. Wire: gradients / weights, elements of a bucket. "
-        f"Nothing is lost to hosts, data or clocks here: of Megatron-LM's rows such losses are a factor of {share:.2f}.",
+        "Nothing is lost to hosts, data or clocks here: of Megatron-LM's rows such losses are a "
+        f"factor of {share:.2f}.",
         layouts(),
         "## Links that misbehave",
         "Layers and what replicas exchange, without head and update. A straggler: one exchange is "

@@ -59,7 +59,7 @@ class _Counter(ctypes.Structure):
         tuple((name, ctypes.c_char_p) for name in ("cast", "op", "loc", "format"))
         + tuple(
             (name, ctypes.c_uint64)
-            for name in ("elements", "saturated", "flushed", "zeros", "nans")
+            for name in ("elements", "saturated", "flushed", "zeros", "nans", "top")
         )
         + tuple((name, ctypes.c_float) for name in ("scale", "moved"))
     )

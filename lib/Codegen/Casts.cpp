@@ -91,7 +91,8 @@ struct Float8 {
 };
 } // namespace
 
-static constexpr int64_t kInfinity = 0x7f800000;
+static constexpr int64_t kInfinity = 0x7f800000, kLargestF16 = 0x477fe000,
+                         kLargestBF16 = 0x7f7f0000;
 
 // Magnitude code before the limit is applied: may exceed the largest code.
 static Value unlimitedCode(Bits &bits, Value magnitude, const Float8 &format) {
@@ -254,21 +255,40 @@ static QuantizeResult quantize16(OpBuilder &b, Location loc, Value value,
                             compare(arith::CmpIPredicate::ne, magnitude, 0));
   result.isZero = compare(arith::CmpIPredicate::eq, magnitude, 0);
   result.isNaN = compare(arith::CmpIPredicate::sgt, magnitude, kInfinity);
-  int64_t largest = type.isF16() ? 0x477fe000 : 0x7f7f0000;
+  int64_t largest = type.isF16() ? kLargestF16 : kLargestBF16;
   Value sign = bits.band(word, 0x80000000);
   result.code = bits.toFloat(
       bits.select(result.saturated, bits.bor(bits.c(largest), sign), rounded));
   return result;
 }
 
+/// The pattern of an F32 that is a sixteenth of the largest finite value.
+static int64_t sixteenthOf(Type type) {
+  int64_t largest = 0x47600000; // E5M2
+  if (isa<Float8E4M3FNType>(type))
+    largest = 0x43e00000;
+  else if (type.isF16())
+    largest = kLargestF16;
+  else if (type.isBF16())
+    largest = kLargestBF16;
+  return largest - (4 << 23);
+}
+
 QuantizeResult scalify::codegen::quantizeNarrow(OpBuilder &b, Location loc,
                                                 Value scaled, Type type,
                                                 Machine machine) {
+  QuantizeResult result;
   if (type.getIntOrFloatBitWidth() == 16)
-    return quantize16(b, loc, scaled, type, machine);
-  if (machine == Machine::GPU)
-    return instructions::encodeFloat8(b, loc, scaled, type, /*saturate=*/true);
-  return encode(b, loc, scaled, type, /*saturate=*/true);
+    result = quantize16(b, loc, scaled, type, machine);
+  else if (machine == Machine::GPU)
+    result =
+        instructions::encodeFloat8(b, loc, scaled, type, /*saturate=*/true);
+  else
+    result = encode(b, loc, scaled, type, /*saturate=*/true);
+  Bits bits{b, loc, scaled};
+  Value magnitude = bits.band(bits.of(scaled), 0x7fffffff);
+  result.isTop = bits.gt(magnitude, sixteenthOf(type) - 1);
+  return result;
 }
 
 Value scalify::codegen::decodeNarrow(OpBuilder &b, Location loc, Value code,

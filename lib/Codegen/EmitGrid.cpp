@@ -189,18 +189,14 @@ void KernelEmitter::addCountOfGrid(Value memory, int64_t slot) {
   Location loc = kernel.getLoc();
   Value part = memref::LoadOp::create(at(0), loc, memory);
   Value sum = acrossThreads(0, vector::CombiningKind::ADD, part);
-  addOnGrid(arith::ExtUIOp::create(at(0), loc, builder.getI64Type(), sum),
-            constantIndex(slot));
-}
-
-void KernelEmitter::addOnGrid(Value word, Value place) {
-  Location loc = kernel.getLoc();
+  Value place = constantIndex(slot);
   OpBuilder &b = at(0);
   Value zero = constantLike(b, loc, b.getIndexType(), int64_t(0));
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
                                         grid->thread, zero);
   auto branch = scf::IfOp::create(b, loc, isFirst);
   builder.setInsertionPoint(branch.thenYield());
-  memref::AtomicRMWOp::create(builder, loc, arith::AtomicRMWKind::addi, word,
+  Value wide = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), sum);
+  memref::AtomicRMWOp::create(builder, loc, arith::AtomicRMWKind::addi, wide,
                               function.getArguments().back(), place);
 }

@@ -468,7 +468,8 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   if (log || op->hasAttr("plan.uncounted"))
     return Element{q.code, level};
   CastCounters &counters =
-      quantizeCounters.try_emplace(op, CastCounters{pass, {}}).first->second;
+      quantizeCounters.try_emplace(op, CastCounters{pass, {}, {}})
+          .first->second;
   if (counters.pass != pass)
     return Element{q.code, level};
   if (scale->level == 0 && !op->hasAttr("plan.scaled"))
@@ -514,26 +515,37 @@ FailureOr<Element> KernelEmitter::quantize(QuantizeOp op, const Index &index) {
   return Element{q.code, level};
 }
 
-// Tasks, iterations and ranks are summed, so one more word holds how many
+// Counts of iterations and of ranks are summed, so one more word holds how many
 // scales there were, above 40 bits in which the upper halves of their bits are
-// summed.
+// summed. The first task adds it, or the first thread of the grid.
 void KernelEmitter::addScale(Value scale, int64_t slot) {
   Location loc = kernel.getLoc();
-  OpBuilder &b = at(0);
-  auto i64 = b.getI64Type();
-  Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), scale);
-  bits = arith::ExtUIOp::create(b, loc, i64, bits);
-  bits = arith::ShRUIOp::create(
-      b, loc, bits, constantLike(b, loc, i64, QuantizeResult::kScaleShift));
-  Value word = arith::OrIOp::create(
-      b, loc, bits, constantLike(b, loc, i64, QuantizeResult::kOneScale));
   Value slots = function.getArguments().back(), place = constantIndex(slot);
-  if (grid)
-    return addOnGrid(word, place);
-  OpBuilder &e = at(0);
-  Value old = memref::LoadOp::create(e, loc, slots, place);
-  memref::StoreOp::create(e, loc, arith::AddIOp::create(e, loc, old, word),
-                          slots, place);
+  Value isFirst = grid ? isCounted(0) : Value();
+  if (!isFirst) {
+    unsigned first = kernel.getReads().size() + kernel.getWrites().size();
+    OpBuilder &b = at(0);
+    Value zero = constantLike(b, loc, b.getIndexType(), int64_t(0));
+    isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                    function.getArgument(first), zero);
+  }
+  auto branch = scf::IfOp::create(at(0), loc, isFirst);
+  builder.setInsertionPoint(branch.thenYield());
+  auto i64 = builder.getI64Type();
+  auto constant = [&](int64_t value) {
+    return constantLike(builder, loc, i64, value);
+  };
+  Value bits =
+      arith::BitcastOp::create(builder, loc, builder.getI32Type(), scale);
+  bits = arith::ExtUIOp::create(builder, loc, i64, bits);
+  bits = arith::ShRUIOp::create(builder, loc, bits,
+                                constant(QuantizeResult::kScaleShift));
+  Value word = arith::OrIOp::create(builder, loc, bits,
+                                    constant(QuantizeResult::kOneScale));
+  Value old = memref::LoadOp::create(builder, loc, slots, place);
+  memref::StoreOp::create(builder, loc,
+                          arith::AddIOp::create(builder, loc, old, word), slots,
+                          place);
 }
 
 // Adds the counts to the task's slots.

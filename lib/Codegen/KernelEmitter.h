@@ -44,17 +44,17 @@ struct AccessLog {
 
 /// A value cast to a narrow format: its code, and what is counted of it.
 struct QuantizeResult {
-  static constexpr size_t kNumCounts = 4;
+  static constexpr size_t kNumCounts = 5;
   /// What is counted, and the scale it was cast by.
   static constexpr size_t kNumWords = kNumCounts + 1;
   /// How the runtime reads the word of a scale (loader/Program.h has them too).
   static constexpr int64_t kScaleShift = 15, kOneScale = int64_t(1) << 40;
   mlir::Value code;
   /// i1: rounded beyond the largest finite value; not zero and became zero;
-  /// zero; NaN.
-  mlir::Value saturated, flushed, isZero, isNaN;
+  /// zero; NaN; at least a sixteenth of the largest, NaN too.
+  mlir::Value saturated, flushed, isZero, isNaN, isTop;
   std::array<mlir::Value, kNumCounts> counts() const {
-    return {saturated, flushed, isZero, isNaN};
+    return {saturated, flushed, isZero, isNaN, isTop};
   }
 };
 
@@ -200,7 +200,6 @@ private:
   void openGrid();
   void countOnGrid(unsigned level, mlir::Value &memory, mlir::Value flags);
   void addCountOfGrid(mlir::Value memory, int64_t slot);
-  void addOnGrid(mlir::Value word, mlir::Value place);
   void addScale(mlir::Value scale, int64_t slot);
   std::pair<mlir::Value, mlir::Value>
   spreadOver(Spread spread, mlir::Value lower, int64_t step);

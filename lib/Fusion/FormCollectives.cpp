@@ -156,19 +156,9 @@ Value DenseCollective::permute(Value value) {
                      typeOf(value).getShape());
 }
 
-/// What the first of the group has: of all that is gathered the first part.
 Value DenseCollective::broadcast(Value value) {
-  RankedTensorType type = typeOf(value);
-  SmallVector<int64_t> shape(type.getShape()), zeros(type.getRank() + 1, 0),
-      ones(type.getRank() + 1, 1);
-  shape.insert(shape.begin(), size);
-  Value all = communicate(CollectiveKind::AllGather, Join::None, value, shape);
-  shape.front() = 1;
-  Value first = SliceOp::create(
-      builder, loc, RankedTensorType::get(shape, type.getElementType()), all,
-      builder.getDenseI64ArrayAttr(zeros), builder.getDenseI64ArrayAttr(shape),
-      builder.getDenseI64ArrayAttr(ones));
-  return reshape(first, type.getShape());
+  return communicate(CollectiveKind::Broadcast, Join::None, value,
+                     typeOf(value).getShape());
 }
 
 //===----------------------------------------------------------------------===//

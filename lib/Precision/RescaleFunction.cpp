@@ -93,8 +93,8 @@ Value VectorBuilder::whereZero(Value counts, Value value) {
   return stablehlo::SelectOp::create(builder, loc, isZero, value, splat(1.0f));
 }
 
-// Saturated, flushed, zeros, NaNs, the scale; the last three do not move it.
-static constexpr int64_t kNumWords = 5;
+// Saturated, flushed, zeros, NaNs, those at the top, the scale.
+static constexpr int64_t kNumWords = 6;
 
 static func::FuncOp createFunction(OpBuilder &builder, Location loc,
                                    int64_t rows) {
@@ -135,8 +135,9 @@ void scalify::buildRescaleFunction(ModuleOp module,
       vectors.factor(saturated, {{0x1p-12, 2.0f}, {0.01, 2.0f}, {0.1, 4.0f}});
   Value down =
       vectors.factor(flushed, {{0.02, 0.5f}, {0.1, 0.5f}, {0.5, 0.25f}});
-  // What saturates needs room first, whatever becomes zero meanwhile.
-  down = vectors.whereZero(saturated, down);
+  // Where most values become zero while the largest are at the top, as in a
+  // softmax that is nearly one-hot, moving down, by 4 binades at most, would clip these.
+  down = vectors.whereZero(vectors.column(counts, 4), down);
   Value moved = stablehlo::MulOp::create(
       builder, loc, stablehlo::MulOp::create(builder, loc, scales, up), down);
   // Beyond 2^100 a scale's inverse would have no headroom.

@@ -179,6 +179,7 @@ nb::list Executable::health() const {
     entry["flushed"] = counter.flushed;
     entry["zeros"] = counter.zeros;
     entry["nans"] = counter.nans;
+    entry["top"] = counter.top;
     entry["scale"] = counter.scale != 0 ? nb::cast(counter.scale) : nb::none();
     entry["moved"] = counter.moved;
     out.append(entry);

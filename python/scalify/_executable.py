@@ -206,10 +206,10 @@ class Executable:
 
     @property
     def counters(self) -> NDArray[np.uint64]:
-        """What each cast of the last step counted, [casts, 5].
+        """What each cast of the last step counted, [casts, 6].
 
-        The words are saturated, flushed, zeros, nans and scales. The last word has one in its upper 24 bits for each scale of the cast, and the sum of their
-        bits without the last 15 below.
+        The words are saturated, flushed, zeros, nans, top and scales. The last one has one in its upper
+        24 bits for each scale of the cast, and the sum of their bits without the last 15 below.
         Those that are set stand until the next step.
         """
         return self._runtime.counters() if self._counters is None else self._counters.copy()
@@ -360,10 +360,11 @@ class Executable:
         """Returns per cast: cast, op, loc, format, and counts of the last step.
 
         `elements` were cast; `saturated` of them were beyond the format's largest value,
-        `flushed` were not zero and became zero, `zeros` were zero and `nans` were NaN. `scale` is
-        what they were divided by, to 8 bits, about the geometric mean where a loop has several, and
-        None where each block or row has its own; `moved` is log2 of it over that of the step
-        before, 0 where one is unknown. A tensor that has grown or shrunk as a whole clips nothing
+        `flushed` were not zero and became zero, `zeros` were zero, `nans` were NaN, and `top` were
+        at least a sixteenth of the largest value, NaN among them: a scale 4 binades lower would
+        clip them. `scale` is what values were divided by, to 8 bits, about the geometric mean where a
+        loop has several, and None where each block or row has its own; `moved` is log2 of it over
+        that of the step before, 0 where one is unknown. A tensor that has grown or shrunk as a whole clips nothing
         where its scale is measured: there only `moved` shows it.
 
         Args:
@@ -434,7 +435,7 @@ def _adopt(array: ScaledArray, storage: Storage, scales: NDArray[Any]) -> None:
 
 def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dict[str, Any]]:
     """Returns rows of health with other counts."""
-    keys = ("saturated", "flushed", "zeros", "nans")
+    keys = ("saturated", "flushed", "zeros", "nans", "top")
     return [
         row | dict(zip(keys, counts.tolist()[: len(keys)], strict=True))
         for row, counts in zip(rows, counters, strict=True)

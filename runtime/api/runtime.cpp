@@ -348,6 +348,7 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
             counts[1],
             counts[2],
             counts[3],
+            counts[4],
             executable->impl.scaleOf(index),
             executable->impl.scaleMoved(index)};
   });

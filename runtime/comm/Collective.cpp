@@ -13,6 +13,8 @@ const char *scalify::rt::name(Collective::Kind kind) {
     return "reduce_scatter";
   case Collective::Kind::AllGather:
     return "all_gather";
+  case Collective::Kind::Broadcast:
+    return "broadcast";
   case Collective::Kind::AllToAll:
     return "all_to_all";
   case Collective::Kind::Permute:
@@ -61,6 +63,8 @@ int64_t scalify::rt::bytesSent(const Collective &collective, int32_t rank) {
   }
   case Collective::Kind::AllGather:
     return elements * others * width;
+  case Collective::Kind::Broadcast:
+    return place == 0 ? elements * others * width : 0;
   default:
     return elements / count * others * width;
   }

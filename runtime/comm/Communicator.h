@@ -22,6 +22,8 @@ struct Collective {
     AllReduce,
     ReduceScatter,
     AllGather,
+    /// What the first of the members has.
+    Broadcast,
     AllToAll,
     Permute,
     /// Between two ranks, each of which says so: one sends, one hears.

@@ -66,6 +66,8 @@ void RecordCommunicator::run(const Collective &collective, const void *source,
     return keepOwn(from + place * part, 0, part, part);
   case Kind::AllGather:
     return keepOwn(from, place * bytes, bytes, members.size() * bytes);
+  case Kind::Broadcast:
+    return keepOwn(from, 0, place == 0 ? bytes : 0, bytes);
   case Kind::AllToAll:
     return keepOwn(from + place * part, place * part, part, bytes);
   case Kind::Permute:

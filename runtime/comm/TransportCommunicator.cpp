@@ -100,6 +100,7 @@ private:
   void allReduce(const uint8_t *source, uint8_t *destination);
   void reduceScatter(const uint8_t *source, uint8_t *destination);
   void allGather(const uint8_t *source, uint8_t *destination);
+  void broadcast(const uint8_t *source, uint8_t *destination);
   void allToAll(const uint8_t *source, uint8_t *destination);
   void permute(const uint8_t *source, uint8_t *destination);
 
@@ -195,6 +196,8 @@ void TransportCommunicator::runKind(const uint8_t *source,
     return reduceScatter(source, destination);
   case Kind::AllGather:
     return allGather(source, destination);
+  case Kind::Broadcast:
+    return broadcast(source, destination);
   default:
     return allToAll(source, destination);
   }
@@ -284,6 +287,19 @@ void TransportCommunicator::allGather(const uint8_t *source,
   }
   exchange();
   copy(source, destination + place * bytes, bytes);
+}
+
+void TransportCommunicator::broadcast(const uint8_t *source,
+                                      uint8_t *destination) {
+  int64_t bytes = current->elements * width();
+  round.clear();
+  if (place > 0)
+    round.receive(current->members[0], destination, bytes);
+  for (int64_t i = 1; place == 0 && i < members(); ++i)
+    round.send(current->members[size_t(i)], source, bytes);
+  exchange();
+  if (place == 0)
+    copy(source, destination, bytes);
 }
 
 void TransportCommunicator::allToAll(const uint8_t *source,

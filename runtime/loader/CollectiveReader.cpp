@@ -52,6 +52,7 @@ int64_t resultElements(const JsonNode &node, const Command &command) {
       command.groups.empty() ? 1 : int64_t(command.groups.front().size());
   switch (what.kind) {
   case Kind::AllReduce:
+  case Kind::Broadcast:
   case Kind::Permute:
   case Kind::Message:
     return what.elements;
@@ -77,8 +78,9 @@ void scalify::rt::readCollective(const JsonNode &node,
                                  const Interface &interface,
                                  const Program &program, Command &command) {
   constexpr Kind kinds[] = {Kind::AllReduce, Kind::ReduceScatter,
-                            Kind::AllGather, Kind::AllToAll,
-                            Kind::Permute,   Kind::Message};
+                            Kind::AllGather, Kind::Broadcast,
+                            Kind::AllToAll,  Kind::Permute,
+                            Kind::Message};
   constexpr Join joins[] = {Join::Sum, Join::Product, Join::Max,
                             Join::Min, Join::And,     Join::Or};
   Collective &what = command.collective;

@@ -17,11 +17,12 @@
 
 namespace scalify::rt {
 
-/// What a cast counts: saturated, flushed, zeros, NaNs; and its scales.
+/// What a cast counts: saturated, flushed, zeros, NaNs, those at the top; and
+/// its scales.
 constexpr size_t counterWords = SCALIFY_RT_COUNTER_WORDS;
 /// The last word of a cast: one in the upper bits for each scale by which it
 /// was cast, below them the sum of these scales' bits without the last.
-constexpr size_t scaleWord = 4;
+constexpr size_t scaleWord = 5;
 constexpr int scaleShift = 15, scaleBits = 40;
 
 /// Streams of a function at most.

@@ -63,8 +63,7 @@ func.func @others(%x: tensor<4xf32>, %y: tensor<f32>)
   }) : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<f32>)
   // CHECK: %[[P:.*]] = plan.communicate permute none %[[X]] groups dense<{{\[\[}}0, 1]]>
   %1 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
-  // CHECK: %[[ALL:.*]] = plan.communicate all_gather none %[[X]]
-  // CHECK: stablehlo.slice %[[ALL]] [0:1, 0:4]
+  // CHECK: %[[B:.*]] = plan.communicate broadcast none %[[X]] groups dense<{{\[\[}}1, 0]]>
   %2 = "stablehlo.collective_broadcast"(%x) <{replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
   return %0#0, %0#1, %1, %2 : tensor<4xf32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>
 }

@@ -21,7 +21,7 @@
 // Scales and counters in, scales out. Of 32 values 2^-12 are none; what does
 // not read its entry can never move.
 // CHECK-LABEL: func.func @rescale
-// CHECK-SAME: (%[[IN:[^:]*]]: tensor<4xf32> {{.*}}tf.aliasing_output = 0 : i32}, %[[N:[^:]*]]: tensor<4x5xui64>
+// CHECK-SAME: (%[[IN:[^:]*]]: tensor<4xf32> {{.*}}tf.aliasing_output = 0 : i32}, %[[N:[^:]*]]: tensor<4x6xui64>
 // CHECK-SAME: -> (tensor<4xf32>
 // CHECK: stablehlo.convert %[[N]]
 // CHECK: stablehlo.constant dense<[7.812500e-03, 0x7F800000, 7.812500e-03, 0x7F800000]>

@@ -102,6 +102,7 @@ def test_quantize_is_ml_dtypes_with_saturation(dtype: type, scale: float) -> Non
     ties = int(tie.sum()) if dtype is float8_e5m2 else 0
     assert health["saturated"] == int(saturated[~nan].sum()) + ties
     assert health["flushed"] == int(flushed[~nan].sum())
+    assert health["top"] == int((np.abs(scaled) >= largest / 16).sum() + nan.sum())
 
 
 def test_cast_that_two_passes_meet_counts_once() -> None:

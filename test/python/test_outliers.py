@@ -55,6 +55,15 @@ def test_what_is_not_seen_has_lost_nothing(adversary: str) -> None:
     assert found.findings or outliers.nothing_lost(found)
 
 
+@pytest.mark.parametrize("adversary", ["gradients of 1e-8", LASTS])
+def test_measured_scales_that_moved_are_seen(adversary: str) -> None:
+    """Nothing clips where a scale follows in the step; that it did is in health()."""
+    recipe = "fp8-lm-o2"
+    before = 20 if outliers.ADVERSARIES[adversary].persists else BEFORE
+    found = back(recipe, adversary, outliers.policies(recipe)[0], before)
+    assert found.findings["scale moved"] > 0
+
+
 @pytest.mark.parametrize("action", ["adapt", "report"])
 def test_constant_scales_clip_until_the_policy_moves_them(action: str) -> None:
     """Inputs in other units, for good: the loss is back by the policy, and only by it."""

@@ -74,6 +74,9 @@ def test_random_f32_words(name: str) -> None:
     with np.errstate(invalid="ignore"):
         assert health["saturated"] == int(OVERFLOWS[name](x.astype(np.float64)).sum())
     assert health["flushed"] == int(((x != 0) & (expected.astype(np.float32) == 0)).sum())
+    with np.errstate(invalid="ignore"):
+        at_top = np.abs(x) >= np.float32(ml_dtypes.finfo(expected.dtype).max) / 16
+    assert health["top"] == int((at_top | np.isnan(x)).sum())
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import re
@@ -183,14 +184,14 @@ def test_rescale_moves_scales_until_nothing_clips_without_a_new_compilation() ->
     assert np.linalg.norm(got - want) < 0.05 * np.linalg.norm(want)
 
 
-def moved_by_counts(scale: float, elements: int, saturated: int, flushed: int) -> float:
+def moved_by_counts(scale: float, elements: int, saturated: int, flushed: int, top: int) -> float:
     """Returns the scale that @rescale must give, in Python's own arithmetic."""
 
     def binades(share: float, limits: tuple[float, float, float]) -> int:
         return sum(step for limit, step in zip(limits, (1, 1, 2), strict=True) if share > limit)
 
     up = binades(saturated / elements, (2.0**-12, 0.01, 0.1))
-    down = 0 if saturated else binades(flushed / elements, (0.02, 0.1, 0.5))
+    down = 0 if top else binades(flushed / elements, (0.02, 0.1, 0.5))
     return min(max(scale * 2.0 ** (up - down), 2.0**-100), 2.0**100)
 
 
@@ -215,11 +216,13 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
     assert np.array_equal(artefact.cast_scales, [0.5, 1.0])
     for saturated in (0, 1, 24, 25, 1000, 1001, 10000, 10001, 100000):
         for flushed in (0, 2000, 2001, 10000, 10001, 50000, 50001):
-            for scale in (2.0**-100, 0.25, 2.0**99):
-                counters = np.array([[saturated, flushed, 7, 9, 11]] * 2, np.uint64)
+            # What saturates is at the top.
+            for scale, more in itertools.product((2.0**-100, 0.25, 2.0**99), (0, 1)):
+                top = saturated + more
+                counters = np.array([[saturated, flushed, 7, 9, top, 11]] * 2, np.uint64)
                 scales = np.array([scale, scale], np.float32)
                 (got,) = executable.run((scales, counters), "rescale")
-                want = moved_by_counts(scale, 100_000, saturated, flushed)
+                want = moved_by_counts(scale, 100_000, saturated, flushed, top)
                 # The second cast measures its scale in the step: it is not ours to move.
                 assert np.array_equal(np.asarray(got), [want, scale]), (saturated, flushed, scale)
     x = np.full((100, 1000), 3000, np.float32)
@@ -228,6 +231,30 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
     assert artefact.rescale() == 1 and np.array_equal(artefact.cast_scales, [8.0, 1.0])
     # The counters are the step's, and running the other function leaves them.
     assert executable.counters()[:, :2].tolist() == [[100_000, 0], [0, 0]]
+
+
+def test_what_is_at_the_top_keeps_its_scale_however_much_becomes_zero() -> None:
+    """A softmax that is nearly one-hot: most of it becomes zero in F16 at any scale that holds 1."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 64)).astype(np.float32) * 20
+    w = rng.normal(size=(64, 64)).astype(np.float32)
+
+    def step(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.nn.softmax(x) @ w
+
+    fn = scalify.jit(step, recipe='#scalify.recipe<"fp16", head = true>', health="rescale")
+    want = np.asarray(step(x, w))
+    moves = []
+    for _ in range(8):
+        # A relative error of 2^-11 of each operand, and as much of subnormal ones at the top of
+        # the format is far below it.
+        np.testing.assert_allclose(np.asarray(fn(x, w)), want, rtol=2**-9, atol=2**-9)
+        rows = fn.health()
+        assert not any(row["saturated"] for row in rows)
+        moves.append([row["moved"] for row in rows])
+    assert any(row["flushed"] > 0.5 * row["elements"] for row in rows)
+    # It comes to rest.
+    assert moves[-1] == moves[-2] == [0] * len(rows)
 
 
 def test_scales_of_casts_are_state_that_can_be_kept() -> None:

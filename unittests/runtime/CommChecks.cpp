@@ -141,6 +141,8 @@ Bytes expectedOf(const Collective &c, int32_t rank) {
     for (const Bytes &source : sources)
       append(source);
     break;
+  case Kind::Broadcast:
+    return sources[0];
   default:
     for (const Bytes &source : sources)
       append(Bytes(source.begin() + place * part * width,
@@ -215,6 +217,7 @@ std::string checkKinds(Communicator &comm, const Groups &groups, DType type,
   run(Kind::AllReduce, count / 2);
   run(Kind::ReduceScatter, perMember * count);
   run(Kind::AllGather, perMember);
+  run(Kind::Broadcast, perMember);
   run(Kind::AllToAll, perMember * count);
   return text;
 }

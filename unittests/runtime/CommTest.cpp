@@ -99,5 +99,7 @@ TEST(Comm, BytesAreThoseOfTheFormula) {
   EXPECT_EQ(sent(Collective::Kind::ReduceScatter, 12, 1), 9 * 4);
   EXPECT_EQ(sent(Collective::Kind::AllGather, 3, 1), 9 * 4);
   EXPECT_EQ(sent(Collective::Kind::AllToAll, 12, 2), 9 * 4);
+  EXPECT_EQ(sent(Collective::Kind::Broadcast, 5, 0), 15 * 4);
+  EXPECT_EQ(sent(Collective::Kind::Broadcast, 5, 1), 0);
 }
 } // namespace

@@ -20,12 +20,12 @@ template <typename Fn> std::string errorOf(Fn body) {
   return "";
 }
 
-constexpr const char *zeroed = "cuMemsetD8Async counters+0 bytes=64 byte=0\n";
+constexpr const char *zeroed = "cuMemsetD8Async counters+0 bytes=96 byte=0\n";
 constexpr const char *commands =
     "cuLaunchKernel cast grid=12 block=256 shared=0 "
     "args=[arg1+0,arena+0,counters+0]\n"
     "cuLaunchKernel cast grid=12 block=256 shared=0 "
-    "args=[arg0+0,arena+3072,counters+32]\n"
+    "args=[arg0+0,arena+3072,counters+48]\n"
     "cublasLtMatmul a=arena+3072 b=arena+0 d=arena+5120 a_scale=const+64 "
     "b_scale=const+0 alpha=0.5 beta=0 | TN m=32 n=48 k=64 "
     "a=f8E5M2 ld=64 b=f8E4M3FN ld=64 d=bf16 ld=32 batch=1 compute=f32 fast\n"
@@ -54,7 +54,7 @@ TEST(Cuda, SecondStepIsCapturedAndLaterOnesReplayed) {
   const std::string in = "cuMemcpyHtoDAsync arg0+0 bytes=8192\n"
                          "cuMemcpyHtoDAsync arg1+0 bytes=12288\n";
   const std::string launch = "cuGraphLaunch exec0 nodes=5\n";
-  const std::string out = "cuMemcpyDtoHAsync counters+0 bytes=64\n"
+  const std::string out = "cuMemcpyDtoHAsync counters+0 bytes=96\n"
                           "cuMemcpyDtoHAsync arg0+0 bytes=8192\n"
                           "cuMemcpyDtoHAsync result1+0 bytes=4\n"
                           "cuStreamSynchronize\n";
@@ -152,7 +152,7 @@ TEST(Cuda, StateStaysOnTheDevice) {
   gpu.run();
   EXPECT_EQ(linesOf(gpu.newLines(), "cuMemcpy"),
             "cuMemcpyHtoDAsync arg1+0 bytes=12288\n"
-            "cuMemcpyDtoHAsync counters+0 bytes=64\n");
+            "cuMemcpyDtoHAsync counters+0 bytes=96\n");
   std::vector<float> back(2048);
   gpu.exe->copyOut(back.data(), params, 8192);
   EXPECT_EQ(back, gpu.params);
@@ -173,16 +173,17 @@ TEST(Cuda, CountersAreThoseOfTheLastRun) {
   auto *device = static_cast<uint64_t *>(gpu.driver->find("counters"));
   uint64_t base = 100;
   gpu.driver->onGraphLaunch = [&] {
-    for (uint64_t word = 0; word < 8; ++word)
+    for (uint64_t word = 0; word < 12; ++word)
       device[word] = base + word;
   };
   gpu.run();
   EXPECT_EQ(gpu.exe->health(),
-            (std::vector<uint64_t>{100, 101, 102, 103, 104, 105, 106, 107}));
+            (std::vector<uint64_t>{100, 101, 102, 103, 104, 105, 106, 107, 108,
+                                   109, 110, 111}));
   base = 7;
   gpu.run();
-  EXPECT_EQ(gpu.exe->health(),
-            (std::vector<uint64_t>{7, 8, 9, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(gpu.exe->health(), (std::vector<uint64_t>{7, 8, 9, 10, 11, 12, 13,
+                                                      14, 15, 16, 17, 18}));
 }
 
 TEST(Cuda, CountersOfOneCastInTwoKernelsAddUp) {
@@ -192,12 +193,12 @@ TEST(Cuda, CountersOfOneCastInTwoKernelsAddUp) {
   gpu.run();
   auto *device = static_cast<uint64_t *>(gpu.driver->find("counters"));
   gpu.driver->onGraphLaunch = [&] {
-    for (uint64_t word = 0; word < 16; ++word)
+    for (uint64_t word = 0; word < 24; ++word)
       device[word] = word;
   };
   gpu.run();
-  EXPECT_EQ(gpu.exe->health(),
-            (std::vector<uint64_t>{16, 19, 22, 25, 8, 9, 10, 11}));
+  EXPECT_EQ(gpu.exe->health(), (std::vector<uint64_t>{24, 27, 30, 33, 36, 39,
+                                                      12, 13, 14, 15, 16, 17}));
 }
 
 TEST(Cuda, ProfileRunsUncapturedWithEvents) {
@@ -319,7 +320,7 @@ std::string withStreams(const Json &manifest) {
 
 constexpr const char *beside =
     "cuLaunchKernel cast grid=12 block=256 shared=0 "
-    "args=[arg0+0,arena+3072,counters+32] stream=1\n";
+    "args=[arg0+0,arena+3072,counters+48] stream=1\n";
 } // namespace
 
 TEST(Cuda, StreamsAreForkedAndJoinedInOneGraph) {

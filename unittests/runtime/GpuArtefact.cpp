@@ -53,7 +53,7 @@ Json test::gpuManifest() {
                  {"name", "update"},
                  {"loc", "step/update"},
                  {"bytes", 0}};
-  return {{"version", 2},
+  return {{"version", 3},
           {"target", "sm_90a"},
           {"recipe", "fp8"},
           {"arena_bytes", 8192},

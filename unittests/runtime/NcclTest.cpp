@@ -69,6 +69,10 @@ TEST(Nccl, EachRankIsInItsGroup) {
                                           {0, 1, 2, 3, 20, 21, 22, 23},
                                           {30, 31, 32, 33, 10, 11, 12, 13}}),
       "");
+  EXPECT_EQ(
+      run(step("broadcast", "none", 4),
+          {{0, 1, 2, 3}, {30, 31, 32, 33}, {0, 1, 2, 3}, {30, 31, 32, 33}}),
+      "");
   EXPECT_EQ(run(step("reduce_scatter", "max", 2),
                 {{20, 21}, {32, 33}, {22, 23}, {30, 31}}),
             "");
@@ -211,6 +215,7 @@ TEST(Nccl, OneRankExchangesWithItself) {
   EXPECT_EQ(give("all_reduce", "sum"), same);
   EXPECT_EQ(give("reduce_scatter", "sum"), same);
   EXPECT_EQ(give("all_gather", "none"), same);
+  EXPECT_EQ(give("broadcast", "none"), same);
   EXPECT_EQ(give("all_to_all", "none"), same);
 }
 

@@ -194,6 +194,7 @@ TEST(Ranks, OneRankExchangesWithItself) {
   };
   const std::vector<float> same = {1, 2, 3, 4}, zeros(4);
   EXPECT_EQ(give(groups("all_reduce", "sum", {{0}})), same);
+  EXPECT_EQ(give(groups("broadcast", "none", {{0}})), same);
   EXPECT_EQ(give(groups("all_to_all", "none", {{0}})), same);
   EXPECT_EQ(give(groups("permute", "none", {{0, 0}})), same);
   EXPECT_EQ(give(groups("permute", "none", Json::array())), zeros);

@@ -169,9 +169,9 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     Beside main stands `@rescale(scales, counters) -> scales`, which a run-time
     calls between two steps: elementwise ops on these vectors that move an
     entry by 1, 2 or 4 binades, up where more than 2^-12, 1 % or 10 % of the
-    cast's values saturated, down where none did and more than 2 %, 10 % or
-    50 % became zero. Row i of the counters is (saturated,
-    flushed, zeros, NaNs, scale) of cast i. `scalify-limit-rescale` follows behind
+    cast's values saturated, down where none is of a sixteenth of the
+    largest value or more and more than 2 %, 10 % or 50 % became zero. Row i of the
+    counters is (saturated, flushed, zeros, NaNs, top, scale) of cast i. `scalify-limit-rescale` follows behind
     Distribution.
 
     ```mlir

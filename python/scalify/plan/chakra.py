@@ -20,7 +20,13 @@ __all__ = ["COLLECTIVES", "NODE_TYPES", "SCHEMA", "messages", "nodes", "write"]
 
 SCHEMA = "0.0.4"
 NODE_TYPES = {"compute": 4, "send": 5, "receive": 6, "collective": 7}
-COLLECTIVES = {"all_reduce": 0, "all_gather": 2, "all_to_all": 6, "reduce_scatter": 7}
+COLLECTIVES = {
+    "all_reduce": 0,
+    "all_gather": 2,
+    "broadcast": 5,
+    "all_to_all": 6,
+    "reduce_scatter": 7,
+}
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PACKAGE = "ChakraProtoMsg"

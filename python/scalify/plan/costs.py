@@ -122,7 +122,7 @@ def bucket(device: Device, ranks: Group, share: float = 0.9) -> float:
 def sent(kind: str, size: float, ranks: int) -> float:
     """Returns the bytes that each rank sends of a collective on `size` bytes of whole data."""
     share = size * (ranks - 1) / ranks
-    return {"all_reduce": 2 * share, "send": size}.get(kind, share)
+    return {"all_reduce": 2 * share, "send": size, "broadcast": size}.get(kind, share)
 
 
 def collective(device: Device, kind: str, size: float, ranks: Group, *, load: float = 1) -> float:
@@ -130,7 +130,7 @@ def collective(device: Device, kind: str, size: float, ranks: Group, *, load: fl
 
     Args:
         device: with its links.
-        kind: "all_reduce", "all_gather", "reduce_scatter", "all_to_all" or "send".
+        kind: "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast" or "send".
         size: bytes of the whole data: what a gather gives, what a reduction takes.
         ranks: the group.
         load: of the bandwidth that the group has, what is left for it.

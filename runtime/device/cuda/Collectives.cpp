@@ -77,7 +77,9 @@ Collectives::Key Collectives::keyOf(const Collective &what,
   std::iota(all[0].begin(), all[0].end(), 0);
   bool isPairs = what.kind >= Kind::Permute;
   return {isPairs ? all : groups,
-          what.kind == Kind::AllGather ? Direction::Gather : Direction::Reduce};
+          what.kind == Kind::AllGather || what.kind == Kind::Broadcast
+              ? Direction::Gather
+              : Direction::Reduce};
 }
 
 void Collectives::connect(const Program &program) {
@@ -238,11 +240,16 @@ void Collectives::count(int64_t bytes) const {
 void Collectives::gather(const Collective &what, NcclComm comm,
                          const void *source, void *destination,
                          StreamHandle stream) const {
-  int64_t bytes = what.elements * byteWidth(what.type);
-  settle(nccl->ncclAllGather(source, destination, size_t(bytes), NcclUint8,
-                             comm, stream),
-         "ncclAllGather", comm);
-  count(bytes * (int64_t(what.members.size()) - 1));
+  auto bytes = size_t(what.elements * byteWidth(what.type));
+  if (what.kind == Kind::Broadcast)
+    settle(nccl->ncclBroadcast(source, destination, bytes, NcclUint8,
+                               /*root=*/0, comm, stream),
+           "ncclBroadcast", comm);
+  else
+    settle(nccl->ncclAllGather(source, destination, bytes, NcclUint8, comm,
+                               stream),
+           "ncclAllGather", comm);
+  count(bytesSent(what, rank));
 }
 
 /// What NCCL sends it does not say: counted is what a ring sends, as a

@@ -91,6 +91,8 @@ struct NcclConfig {
     NcclStatus(void *, size_t, NcclType, int, NcclComm, StreamHandle))         \
   X(ncclAllGather, NcclStatus(const void *, void *, size_t, NcclType,          \
                               NcclComm, StreamHandle))                         \
+  X(ncclBroadcast, NcclStatus(const void *, void *, size_t, NcclType, int,     \
+                              NcclComm, StreamHandle))                         \
   X(ncclReduceScatter, NcclStatus(const void *, void *, size_t, NcclType,      \
                                   NcclOp, NcclComm, StreamHandle))             \
   X(ncclAllReduce, NcclStatus(const void *, void *, size_t, NcclType, NcclOp,  \

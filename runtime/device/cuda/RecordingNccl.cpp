@@ -373,6 +373,21 @@ void RecordingDriver::RecordedNccl::bindCollectives() {
                     count);
     return status;
   };
+  ncclBroadcast = [=](const void *from, void *to, size_t count, NcclType,
+                      int root, NcclComm comm, StreamHandle on) {
+    Group *group = find(comm);
+    if (fails("ncclBroadcast") || !group || !isPlaced(from, count, to, count) ||
+        root < 0 || size_t(root) >= sizeOf(*group))
+      return NcclInvalidArgument;
+    NcclStatus status = record(text("ncclBroadcast", from, to, count) +
+                                   " root=" + std::to_string(root),
+                               comm, on);
+    std::vector<Fabric::Mail> parts;
+    if (status == NcclSuccess && driver.fabric &&
+        gatherAll(*group, from, count, parts))
+      std::memcpy(to, parts[size_t(root)].data(), count);
+    return status;
+  };
   auto join = [=](const char *call, const void *from, void *to, size_t taken,
                   size_t given, size_t first, NcclType type, NcclOp op,
                   NcclComm comm, StreamHandle on) {

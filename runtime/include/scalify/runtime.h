@@ -83,7 +83,7 @@ typedef struct scalify_rt_tensor {
   const char *role; /* "param", "moment", ..., "" for results */
 } scalify_rt_tensor;
 
-#define SCALIFY_RT_COUNTER_WORDS 5
+#define SCALIFY_RT_COUNTER_WORDS 6
 
 /* One quantizing cast that counts what it clips. */
 typedef struct scalify_rt_counter {
@@ -96,6 +96,9 @@ typedef struct scalify_rt_counter {
   uint64_t flushed;   /* of the last run: nonzero values that became zero */
   uint64_t zeros;     /* of the last run: values that were zero */
   uint64_t nans;      /* of the last run: values that were NaN */
+  uint64_t top;       /* of the last run: values of a sixteenth of the format's
+                         largest or more, NaN too: a scale 4 binades lower
+                         would clip them */
   /* By which values were divided in the last run, to 8 bits behind the leading
    * one; of several, in a loop, about their geometric mean. 0 where none is
    * known: a scale for each block or row, or no run. */
@@ -265,7 +268,7 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
                         scalify_rt_counter *out);
 
 /* The same counts, SCALIFY_RT_COUNTER_WORDS words (saturated, flushed, zeros,
- * nans, scales) for each counter, for as long as the executable lives: what the
+ * nans, top, scales) for each counter, for as long as the executable lives: what the
  * function "rescale" takes. */
 SCALIFY_RT_API const uint64_t *
 scalify_rt_counters(const scalify_rt_executable *executable);

@@ -62,7 +62,8 @@ def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind",
       I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
       I32EnumAttrCase<"AllGather", 2, "all_gather">,
       I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
-      I32EnumAttrCase<"Permute", 4, "permute">]> {
+      I32EnumAttrCase<"Permute", 4, "permute">,
+      I32EnumAttrCase<"Broadcast", 5, "broadcast">]> {
   let cppNamespace = "::scalify::plan";
 }
 
@@ -402,8 +403,9 @@ def CollectiveOp : Plan_Op<"collective"> {
     of `all_to_all` both, have as many equal parts as the group has ranks, one
     behind the other in the order in which the group lists them. Elements that
     several ranks have are joined in that order too; sums of less than F32 in
-    F32, rounded once. `groups` has a row for each group. Of `permute` it has
-    rows (from, to), and who is sent nothing gets zeros.
+    F32, rounded once. `groups` has a row for each group. Of `broadcast` all of a
+    group get what its first rank gives. Of `permute` it has rows (from, to), and
+    who is sent nothing gets zeros.
 
     ```mlir
     plan.collective all_reduce sum %part to %whole groups dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>
