@@ -50,6 +50,7 @@ public:
   nb::tuple run(const nb::sequence &inputs, const std::string &function);
   nb::list health() const;
   nb::object counters() const;
+  void setCounters(const nb::object &words);
   nb::object initial(int index) const;
   Array put(nb::handle object, const nb::object &dtype);
   nb::list profile() const;
@@ -198,6 +199,17 @@ nb::object Executable::counters() const {
   return numpyArray(slot, type);
 }
 
+void Executable::setCounters(const nb::object &words) {
+  Array array = copyOf(words, nb::none());
+  TensorType type = *makeTensorType(
+      DType::U64,
+      {scalify_rt_num_counters(handle), SCALIFY_RT_COUNTER_WORDS});
+  if (array.type().dtype != type.dtype || array.type().shape != type.shape)
+    throw nb::value_error("counters of another shape or type");
+  check(scalify_rt_set_counters(
+      handle, reinterpret_cast<const uint64_t *>(array.live()->data())));
+}
+
 nb::object Executable::initial(int index) const {
   scalify_rt_tensor tensor;
   check(scalify_rt_arg(handle, index, &tensor));
@@ -250,7 +262,9 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            "Counts of each cast in the last run.")
       .def("counters", &Executable::counters,
            "The same counts as an array, a row (saturated, flushed, zeros, "
-           "nans) each.")
+           "nans, top, scales) each.")
+      .def("set_counters", &Executable::setCounters, nb::arg("words"),
+           "Puts such an array in their place until the next run.")
       .def("initial", &Executable::initial, nb::arg("index"),
            "What an argument of the step starts from.")
       .def("put", &Executable::put, nb::arg("object"),

@@ -65,7 +65,6 @@ class Executable:
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
-        self._counters: NDArray[np.uint64] | None = None
         self.diagnostics = list(diagnostics)
 
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
@@ -110,7 +109,6 @@ class Executable:
         inputs = self._narrow(arrays)
         self._check_donation(inputs)
         results = self._kept.run(inputs)
-        self._counters = None
         scales = self._kept.get(STATE_SCALES)
         return [_wrap(*pair, scales) for pair in zip(results, self._storages, strict=True)]
 
@@ -208,18 +206,18 @@ class Executable:
     def counters(self) -> NDArray[np.uint64]:
         """What each cast of the last step counted, [casts, 6].
 
-        The words are saturated, flushed, zeros, nans, top and scales. The last one has one in its upper
-        24 bits for each scale of the cast, and the sum of their bits without the last 15 below.
+        The words are saturated, flushed, zeros, nans, top and scales. The last one has one in its
+        upper 24 bits for each scale of the cast, and the sum of their bits without the last 15.
         Those that are set stand until the next step.
         """
-        return self._runtime.counters() if self._counters is None else self._counters.copy()
+        return self._runtime.counters()
 
     @counters.setter
     def counters(self, counts: NDArray[np.uint64]) -> None:
         shape = self._runtime.counters().shape
         if counts.shape != shape:
             raise ValueError(f"counters of shape {counts.shape} for a step that has {shape}")
-        self._counters = np.array(counts, np.uint64)
+        self._runtime.set_counters(np.array(counts, np.uint64))
 
     def _counters_of_all(self) -> tuple[NDArray[np.uint64], int]:
         """Returns the sum of what all ranks counted, and how many ranks that is."""
@@ -250,10 +248,6 @@ class Executable:
             row | {"elements": ranks * row["elements"], "ranks": ranks}
             for row in _counted(rows, counters)
         ]
-
-    def _health(self) -> list[dict[str, Any]]:
-        rows = self._runtime.health()
-        return rows if self._counters is None else _counted(rows, self._counters)
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
@@ -362,10 +356,10 @@ class Executable:
         `elements` were cast; `saturated` of them were beyond the format's largest value,
         `flushed` were not zero and became zero, `zeros` were zero, `nans` were NaN, and `top` were
         at least a sixteenth of the largest value, NaN among them: a scale 4 binades lower would
-        clip them. `scale` is what values were divided by, to 8 bits, about the geometric mean where a
-        loop has several, and None where each block or row has its own; `moved` is log2 of it over
-        that of the step before, 0 where one is unknown. A tensor that has grown or shrunk as a whole clips nothing
-        where its scale is measured: there only `moved` shows it.
+        clip them. `scale` is what values were divided by, to 8 bits, about the geometric mean where
+        a loop has several, and None where each block or row has its own; `moved` is log2 of it over
+        that of the step before, 0 where one is unknown. A tensor that has grown or shrunk as a
+        whole clips nothing where its scale is measured: there only `moved` shows it.
 
         Args:
             *arrays: none, or the step's arguments as they are now. With them, a row follows for
@@ -377,13 +371,13 @@ class Executable:
             ValueError: not as many arrays as the step has arguments.
         """
         if not arrays:
-            return self._health()
+            return self._runtime.health()
         if len(arrays) != len(self.args):
             raise ValueError(
                 f"the step takes {len(self.args)} arguments, not {len(arrays)}: their assumptions "
                 "are by position"
             )
-        return [*self._health(), *broken_assumptions(self.assumptions, arrays)]
+        return [*self._runtime.health(), *broken_assumptions(self.assumptions, arrays)]
 
     def put(self, array: Any) -> _runtime.Array:
         """Returns a copy of an array in the memory of the step's device.

@@ -118,7 +118,17 @@ class Executable:
         """Returns cast, op, loc, format, elements and counts per cast, of the last run."""
 
     def counters(self) -> NDArray[np.uint64]:
-        """Returns the same counts as a table [casts, 4]: saturated, flushed, zeros, nans."""
+        """Returns the same counts as a table [casts, 6].
+
+        Its columns are saturated, flushed, zeros, nans, top and scales.
+        """
+
+    def set_counters(self, words: NDArray[np.uint64]) -> None:
+        """Puts such a table in its place until the next run.
+
+        Raises:
+            ValueError: it has another shape or type.
+        """
 
     def initial(self, index: int) -> NDArray[np.float32]:
         """Returns what an argument of the step starts from.

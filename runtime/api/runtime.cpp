@@ -358,6 +358,14 @@ const uint64_t *scalify_rt_counters(const scalify_rt_executable *executable) {
   return executable ? executable->impl.health().data() : nullptr;
 }
 
+scalify_rt_status scalify_rt_set_counters(scalify_rt_executable *executable,
+                                          const uint64_t *words) {
+  return guarded([&] {
+    requireHandle(executable);
+    executable->impl.setHealth(words);
+  });
+}
+
 scalify_rt_status scalify_rt_set_profiling(scalify_rt_executable *executable,
                                            int32_t on) {
   return guarded([&] {

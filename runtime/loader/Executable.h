@@ -8,6 +8,7 @@
 #include "loader/SideThread.h"
 #include "scalify/runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 
@@ -50,6 +51,9 @@ public:
   const Program &program() const { return plan; }
   /// `counterWords` for each of the program's counters.
   const std::vector<uint64_t> &health() const { return counts; }
+  void setHealth(const uint64_t *words) {
+    std::copy_n(words, counts.size(), counts.begin());
+  }
   /// By which a counter's cast was scaled in the last run; 0 where unknown.
   float scaleOf(size_t counter) const;
   /// How many binades up that is from the run before; 0 where unknown.

@@ -147,7 +147,7 @@ def test_the_step_keeps_its_bits_beside_the_function_that_rescales(recipe: str) 
         *ours, got = moving(*ours, batch)
         # On counters of no step nothing moves, and the function runs all the same.
         executable = moving.executable()
-        idle = np.zeros((len(executable.cast_scales), 4), np.uint64)
+        idle = np.zeros_like(executable.counters[: len(executable.cast_scales)])
         (scales_after,) = executable._runtime.run((executable.cast_scales, idle), "rescale")
         np.testing.assert_array_equal(np.asarray(scales_after), executable.cast_scales)
         executable.cast_scales = np.asarray(scales_after)

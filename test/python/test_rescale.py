@@ -234,7 +234,7 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
 
 
 def test_what_is_at_the_top_keeps_its_scale_however_much_becomes_zero() -> None:
-    """A softmax that is nearly one-hot: most of it becomes zero in F16 at any scale that holds 1."""
+    """A softmax that is nearly one-hot: most of it becomes zero at any scale that holds 1."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, 64)).astype(np.float32) * 20
     w = rng.normal(size=(64, 64)).astype(np.float32)

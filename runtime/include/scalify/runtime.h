@@ -272,6 +272,10 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
  * function "rescale" takes. */
 SCALIFY_RT_API const uint64_t *
 scalify_rt_counters(const scalify_rt_executable *executable);
+/* Puts what was counted elsewhere, as before a checkpoint, in their place until
+ * the next run. */
+SCALIFY_RT_API scalify_rt_status scalify_rt_set_counters(
+    scalify_rt_executable *executable, const uint64_t *words);
 
 /* Switches per-command timing on (clearing earlier times) or off. */
 SCALIFY_RT_API scalify_rt_status
