@@ -202,8 +202,7 @@ nb::object Executable::counters() const {
 void Executable::setCounters(const nb::object &words) {
   Array array = copyOf(words, nb::none());
   TensorType type = *makeTensorType(
-      DType::U64,
-      {scalify_rt_num_counters(handle), SCALIFY_RT_COUNTER_WORDS});
+      DType::U64, {scalify_rt_num_counters(handle), SCALIFY_RT_COUNTER_WORDS});
   if (array.type().dtype != type.dtype || array.type().shape != type.shape)
     throw nb::value_error("counters of another shape or type");
   check(scalify_rt_set_counters(

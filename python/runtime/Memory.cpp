@@ -81,14 +81,25 @@ Loaded::Loaded(const nb::object &source, int threads, const std::string &device,
   options.threads = threads;
   options.device = deviceOf(device);
   options.comm = comm.get();
+  // Ranks compare what they load, and may be threads of this process.
+  auto unlocked = [](auto load) {
+    nb::gil_scoped_release unlock;
+    return load();
+  };
+  scalify_rt_status status;
   if (nb::isinstance<nb::bytes>(source)) {
     nb::bytes data = nb::cast<nb::bytes>(source);
-    check(scalify_rt_load_memory(data.c_str(), data.size(), &options, &handle));
+    const char *bytes = data.c_str();
+    status = unlocked([&, size = data.size()] {
+      return scalify_rt_load_memory(bytes, size, &options, &handle);
+    });
   } else {
-    nb::object path = nb::module_::import_("os").attr("fspath")(source);
-    check(scalify_rt_load_file(nb::cast<std::string>(path).c_str(), &options,
-                               &handle));
+    nb::object fspath = nb::module_::import_("os").attr("fspath")(source);
+    auto path = nb::cast<std::string>(fspath);
+    status = unlocked(
+        [&] { return scalify_rt_load_file(path.c_str(), &options, &handle); });
   }
+  check(status);
   check(scalify_rt_set_poll(handle, checkSignals, nullptr));
 }
 

@@ -77,10 +77,9 @@ int64_t resultElements(const JsonNode &node, const Command &command) {
 void scalify::rt::readCollective(const JsonNode &node,
                                  const Interface &interface,
                                  const Program &program, Command &command) {
-  constexpr Kind kinds[] = {Kind::AllReduce, Kind::ReduceScatter,
-                            Kind::AllGather, Kind::Broadcast,
-                            Kind::AllToAll,  Kind::Permute,
-                            Kind::Message};
+  constexpr Kind kinds[] = {
+      Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast,
+      Kind::AllToAll,  Kind::Permute,       Kind::Message};
   constexpr Join joins[] = {Join::Sum, Join::Product, Join::Max,
                             Join::Min, Join::And,     Join::Or};
   Collective &what = command.collective;

@@ -1,4 +1,5 @@
 #include "loader/Executable.h"
+#include "loader/Agreement.h"
 #include "loader/CollectiveReader.h"
 #include "loader/Manifest.h"
 #include "support/Error.h"
@@ -68,6 +69,8 @@ void Executable::startSide() {
 
 void Executable::connectRanks() {
   try {
+    if (comm && dev->isReal())
+      requireOneStep(plan, image, *comm);
     dev->connect(plan, dev->isReal() ? comm : nullptr, rank);
   } catch (const std::exception &error) {
     // Others connect to this rank, or wait until it has.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <poll.h>
 #include <stdexcept>
 #include <sys/wait.h>
@@ -35,6 +36,13 @@ std::unique_ptr<Communicator> scalify::test::joinLocal(const std::string &job,
                                                        double seconds) {
   scalify_transport_wait wait = {seconds, nullptr, nullptr};
   return makeCommunicator(openLocal(job, rank, size, 20), wait);
+}
+
+void scalify::test::repeat(const Collective &collective, const void *source,
+                           void *destination) {
+  auto bytes = size_t(collective.elements * byteWidth(collective.type));
+  for (size_t i = 0; i < collective.members.size(); ++i)
+    std::memcpy(static_cast<uint8_t *>(destination) + i * bytes, source, bytes);
 }
 
 namespace {

@@ -27,6 +27,10 @@ std::unique_ptr<rt::Communicator> joinLocal(const std::string &job,
                                             int32_t rank, int32_t size,
                                             double seconds = 20);
 
+/// A gather of ranks that all have what this one has.
+void repeat(const rt::Collective &collective, const void *source,
+            void *destination);
+
 /// The ranks' texts, or the text of what they threw.
 std::vector<std::string> runThreads(int32_t size, const Body &body,
                                     double seconds = 20);

@@ -151,6 +151,43 @@ TEST(Ranks, WhatCannotBeJoinedIsRefusedAtLoad) {
             "of f32 are joined by");
 }
 
+TEST(Ranks, AnotherStepOnOneRankIsNamedAtLoad) {
+  auto said = [](const Json &other) {
+    const Json usual = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
+    auto packed = [](Json m) {
+      m["mesh"] = Json::array({{"data", 2}});
+      return rt::test::pack(m, rt::test::kernels(), "");
+    };
+    const std::string own = packed(usual), others = packed(other);
+    auto body = [&](rt::Communicator &comm) -> std::string {
+      try {
+        loadFor(comm.rank() ? others : own, &comm);
+      } catch (const rt::Error &error) {
+        return error.what();
+      }
+      return "";
+    };
+    std::vector<std::string> texts = scalify::test::runThreads(2, body);
+    EXPECT_EQ(texts[0], texts[1]);
+    return texts[0];
+  };
+  const std::string ways = "; give all ranks the same program, constants, "
+                           "shardings, recipe and options";
+  Json other = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
+  other["mcpu"] = "x86-64";
+  other["functions"]["step"][0]["loc"] = "elsewhere.py:3";
+  EXPECT_EQ(said(other), "");
+  other["functions"]["step"][0]["join"] = "max";
+  EXPECT_EQ(said(other), "rank 1 has loaded another step than rank 0: it "
+                         "exchanges something else" +
+                             ways);
+  other = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
+  other["args"][0]["name"] = "z";
+  EXPECT_EQ(said(other), "rank 1 has loaded another step than rank 0: it "
+                         "computes something else" +
+                             ways);
+}
+
 TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {
   auto of = [](bool isFirst) {
     Json m = manifestOf({{"kind", "message"}, {"name", "x"}}, 4);

@@ -1,0 +1,117 @@
+#include "loader/Agreement.h"
+#include "support/Error.h"
+
+#include <numeric>
+
+using namespace scalify::rt;
+
+namespace {
+/// Bytes of what is compared: strings with their lengths before them, so that
+/// no two lists look alike.
+class Text {
+public:
+  void add(int64_t number) {
+    bytes.append(reinterpret_cast<const char *>(&number), sizeof number);
+  }
+  void add(const std::string &text) {
+    add(int64_t(text.size()));
+    bytes += text;
+  }
+  void add(const TensorType &type) {
+    add(std::string(name(type.dtype)));
+    add(int64_t(type.shape.size()));
+    for (int64_t extent : type.shape)
+      add(extent);
+  }
+  uint64_t hash() const { return fnv1a(bytes.data(), bytes.size()); }
+
+private:
+  std::string bytes;
+};
+
+void addCollective(Text &text, const Command &command) {
+  const Collective &what = command.collective;
+  const bool isMessage = what.kind == Collective::Kind::Message;
+  text.add(std::string(name(what.kind)));
+  text.add(std::string(name(what.join)));
+  text.add(std::string(name(what.type)));
+  text.add(what.elements);
+  // Who is at the other end follows from the stage.
+  text.add(isMessage ? what.name : std::string());
+  text.add(int64_t(command.groups.size()));
+  for (const std::vector<int32_t> &group : command.groups)
+    for (int32_t member : group)
+      text.add(member);
+}
+
+void addCommand(Text &text, const Command &command) {
+  text.add(int64_t(command.op));
+  text.add(command.name);
+  text.add(command.symbol);
+  text.add(command.stream);
+  text.add(command.bytes);
+  for (int32_t buffer : command.buffers)
+    text.add(buffer);
+  text.add(command.gemm.m);
+  text.add(command.gemm.n);
+  text.add(command.gemm.k);
+}
+
+void addInterface(Text &text, const Interface &interface) {
+  for (const Argument &arg : interface.args) {
+    text.add(arg.name);
+    text.add(arg.type);
+  }
+  for (const Result &result : interface.results)
+    text.add(result.type);
+}
+} // namespace
+
+Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
+  Text exchanges, all;
+  addInterface(all, program);
+  all.add(std::string(reinterpret_cast<const char *>(image.data()) +
+                          program.constants.offset,
+                      size_t(program.constants.size)));
+  for (const Function &function : program.functions) {
+    exchanges.add(function.name);
+    all.add(function.name);
+    addInterface(all, program.interfaceOf(function));
+    for (const Command &command : function.commands) {
+      if (command.op == Command::Op::Collective)
+        addCollective(exchanges, command);
+      addCommand(all, command);
+    }
+  }
+  return {exchanges.hash(), all.hash()};
+}
+
+void scalify::rt::requireOneStep(const Program &program, const Image &image,
+                                 Communicator &comm) {
+  Signature own = signatureOf(program, image);
+  Collective gather;
+  gather.kind = Collective::Kind::AllGather;
+  gather.type = DType::U8;
+  gather.elements = sizeof own;
+  gather.members.resize(size_t(comm.size()));
+  std::iota(gather.members.begin(), gather.members.end(), 0);
+  gather.name = "steps that ranks have loaded";
+  std::vector<Signature> ranks(static_cast<size_t>(comm.size()));
+  comm.run(gather, &own, ranks.data());
+  // Counted is what steps send.
+  comm.addBytesSent(uint64_t(0) - uint64_t(bytesSent(gather, comm.rank())));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    size_t first = rank - rank % size_t(program.stageRanks);
+    const bool differs = ranks[rank].all != ranks[first].all;
+    if (!differs && ranks[rank].exchanges == ranks[first].exchanges)
+      continue;
+    const char *what = ranks[rank].exchanges != ranks[first].exchanges
+                           ? "exchanges something else"
+                           : "computes something else";
+    badArgument("rank " + std::to_string(rank) +
+                " has loaded another step than rank " + std::to_string(first) +
+                ": it " + what +
+                "; give all ranks the same program, constants, shardings, "
+                "recipe and options");
+  }
+}
