@@ -115,15 +115,23 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
             reason = found;
         }
       if (reason.empty()) {
+        bool isByBlocks = false;
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           auto hint = operand.get().getDefiningOp<SetScaleOp>();
           Type format = getFormat(dot, operand.get());
-          operand.set(caster.castOperand(hint, format, getBlock(dot, operand)));
+          DenseI64ArrayAttr block = getBlock(dot, operand);
+          isByBlocks |= block != nullptr;
+          operand.set(caster.castOperand(hint, format, block));
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;
-        if (StringAttr sums = formats.getAccumulation(dot))
+        StringAttr sums = formats.getAccumulation(dot);
+        if (sums)
           dot->setAttr(kAccumulationAttr, sums);
+        if (strict && isByBlocks && sums && sums == "fast")
+          failedStrict |= failed(dot->emitOpError(
+              "cannot be summed 'fast' as a strict recipe's accumulation says: "
+              "products by blocks have no other sum than the precise one"));
         listJudged(dot, formats.getJudgement(dot));
       } else {
         failedStrict |= failed(keepWide(dot, reason, recipe));
