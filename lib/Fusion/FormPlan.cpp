@@ -405,9 +405,7 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
       auto constant = op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>();
       auto entry = op->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
       if (constant) {
-        Attribute key = constant.getValue();
-        if (entry)
-          key = entry;
+        Attribute key = entry ? Attribute(entry) : constant.getValue();
         Value &scale = scales[key];
         if (!scale) {
           scale = block->addArgument(constant.getOutput().getType(), loc);

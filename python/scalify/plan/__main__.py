@@ -26,6 +26,8 @@ from scalify.recipe import recipes
 
 __all__ = ["main"]
 
+_LEVELS: dict[str, search.Level] = {"fp8-lm-o1": "o1", "fp8-lm-o2": "o2", "fp8-lm-o3": "o3"}
+
 
 def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
     """Returns the step's artefact, by level of ZeRO."""
@@ -111,7 +113,7 @@ def _format(device: Device, recipe: str) -> str:
 def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
     model = MODELS[options.model]
     compute = _format(device, options.recipe)
-    level = options.recipe[-2:] if options.recipe.startswith("fp8-lm-") else ""
+    level = _LEVELS.get(options.recipe, "")
     if options.gpus:
         cap = options.cap * 1e9 if options.cap else None
         several = search.search(
@@ -143,7 +145,7 @@ def _plan_model(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
         gradients="each" if zero >= 2 else "last",
         compute=compute,
         wire=search.WIRES[-1] if level else search.WIRES[0],
-        level=level,  # type: ignore[arg-type]
+        level=level,
     )
     if options.zero == "best":
         cap = options.cap * 1e9 if options.cap else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from scalify.plan.devices import Device
@@ -13,7 +13,7 @@ from scalify.plan.memory import held
 from scalify.plan.models import Model
 from scalify.plan.step import Prediction, least, predict
 
-__all__ = ["WIRES", "Found", "candidates", "fastest", "search", "tune"]
+__all__ = ["WIRES", "Found", "Level", "candidates", "fastest", "search", "tune"]
 
 WIRES = (("f32", "bf16"), ("bf16", "bf16"), ("fp8", "fp8"))
 BUCKETS = (2.5e7, 1e8, 4e8)
@@ -128,7 +128,7 @@ def _smallest(model: Model, layouts: Iterable[Layout]) -> float:
 def _tuned(device: Device, model: Model, layout: Layout, cap: float) -> Iterator[Found]:
     """Yields the layout with each wire and bucket with which it fits."""
     # BF16 products read weights that no FP8 can hold.
-    wires = WIRES if layout.compute == "fp8" else WIRES[:2]
+    wires: Sequence[tuple[str, str]] = WIRES if layout.compute == "fp8" else WIRES[:2]
     if layout.level:
         wires = WIRES[-1:]
     for wire, bucket in itertools.product(wires, BUCKETS):
