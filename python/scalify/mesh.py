@@ -308,6 +308,78 @@ class Mesh:
         """This process's number; 0 if it runs alone."""
         return 0 if self.comm is None else self.comm.rank
 
+    def parts(self, shape: Sequence[int], spec: jax.sharding.PartitionSpec) -> Parts:
+        """Returns how an array lies on the ranks by a `PartitionSpec`.
+
+        Raises:
+            ValueError: the spec is longer than the shape, names an axis twice or one that the mesh
+                has not, or a dimension is no multiple of its ranks.
+        """
+        what = f"{spec} of an array of shape {tuple(shape)} on the mesh {self.axes}"
+        entries: list[tuple[str, ...]] = [
+            () if one is None else (one,) if isinstance(one, str) else tuple(one) for one in spec
+        ]
+        if len(entries) > len(shape):
+            raise ValueError(f"{what}: it has more entries than the array has dimensions")
+        named = [name for entry in entries for name in entry]
+        for name in named:
+            if name not in self.axes:
+                raise ValueError(f"{what}: the mesh has no axis '{name}'")
+            if named.count(name) > 1:
+                raise ValueError(f"{what}: axis '{name}' splits it twice")
+        sizes, strides = list(self.axes.values()), {}
+        for place, name in enumerate(self.axes):
+            strides[name] = math.prod(sizes[place + 1 :])
+        digits: list[tuple[tuple[int, int], ...]] = []
+        entries += [()] * (len(shape) - len(entries))
+        for extent, entry in zip(shape, entries, strict=True):
+            # An axis of one rank splits nothing.
+            split = [(strides[name], self.axes[name]) for name in entry if self.axes[name] > 1]
+            count = math.prod(size for _, size in split)
+            if extent % count:
+                raise ValueError(
+                    f"{what}: {extent} elements are no multiple of {count} ranks; leave the "
+                    "dimension whole, or fill it up"
+                )
+            digits.append(tuple(split))
+        return Parts(tuple(shape), tuple(digits))
+
+    def array(
+        self,
+        shape: Sequence[int],
+        spec: jax.sharding.PartitionSpec,
+        part: Callable[[tuple[slice, ...]], Any],
+    ) -> Shard | NDArray[Any]:
+        """Returns an array of which each rank makes or reads its part alone, as of a batch.
+
+        It is what `jax.make_array_from_callback` is for devices. A process that runs alone gets the
+        whole array of all parts, and so does every rank where nothing is split.
+
+        Args:
+            shape: of the whole array.
+            spec: as the step's `in_shardings` has it for the argument.
+            part: returns the elements in these slices of the whole array.
+
+        Raises:
+            ValueError: the spec cannot be (`parts`), or a part has another shape than its slices.
+        """
+        layout = self.parts(shape, spec)
+
+        def made(place: tuple[slice, ...]) -> NDArray[Any]:
+            found = np.asarray(part(place), order="C")
+            wanted = tuple(one.stop - one.start for one in place)
+            if found.shape != wanted:
+                raise ValueError(f"a part of shape {found.shape} for {place}, which are {wanted}")
+            return found
+
+        if self.comm is not None and any(layout.digits):
+            return Shard(made(layout.place(self.rank)), layout, self)
+        pieces = [(place, made(place)) for place in layout.places()]
+        whole = np.empty(layout.shape, pieces[0][1].dtype)
+        for place, piece in pieces:
+            whole[place] = piece
+        return whole
+
     def all_gather(self, array: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns every rank's array of this shape, in the order of ranks."""
         if self.comm is None:

@@ -61,7 +61,17 @@ def main() -> None:
         params, wanted = plain(params, x[index], y[index])
         if index < start:
             continue
-        state, value = train(state, x[index], y[index])
+        # A rank reads its own rows of x alone.
+        rows: list[slice] = []
+
+        def part(place: tuple[slice, ...], index: int = index, rows: list[slice] = rows):  # type: ignore[no-untyped-def]
+            rows.append(place[0])
+            return x[index][place]
+
+        batch = mesh.array(x[index].shape, P("data"), part)
+        assert len(rows) == (2 if mesh.comm is None else 1)
+        assert mesh.comm is None or rows[0].start == 4 * (mesh.rank // 2)
+        state, value = train(state, batch, y[index])
         if folder:
             checkpoint.save(folder, state, index + 1, jit=train)
         # Of a few hundred terms, in another order.

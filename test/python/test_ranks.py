@@ -233,6 +233,36 @@ def test_shards() -> None:
         np.asarray(scalify.Shard(mine[0], parts, mesh))
 
 
+def test_arrays_of_parts() -> None:
+    spec = jax.sharding.PartitionSpec
+    mesh = scalify.make_mesh(stage=2, data=3, one=1, tensor=2)
+    parts = mesh.parts((4, 6, 5), spec(("tensor", "one"), "data"))
+    # The last axis of the mesh has the smallest stride; one of one rank splits nothing.
+    assert parts == Parts((4, 6, 5), (((1, 2),), ((2, 3),), ()))
+    assert mesh.parts((12,), spec(("data", "tensor"))).digits == (((2, 3), (1, 2)),)
+    whole = np.arange(24.0).reshape(4, 6)
+    seen = []
+
+    def part(place: tuple[slice, ...]) -> Any:
+        seen.append(place)
+        return whole[place]
+
+    # Alone a process has the parts of all.
+    found = mesh.array((4, 6), spec(None, "data"), part)
+    np.testing.assert_array_equal(found, whole)
+    assert [place[1].start for place in seen] == [0, 2, 4]
+    for wrong, text in (
+        (spec("data"), "4 elements are no multiple of 3 ranks; leave the dimension whole"),
+        (spec("rows"), "the mesh has no axis 'rows'"),
+        (spec("tensor", "tensor"), "axis 'tensor' splits it twice"),
+        (spec(None, None, "tensor"), "more entries than the array has dimensions"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            mesh.array((4, 6), wrong, part)
+    with pytest.raises(ValueError, match=r"a part of shape \(4, 6\) for .*, which are \(4, 2\)"):
+        mesh.array((4, 6), spec(None, "data"), lambda place: whole)
+
+
 def test_shares() -> None:
     # Columns on two ranks of stride 1, of each half shares on three of stride 2: 15 elements and
     # one that stands for nothing, padded to 18 by shares of 6.

@@ -62,7 +62,7 @@ static LogicalResult buildPasses(ModuleOp module,
                                  PassManager &manager) {
   if (failed(config.setupPassPipeline(manager)))
     return failure();
-  if (manager.size() != 0 || hasScales(module))
+  if (!manager.empty() || hasScales(module))
     return success();
   StageOptions options;
   options.remarks = false;
