@@ -288,35 +288,58 @@ LogicalResult Compilation::reportExcess(const plan::PlanMemory &memory,
   return failure(options.strict);
 }
 
+namespace {
+/// A plan, and what was said and counted when it was made.
+struct Fused {
+  OwningOpRef<ModuleOp> module;
+  plan::PlanMemory memory;
+  std::vector<DiagnosticRecord> said;
+  std::vector<OpCounts> counted;
+};
+} // namespace
+
 /// What is gathered is kept, which moves the fewest bytes. Where the plan then
 /// needs too many, what is computed first waits for all but two collectives,
 /// which moves no more; then so many fewer bytes of gathers are kept: some of
-/// them lie where the plan needs less, and it may take several turns.
+/// them lie where the plan needs less, and it may take several turns. Where
+/// none fits, the plan that needs the fewest bytes stays.
 LogicalResult Compilation::fuseWithin(int64_t bytes,
                                       StageOptions stageOptions) {
   OwningOpRef<ModuleOp> before = module->clone();
-  size_t numSaid = diagnostics.size();
-  for (int turn = 0;; ++turn) {
+  const size_t numSaid = diagnostics.size(), numCounted = counts.size();
+  std::optional<Fused> least;
+  // Without overlap there is nothing that could wait.
+  for (int turn = stageOptions.overlap ? 0 : 1;; ++turn) {
     if (failed(runPasses(Stage::Fusion, stageOptions)))
       return failure();
     std::optional<plan::PlanMemory> memory = measure();
     int64_t excess = memory ? memory->peak() - bytes : 0;
-    auto held = (*module)->getAttrOfType<IntegerAttr>(plan::kGatheredBytesAttr);
     if (excess <= 0)
       return success();
+    auto held = (*module)->getAttrOfType<IntegerAttr>(plan::kGatheredBytesAttr);
     int64_t kept = held ? held.getInt() : 0;
     if (stageOptions.gatheredBytes >= 0)
       kept = stageOptions.gatheredBytes;
+    if (!least || memory->peak() < least->memory.peak())
+      least = Fused{std::move(module),
+                    *memory,
+                    {diagnostics.begin() + numSaid, diagnostics.end()},
+                    {counts.begin() + numCounted, counts.end()}};
+    diagnostics.resize(numSaid);
+    counts.resize(numCounted);
     if (turn > 0 && kept == 0)
-      return reportExcess(*memory, bytes);
+      break;
     if (turn == 0)
       stageOptions.mostInFlight = kMostInFlight;
     else
       stageOptions.gatheredBytes =
           turn < kMostTurns ? std::max<int64_t>(kept - excess, 0) : 0;
-    diagnostics.resize(numSaid);
     module = before->clone();
   }
+  module = std::move(least->module);
+  llvm::append_range(diagnostics, least->said);
+  llvm::append_range(counts, least->counted);
+  return reportExcess(least->memory, bytes);
 }
 
 LogicalResult Compilation::runStage(Stage stage) {

@@ -84,6 +84,17 @@ def test_what_no_gather_makes_fit(deep: tuple[Partitioned, list[Any], Any]) -> N
     _, said = build(local.text, {"memoryLimit": 5000})
     (remark,) = [one for one in said if "the limit of memory is 5000" in one["message"]]
     assert remark["severity"] == "remark"
+    # The plan that stays is the one that is spoken of, and none of a larger limit needs less.
+    options = {"recipe": "fp8", "packState": False}
+    _, said = build(local.text, {**options, "memoryLimit": 1})
+    (remark,) = [one for one in said if "the limit of memory is 1" in one["message"]]
+    least, _ = needs(local.text, {**options, "memoryLimit": 1})
+    assert f"needs {least} bytes" in remark["message"]
+    for limit in (least - 1, least, least + 1000, least + 10000):
+        assert needs(local.text, {**options, "memoryLimit": limit})[0] >= least
+    # Nothing runs ahead that could wait: one turn less, and the same end.
+    alone = {**options, "overlap": False}
+    assert needs(local.text, {**alone, "memoryLimit": 1})[0] <= needs(local.text, alone)[0]
 
 
 def test_gradients_are_summed_when_memory_allows() -> None:

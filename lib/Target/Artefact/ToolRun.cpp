@@ -22,7 +22,7 @@ struct TemporaryFile {
   }
   ~TemporaryFile() {
     if (!path.empty())
-      llvm::sys::fs::remove(path);
+      (void)llvm::sys::fs::remove(path); // a leftover harms nobody
   }
 };
 } // namespace
