@@ -80,7 +80,7 @@ def recorded(exe: Executable) -> Figures:
     narrow = sum(command.get("dtype", "").startswith("f8") for command in commands)
     attentions = sum(line.startswith("cudnnExecute ") for line in exe.trace)
     planned = sum(command["op"] == "attention" for command in commands)
-    calls = r"^nccl(AllGather|AllReduce|ReduceScatter|Send) "
+    calls = r"^nccl(AllGather|AllReduce|Broadcast|ReduceScatter|Send) "
     exchanged = len(re.findall(calls, "\n".join(exe.trace), re.MULTILINE))
     collectives = sum(command["op"] == "collective" for command in commands)
     figures = {

@@ -26,6 +26,7 @@ def _collectives(element: str, joins: tuple[str, ...]) -> list[str]:
         "use_global_device_ids}>",
         f'"stablehlo.all_to_all"(%x) <{{CHANNEL, concat_dimension = 0 : i64, {_ALONE}, '
         "split_count = 1 : i64, split_dimension = 0 : i64}>",
+        f'"stablehlo.collective_broadcast"(%x) <{{CHANNEL, {_ALONE}}}>',
         '"stablehlo.collective_permute"(%x) <{CHANNEL, source_target_pairs = '
         "dense<0> : tensor<1x2xi64>}>",
     ]
@@ -69,7 +70,7 @@ def exchanges(small: bool) -> Iterator[Program]:
     table.append(("f8E4M3FN", ml_dtypes.float8_e4m3fn, ()))
     for element, dtype, joins in table:
         text = _text(element, rows, columns, joins)
-        same = (x.astype(dtype),) * (3 + 2 * len(joins))
+        same = (x.astype(dtype),) * (4 + 2 * len(joins))
         options = {"sums": "nccl"}
         yield Program(f"one-rank NCCL {element}", text, same[:1], "bits", options, same)
         if joins:

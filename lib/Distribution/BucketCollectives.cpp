@@ -254,20 +254,28 @@ static void sortByReaders(MutableArrayRef<Operation *> gathers) {
 }
 
 /// What can go when the step starts: the first bucket is a small one. They go
-/// in the order in which they are filled.
+/// in the order in which they are begun, and so does what is as large as a
+/// bucket, which goes alone and closes none.
 void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
-  SmallVector<SmallVector<Operation *>> buckets(1);
+  SmallVector<SmallVector<Operation *>> buckets;
   int64_t held = 0, room = bytes / kEdge;
+  size_t open = 0;
   for (Operation *op : ops) {
-    if (held && held + bytesOf(op) > room) {
-      buckets.emplace_back();
-      held = 0;
-      room = bytes;
+    if (bytesOf(op) >= bytes) {
+      buckets.push_back({op});
+      continue;
     }
-    buckets.back().push_back(op);
+    bool isFull = held && held + bytesOf(op) > room;
+    if (isFull)
+      room = bytes;
+    if (isFull || !held) {
+      held = 0;
+      open = buckets.size();
+      buckets.emplace_back();
+    }
+    buckets[open].push_back(op);
     held += bytesOf(op);
   }
-  llvm::erase_if(buckets, [](auto &members) { return members.size() < 2; });
   // No bucket stands behind the place of a later one.
   SmallVector<Operation *> places(buckets.size());
   Operation *place = nullptr;
@@ -278,7 +286,10 @@ void BucketCollectivesPass::bucketEarly(ArrayRef<Operation *> ops) {
   for (auto [members, at] : llvm::zip_equal(buckets, places)) {
     for (Operation *member : members)
       hoist(member->getOperand(0), at);
-    write(members, at);
+    if (members.size() > 1)
+      write(members, at);
+    else if (members.front() != at)
+      members.front()->moveBefore(at);
   }
 }
 

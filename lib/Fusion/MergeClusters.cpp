@@ -82,9 +82,11 @@ void Clusters::unite(Cluster *first, Cluster *last,
                                                  : 0;
   };
   int64_t begin = first->place, end = last->place + 1;
-  llvm::stable_sort(
-      MutableArrayRef<Cluster *>(places).slice(begin, end - begin),
-      [&](Cluster *a, Cluster *b) { return rank(a) < rank(b); });
+  llvm::sort(MutableArrayRef<Cluster *>(places).slice(begin, end - begin),
+             [&](Cluster *a, Cluster *b) {
+               return std::pair(rank(a), a->place) <
+                      std::pair(rank(b), b->place);
+             });
   for (int64_t i = begin; i < end; ++i)
     places[i]->place = i;
 }

@@ -31,7 +31,7 @@ ExceptionPatterns::ExceptionPatterns(RecipeAttr recipe) {
   for (const FormatOverride &exception : recipe.getOverrides()) {
     auto [only, pattern] = splitPattern(exception.pattern);
     entries.push_back(
-        {exception, only, llvm::Regex(pattern, llvm::Regex::Newline)});
+        {exception, only, llvm::Regex(pattern, llvm::Regex::Newline), {}});
   }
 }
 

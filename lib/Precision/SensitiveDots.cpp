@@ -127,19 +127,22 @@ void SensitivityFinder::widen(
     RoundedDot::Turn turn, llvm::MapVector<Operation *, std::string> &found) {
   NoiseAnalysis::Sources parts = noise.attribute(sources, gradients, weigh());
   double total = 0;
-  SmallVector<Operation *> candidates;
+  SmallVector<std::pair<size_t, Operation *>> candidates;
   for (auto &[dot, rounded] : dots) {
     total += parts.lookup(dot);
     if (rounded.turn == turn && !found.contains(dot) && parts.lookup(dot) > 0)
-      candidates.push_back(dot);
+      candidates.emplace_back(candidates.size(), dot);
   }
-  llvm::stable_sort(candidates, [&](Operation *a, Operation *b) {
-    return parts.lookup(a) * countWork(b) > parts.lookup(b) * countWork(a);
+  // Of equals in the order of the program.
+  llvm::sort(candidates, [&](const auto &a, const auto &b) {
+    double first = parts.lookup(a.second) * countWork(b.second);
+    double second = parts.lookup(b.second) * countWork(a.second);
+    return first > second || (first == second && a.first < b.first);
   });
   double reach =
       std::max(worst / (kRoom * kMostOfWorst), all / (kRoom * kMostOfAll));
   double left = (1 - 1 / reach) * total;
-  for (Operation *dot : candidates) {
+  for (auto [place, dot] : candidates) {
     if (left <= 0)
       break;
     left -= parts.lookup(dot);

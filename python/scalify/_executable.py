@@ -179,8 +179,9 @@ class Executable:
         """Runs `@rescale`: moves scales of casts by what the last step counted.
 
         Run it every k steps. A scale moves by 1, 2 or 4 binades: up where more than 2^-12, 1 % or
-        10 % of the values saturated, down where none did and more than 2 %, 10 % or 50 % became
-        zero. Where nothing clips nothing moves, and steps keep their bits.
+        10 % of the values saturated, down where more than 2 %, 10 % or 50 % became zero and none
+        is in the four binades at the top of the format. Where nothing clips nothing moves, and
+        steps keep their bits.
 
         On ranks all of them call it: their counts are added, and their scales stay equal.
 

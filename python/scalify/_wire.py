@@ -69,6 +69,8 @@ def _sent(kind: str, groups: list[list[int]], elements: int, rank: int) -> int:
     others = len(members) - 1
     if kind == "all_gather":
         return elements * others
+    if kind == "broadcast":
+        return elements * others if members[0] == rank else 0
     if kind == "all_reduce":
         # To each other member its piece, to be joined there; then one's own, joined, to all. The
         # first members' pieces have one element more where they are not equal.

@@ -42,14 +42,21 @@ scalify_rt_status load(const scalify_rt_options *options,
     if (!out)
       badArgument("the place for the executable is null");
     *out = nullptr;
-    Image image = makeImage();
     scalify_rt_options chosen = {};
     if (options)
       chosen = *options;
-    *out = new scalify_rt_executable(
-        std::move(image),
-        [&](const Program &program) { return makeDevice(chosen, program); },
-        chosen.comm ? &communicatorOf(chosen.comm) : nullptr);
+    Communicator *comm = chosen.comm ? &communicatorOf(chosen.comm) : nullptr;
+    try {
+      *out = new scalify_rt_executable(
+          makeImage(),
+          [&](const Program &program) { return makeDevice(chosen, program); },
+          comm);
+    } catch (const std::exception &error) {
+      // Others wait for this rank to have loaded.
+      if (comm)
+        comm->abort(error.what());
+      throw;
+    }
   });
 }
 
@@ -362,6 +369,8 @@ scalify_rt_status scalify_rt_set_counters(scalify_rt_executable *executable,
                                           const uint64_t *words) {
   return guarded([&] {
     requireHandle(executable);
+    if (!words && !executable->impl.program().counters.empty())
+      badArgument("the words of the counters are null");
     executable->impl.setHealth(words);
   });
 }

@@ -46,6 +46,8 @@ public:
   virtual ~Communicator() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t size() const = 0;
+  /// Whether the others are there, and not only written down.
+  virtual bool hasOthers() const { return true; }
 
   /// Counts from 0, for errors; told before the commands of a step.
   virtual void beginStep(uint64_t step) = 0;

@@ -11,6 +11,7 @@ public:
   RecordCommunicator(int32_t rank, int32_t size) : self(rank), ranks(size) {}
   int32_t rank() const override { return self; }
   int32_t size() const override { return ranks; }
+  bool hasOthers() const override { return false; }
   void beginStep(uint64_t number) override { step = number; }
   void run(const Collective &collective, const void *source,
            void *destination) override;

@@ -81,8 +81,11 @@ void readField(Link &link, const std::string &text, const std::string &field) {
 /// hears where it only hears.
 int64_t bytesOnLink(const Collective &collective, int32_t rank) {
   int64_t sent = bytesSent(collective, rank);
-  if (sent == 0 && collective.kind >= Collective::Kind::Permute &&
-      collective.from >= 0 && collective.from != rank)
+  const bool hears = collective.kind >= Collective::Kind::Permute
+                         ? collective.from >= 0 && collective.from != rank
+                         : collective.kind == Collective::Kind::Broadcast &&
+                               collective.members.size() > 1;
+  if (sent == 0 && hears)
     return collective.elements * byteWidth(collective.type);
   return sent;
 }
@@ -96,6 +99,7 @@ public:
 
   int32_t rank() const override { return inner->rank(); }
   int32_t size() const override { return inner->size(); }
+  bool hasOthers() const override { return inner->hasOthers(); }
   uint64_t bytesSent() const override { return inner->bytesSent(); }
   void addBytesSent(uint64_t bytes) override { inner->addBytesSent(bytes); }
   double timeout() const override { return inner->timeout(); }

@@ -47,7 +47,6 @@ void addCollective(Text &text, const Command &command) {
 void addCommand(Text &text, const Command &command) {
   text.add(int64_t(command.op));
   text.add(command.name);
-  text.add(command.symbol);
   text.add(command.stream);
   text.add(command.bytes);
   for (int32_t buffer : command.buffers)
@@ -67,12 +66,21 @@ void addInterface(Text &text, const Interface &interface) {
 }
 } // namespace
 
+static uint64_t hashOf(const Image &image, const Section &section,
+                       uint64_t before = fnvBasis) {
+  return fnv1a(image.data() + section.offset, size_t(section.size), before);
+}
+
+static Text machineOf(const Program &program) {
+  Text text;
+  text.add(program.target);
+  text.add(program.mcpu);
+  return text;
+}
+
 Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
   Text exchanges, all;
   addInterface(all, program);
-  all.add(std::string(reinterpret_cast<const char *>(image.data()) +
-                          program.constants.offset,
-                      size_t(program.constants.size)));
   for (const Function &function : program.functions) {
     exchanges.add(function.name);
     all.add(function.name);
@@ -83,11 +91,30 @@ Signature scalify::rt::signatureOf(const Program &program, const Image &image) {
       addCommand(all, command);
     }
   }
-  return {exchanges.hash(), all.hash()};
+  Signature found;
+  found.exchanges = exchanges.hash();
+  found.all = hashOf(image, program.constants, all.hash());
+  found.machine = machineOf(program).hash();
+  found.kernels = hashOf(image, program.kernels);
+  if (program.cubin)
+    found.kernels = hashOf(image, *program.cubin, found.kernels);
+  return found;
+}
+
+/// What a step does that another one does not; null where both are one.
+static const char *differenceOf(const Signature &one, const Signature &other) {
+  if (one.exchanges != other.exchanges)
+    return "exchanges something else";
+  const bool isOneMachine = one.machine == other.machine;
+  if (one.all != other.all || (isOneMachine && one.kernels != other.kernels))
+    return "computes something else";
+  return nullptr;
 }
 
 void scalify::rt::requireOneStep(const Program &program, const Image &image,
                                  Communicator &comm) {
+  if (!comm.hasOthers())
+    return;
   Signature own = signatureOf(program, image);
   Collective gather;
   gather.kind = Collective::Kind::AllGather;
@@ -101,17 +128,12 @@ void scalify::rt::requireOneStep(const Program &program, const Image &image,
   // Counted is what steps send.
   comm.addBytesSent(uint64_t(0) - uint64_t(bytesSent(gather, comm.rank())));
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    size_t first = rank - rank % size_t(program.stageRanks);
-    const bool differs = ranks[rank].all != ranks[first].all;
-    if (!differs && ranks[rank].exchanges == ranks[first].exchanges)
-      continue;
-    const char *what = ranks[rank].exchanges != ranks[first].exchanges
-                           ? "exchanges something else"
-                           : "computes something else";
-    badArgument("rank " + std::to_string(rank) +
-                " has loaded another step than rank " + std::to_string(first) +
-                ": it " + what +
-                "; give all ranks the same program, constants, shardings, "
-                "recipe and options");
+    const size_t first = rank - rank % size_t(program.stageRanks);
+    if (const char *what = differenceOf(ranks[rank], ranks[first]))
+      badArgument("rank " + std::to_string(rank) +
+                  " has loaded another step than rank " +
+                  std::to_string(first) + ": it " + what +
+                  "; give all ranks the same program, constants, shardings, "
+                  "recipe and options");
   }
 }

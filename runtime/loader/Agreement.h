@@ -8,11 +8,12 @@
 
 namespace scalify::rt {
 
-/// What steps have alike that are of one program, whatever machine each of them
-/// was compiled for and wherever its sources lie.
+/// What steps have alike that are of one program, wherever its sources lie.
 struct Signature {
   uint64_t exchanges = 0; // what ranks do with each other, in order
   uint64_t all = 0;       // functions, commands, arguments, constants too
+  uint64_t machine = 0;   // for which the kernels were compiled
+  uint64_t kernels = 0;   // their code, which is the same for one machine
 };
 Signature signatureOf(const Program &program, const Image &image);
 

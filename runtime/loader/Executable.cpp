@@ -196,8 +196,10 @@ float Executable::scaleOf(size_t counter) const {
 
 float Executable::scaleMoved(size_t counter) const {
   float before = scalesBefore[counter], now = scaleOf(counter);
-  // A scale that is none, an infinity say, has moved out of sight.
-  return before > 0 && now > 0 ? std::log2(now) - std::log2(before) : 0;
+  auto isKnown = [](float scale) { return scale > 0 && std::isfinite(scale); };
+  if (!isKnown(before) || !isKnown(now))
+    return 0;
+  return std::log2(now) - std::log2(before);
 }
 
 void Executable::execute(const Command &command) {

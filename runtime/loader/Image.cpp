@@ -34,8 +34,7 @@ struct File {
 };
 } // namespace
 
-uint64_t scalify::rt::fnv1a(const void *data, size_t size) {
-  uint64_t hash = 0xcbf29ce484222325u;
+uint64_t scalify::rt::fnv1a(const void *data, size_t size, uint64_t hash) {
   const uint8_t *bytes = static_cast<const uint8_t *>(data);
   for (size_t i = 0; i < size; ++i)
     hash = (hash ^ bytes[i]) * 0x100000001b3u;

@@ -34,8 +34,9 @@ private:
   std::string manifestText;
 };
 
-/// FNV-1a, 64 bit.
-uint64_t fnv1a(const void *data, size_t size);
+/// FNV-1a, 64 bit; goes on from the hash of what comes before.
+constexpr uint64_t fnvBasis = 0xcbf29ce484222325u;
+uint64_t fnv1a(const void *data, size_t size, uint64_t hash = fnvBasis);
 
 constexpr size_t headerSize = 32;
 constexpr char magic[] = "SCALIFY1";

@@ -255,7 +255,7 @@ static MaybeElement evaluateBinary(Operation *op, const Element &lhs,
   return llvm::TypeSwitch<Operation *, MaybeElement>(op)
       .Case([&](stablehlo::AddOp) -> MaybeElement {
         if (isPred)
-          return ints([](APInt a, const APInt &b) { return a | b; });
+          return ints([](const APInt &a, const APInt &b) { return a | b; });
         return apply(lhs, rhs, std::plus<>(), std::plus<>());
       })
       .Case([&](stablehlo::SubtractOp) {
@@ -274,13 +274,13 @@ static MaybeElement evaluateBinary(Operation *op, const Element &lhs,
         return extreme(lhs, rhs, /*takeMax=*/false, isUnsignedInt);
       })
       .Case([&](stablehlo::AndOp) -> MaybeElement {
-        return ints([](APInt a, const APInt &b) { return a & b; });
+        return ints([](const APInt &a, const APInt &b) { return a & b; });
       })
       .Case([&](stablehlo::OrOp) -> MaybeElement {
-        return ints([](APInt a, const APInt &b) { return a | b; });
+        return ints([](const APInt &a, const APInt &b) { return a | b; });
       })
       .Case([&](stablehlo::XorOp) -> MaybeElement {
-        return ints([](APInt a, const APInt &b) { return a ^ b; });
+        return ints([](const APInt &a, const APInt &b) { return a ^ b; });
       })
       .Case([&](stablehlo::ShiftLeftOp) { return shift(lhs, rhs, true); })
       .Case([&](stablehlo::ShiftRightLogicalOp) {
@@ -311,10 +311,11 @@ static SmallVector<Element> getElements(DenseElementsAttr attr) {
 
 static DenseElementsAttr makeTensor(ShapedType type,
                                     ArrayRef<Element> elements) {
-  auto make = [&](auto kind) {
-    SmallVector<decltype(kind), 0> values;
+  auto make = [&](const auto &kind) {
+    using Kind = std::decay_t<decltype(kind)>;
+    SmallVector<Kind, 0> values;
     for (const Element &element : elements)
-      values.push_back(std::get<decltype(kind)>(element));
+      values.push_back(std::get<Kind>(element));
     return DenseElementsAttr::get(type, values);
   };
   if (isa<FloatType>(type.getElementType()))

@@ -12,7 +12,8 @@ using namespace scalify::stablehlo;
 
 /// In standard deviations.
 static double getPoint(unsigned index) {
-  return (static_cast<double>(index) - ElementFunctions::kNumPoints / 2) / 4;
+  constexpr unsigned middle = ElementFunctions::kNumPoints / 2;
+  return (static_cast<double>(index) - middle) / 4;
 }
 
 static double getWeight(unsigned index) {

@@ -102,7 +102,7 @@ void Collectives::connect(const Program &program) {
       if (known == keys.end())
         keys.push_back(std::move(key));
     }
-  makeCommunicators(agree(keys), keys);
+  makeCommunicators(agree(), keys);
 }
 
 void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
@@ -135,46 +135,24 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
   }
 }
 
-/// The id of rank 0, once all ranks have said that they will make the same
-/// communicators: they are made by all at once, and another number of them
-/// would have ranks wait for ever.
-NcclId Collectives::agree(const std::vector<Key> &keys) {
-  struct Word {
-    NcclId id;
-    uint64_t plan;
-  };
-  Word own = {};
-  own.plan = 14695981039346656037u;
-  auto add = [&](int64_t value) {
-    own.plan = (own.plan ^ uint64_t(value)) * 1099511628211u;
-  };
-  for (const auto &[groups, direction] : keys) {
-    add(-1 - int64_t(direction));
-    for (const std::vector<int32_t> &group : groups) {
-      add(int64_t(group.size()));
-      for (int32_t member : group)
-        add(member);
-    }
-  }
+/// The id of rank 0. That all make the same communicators, as many of them, is
+/// known: they have one step (loader/Agreement.h).
+NcclId Collectives::agree() {
+  NcclId own = {};
   if (rank == 0)
-    check(nccl->ncclGetUniqueId(&own.id), "ncclGetUniqueId", nullptr);
+    check(nccl->ncclGetUniqueId(&own), "ncclGetUniqueId", nullptr);
   if (!host)
-    return own.id;
+    return own;
   Collective gather;
   gather.kind = Kind::AllGather;
   gather.type = DType::U8;
-  gather.elements = sizeof(Word);
+  gather.elements = sizeof own;
   gather.members.resize(size_t(ranks));
   std::iota(gather.members.begin(), gather.members.end(), 0);
   gather.name = "communicators of GPUs";
-  std::vector<Word> all(static_cast<size_t>(ranks));
+  std::vector<NcclId> all(static_cast<size_t>(ranks));
   host->run(gather, &own, all.data());
-  for (size_t i = 0; i < all.size(); ++i)
-    if (all[i].plan != own.plan)
-      fail("rank " + std::to_string(i) + " and rank " + std::to_string(rank) +
-           " have collectives in other groups of ranks; load the same "
-           "artefact on all");
-  return all[0].id;
+  return all[0];
 }
 
 /// NCCL exchanges between two places only; plans exchange in place.

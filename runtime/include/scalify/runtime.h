@@ -67,7 +67,10 @@ typedef struct scalify_rt_options {
                            0: SCALIFY_GPU, else as many as this rank is on its
                            machine by the launch, else the first */
   /* An artefact for several ranks needs one of as many, which outlives the
-   * executable and is not used while a function runs; others ignore it. */
+   * executable and is not used while a function runs; others ignore it. All
+   * ranks load at the same time, and several artefacts in one order: they
+   * compare what they have. Where a rank fails to load the others are told, and
+   * the communicator is of no more use. */
   struct scalify_rt_comm *comm;
 } scalify_rt_options;
 
