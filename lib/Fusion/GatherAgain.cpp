@@ -120,9 +120,11 @@ std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
     });
   int64_t now = 0;
   std::pair<int64_t, int64_t> most = {0, 0};
-  for (auto [place, bytes] : change)
-    if ((now += bytes) > most.first)
+  for (auto [place, bytes] : change) {
+    now += bytes;
+    if (now > most.first)
       most = {now, place};
+  }
   return most;
 }
 

@@ -18,7 +18,7 @@ from rank_threads import on_meshes, on_ranks
 
 import scalify
 from scalify import CompileError
-from scalify._executable import Executable
+from scalify._executable import Executable, build
 from scalify.mesh import Mesh, Parts, Shares, layout_of
 from scalify.partition import partition
 
@@ -311,6 +311,33 @@ def test_collectives_that_no_rank_can_do() -> None:
     assert broken != text
     with pytest.raises(CompileError, match="joins by what is no sum"):
         scalify.compile(broken)
+
+
+def test_a_broadcast_is_what_the_first_of_a_group_has() -> None:
+    """Groups of two of four ranks; what is sent is the plan's."""
+    program = """
+    module { sdy.mesh @mesh = <["data"=4]>
+    func.func public @main(%x: tensor<6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>})
+        -> tensor<6xf32> {
+      %0 = "stablehlo.collective_broadcast"(%x) <{
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        replica_groups = dense<[[2, 0], [1, 3]]> : tensor<2x2xi64>}>
+        : (tensor<6xf32>) -> tensor<6xf32>
+      return %0 : tensor<6xf32>
+    } }"""
+    artefact, _ = build(program, {"recipe": "none"})
+
+    def body(rank: int, mine: Executable, comm: Any) -> tuple[float, int]:
+        before = comm.bytes_sent
+        (found,) = mine(np.full(6, rank, np.float32))
+        (row,) = mine.collectives
+        assert row["kind"] == "broadcast"
+        assert comm.bytes_sent - before == row["sent"]
+        (value,) = set(np.asarray(found).tolist())
+        return value, row["sent"]
+
+    # A rank that hears sends nothing.
+    assert on_ranks(artefact, 4, body) == [(2, 0), (1, 24), (2, 24), (1, 0)]
 
 
 def test_what_a_mesh_refuses() -> None:

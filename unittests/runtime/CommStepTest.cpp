@@ -83,6 +83,29 @@ TEST(CommStep, CommandsExchange) {
            });
 }
 
+TEST(CommStep, OthersHearOfARankThatCannotLoad) {
+  std::string job = freshJob(), artefact = pack(steps(), kernels(), "");
+  std::vector<std::string> texts(2);
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      Comm comm(job, rank);
+      scalify_rt_options options = {};
+      options.comm = comm.handle;
+      scalify_rt_executable *loaded = nullptr;
+      // The second one's is cut off. Neither waits for the timeout of 20 s.
+      size_t size = artefact.size() - size_t(rank);
+      EXPECT_NE(
+          scalify_rt_load_memory(artefact.data(), size, &options, &loaded),
+          SCALIFY_RT_OK);
+      texts[size_t(rank)] = scalify_rt_last_error();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_THAT(texts[1], testing::HasSubstr("artefact is"));
+  EXPECT_THAT(texts[0], testing::HasSubstr("rank 1 stopped: " + texts[1]));
+}
+
 TEST(CommStep, OthersHearOfAStepThatFails) {
   // Rank 1 is interrupted on its way to what rank 0 waits for.
   auto manifest = [](int32_t) {

@@ -3,6 +3,7 @@
 #include "CommRanks.h"
 #include "TestArtefact.h"
 
+#include "comm/RecordCommunicator.h"
 #include "loader/Executable.h"
 #include "support/Error.h"
 
@@ -151,41 +152,66 @@ TEST(Ranks, WhatCannotBeJoinedIsRefusedAtLoad) {
             "of f32 are joined by");
 }
 
-TEST(Ranks, AnotherStepOnOneRankIsNamedAtLoad) {
-  auto said = [](const Json &other) {
-    const Json usual = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
-    auto packed = [](Json m) {
-      m["mesh"] = Json::array({{"data", 2}});
-      return rt::test::pack(m, rt::test::kernels(), "");
-    };
-    const std::string own = packed(usual), others = packed(other);
-    auto body = [&](rt::Communicator &comm) -> std::string {
-      try {
-        loadFor(comm.rank() ? others : own, &comm);
-      } catch (const rt::Error &error) {
-        return error.what();
-      }
-      return "";
-    };
-    std::vector<std::string> texts = scalify::test::runThreads(2, body);
-    EXPECT_EQ(texts[0], texts[1]);
-    return texts[0];
+namespace {
+/// What two ranks say of which the second has another artefact.
+std::string saidOf(const Json &first, const Json &second,
+                   const std::string &moreCode = "") {
+  auto packed = [](Json m, const std::string &code) {
+    m["mesh"] = Json::array({{"data", 2}});
+    return rt::test::pack(m, rt::test::kernels() + code, "");
   };
-  const std::string ways = "; give all ranks the same program, constants, "
-                           "shardings, recipe and options";
-  Json other = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
-  other["mcpu"] = "x86-64";
+  const std::string own = packed(first, ""), others = packed(second, moreCode);
+  auto body = [&](rt::Communicator &comm) -> std::string {
+    try {
+      loadFor(comm.rank() ? others : own, &comm);
+    } catch (const rt::Error &error) {
+      return error.what();
+    }
+    return "";
+  };
+  std::vector<std::string> texts = scalify::test::runThreads(2, body);
+  EXPECT_EQ(texts[0], texts[1]);
+  return texts[0];
+}
+} // namespace
+
+TEST(Ranks, AnotherStepOnOneRankIsNamedAtLoad) {
+  const Json usual = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
+  auto named = [](const char *what) {
+    return "rank 1 has loaded another step than rank 0: it " +
+           std::string(what) +
+           "; give all ranks the same program, constants, shardings, recipe "
+           "and options";
+  };
+  Json other = usual;
   other["functions"]["step"][0]["loc"] = "elsewhere.py:3";
-  EXPECT_EQ(said(other), "");
+  EXPECT_EQ(saidOf(usual, other), "");
+  // Kernels are the same for one kind of machine.
+  EXPECT_EQ(saidOf(usual, other, "more"), named("computes something else"));
+  other["mcpu"] = "x86-64-v2";
+  EXPECT_EQ(saidOf(usual, other, "more"), "");
   other["functions"]["step"][0]["join"] = "max";
-  EXPECT_EQ(said(other), "rank 1 has loaded another step than rank 0: it "
-                         "exchanges something else" +
-                             ways);
-  other = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
+  EXPECT_EQ(saidOf(usual, other), named("exchanges something else"));
+  other = usual;
   other["args"][0]["name"] = "z";
-  EXPECT_EQ(said(other), "rank 1 has loaded another step than rank 0: it "
-                         "computes something else" +
-                             ways);
+  EXPECT_EQ(saidOf(usual, other), named("computes something else"));
+}
+
+TEST(Ranks, WhoOnlyWritesDownHasNobodyToCompareWith) {
+  Json m = manifestOf(groups("all_reduce", "sum", {{0, 1}}), 4);
+  m["mesh"] = Json::array({{"data", 2}});
+  const std::string artefact = rt::test::pack(m, rt::test::kernels(), "");
+  rt::RecordCommunicator comm(0, 2);
+  rt::Executable executable = loadFor(artefact, &comm);
+  EXPECT_EQ(comm.trace(), "");
+  float x[4] = {1, 2, 3, 4}, y[4] = {};
+  uint32_t number = 99;
+  void *args[] = {x};
+  void *results[] = {y, &number};
+  executable.run("step", args, 1, results, 2);
+  EXPECT_NE(comm.trace().find("all_reduce sum f32 elements=4"),
+            std::string::npos)
+      << comm.trace();
 }
 
 TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {

@@ -182,10 +182,12 @@ ResultAccuracyAttr ResultAccuracyAttr::getDefault(MLIRContext *context) {
              ResultAccuracyModeAttr::get(context, ResultAccuracyMode::DEFAULT));
 }
 
+// NOLINTBEGIN(performance-unnecessary-value-param): as the td declares it.
 LogicalResult
 ResultAccuracyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                            llvm::APFloat atol, llvm::APFloat rtol, int64_t ulps,
                            ResultAccuracyModeAttr mode) {
+  // NOLINTEND(performance-unnecessary-value-param)
   if (atol.isNegative() || rtol.isNegative() || ulps < 0)
     return emitError() << "result accuracy tolerances must not be negative";
   bool hasTolerance = !atol.isZero() || !rtol.isZero() || ulps != 0;
@@ -217,7 +219,7 @@ Attribute ResultAccuracyAttr::parse(AsmParser &parser, Type) {
 
 void ResultAccuracyAttr::print(AsmPrinter &printer) const {
   FieldPrinter fields(printer);
-  for (auto [name, value] :
+  for (const auto &[name, value] :
        {std::pair<StringRef, llvm::APFloat>{"atol", getAtol()},
         {"rtol", getRtol()}}) {
     if (value.isZero())
