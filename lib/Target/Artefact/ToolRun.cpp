@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
@@ -22,7 +23,8 @@ struct TemporaryFile {
   }
   ~TemporaryFile() {
     if (!path.empty())
-      (void)llvm::sys::fs::remove(path); // a leftover harms nobody
+      // A leftover harms nobody.
+      llvm::consumeError(llvm::errorCodeToError(llvm::sys::fs::remove(path)));
   }
 };
 } // namespace

@@ -271,8 +271,8 @@ scalify_rt_counter_info(const scalify_rt_executable *executable, int32_t index,
                         scalify_rt_counter *out);
 
 /* The same counts, SCALIFY_RT_COUNTER_WORDS words (saturated, flushed, zeros,
- * nans, top, scales) for each counter, for as long as the executable lives: what the
- * function "rescale" takes. */
+ * nans, top, scales) for each counter, for as long as the executable lives:
+ * what the function "rescale" takes. */
 SCALIFY_RT_API const uint64_t *
 scalify_rt_counters(const scalify_rt_executable *executable);
 /* Puts what was counted elsewhere, as before a checkpoint, in their place until
