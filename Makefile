@@ -62,7 +62,7 @@ ranks: build ## table, simulated: gradients of 2 to 64 ranks reduced in FP8, by 
 	@$(PY) benchmarks/numerics/ranks.py $(ARGS)
 
 messages: build ## table: exchanges of CPU ranks through shared memory by their bytes, latency, rate and bucket (ARGS= for options)
-	@PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python benchmarks/messages.py $(ARGS)
+	@$(PY) benchmarks/messages.py $(ARGS)
 
 kills: build ## kill ranks, then whole jobs, at 100 random moments each: none may hang or lose a checkpoint (minutes; ARGS= for options)
 	@for victim in rank job; do PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build \

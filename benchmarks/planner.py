@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "numerics"))
 import gradients
 
 from scalify.plan import DEVICES, MODELS, Layout, disturb, published, text
-from scalify.plan.search import Found, Level, search
+from scalify.plan.layout import Level
+from scalify.plan.search import Found, search
 
 __all__ = ["layouts", "main", "misbehaving"]
 

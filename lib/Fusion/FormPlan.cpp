@@ -5,6 +5,7 @@
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Import/Locations.h"
+#include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Precision/Recompute.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -405,8 +406,7 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
       auto constant = op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>();
       auto entry = op->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
       if (constant) {
-        Attribute key = entry ? Attribute(entry) : constant.getValue();
-        Value &scale = scales[key];
+        Value &scale = scales[entry ? Attribute(entry) : constant.getValue()];
         if (!scale) {
           scale = block->addArgument(constant.getOutput().getType(), loc);
           reads.push_back(entry ? scaleBuffer(entry.getInt())

@@ -5,7 +5,6 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
-#include "scalify/Precision/Recompute.h"
 
 #include "mlir/IR/TypeUtilities.h"
 

@@ -5,28 +5,11 @@
 #include "comm/OpenCommunicator.h"
 #include "comm/RecordCommunicator.h"
 
-#include <numeric>
-
 using namespace scalify::rt;
 
 struct scalify_rt_comm {
   OpenedCommunicator opened;
 };
-
-namespace {
-/// A gather among all ranks.
-Collective gatherOfAll(const Communicator &communicator, const char *name,
-                       uint64_t bytes) {
-  Collective collective;
-  collective.kind = Collective::Kind::AllGather;
-  collective.type = DType::U8;
-  collective.elements = int64_t(bytes);
-  collective.name = name;
-  collective.members.resize(size_t(communicator.size()));
-  std::iota(collective.members.begin(), collective.members.end(), 0);
-  return collective;
-}
-} // namespace
 
 Communicator &scalify::rt::communicatorOf(scalify_rt_comm *comm) {
   if (!comm)
@@ -78,7 +61,8 @@ uint64_t scalify_rt_comm_bytes_sent(const scalify_rt_comm *comm) {
 scalify_rt_status scalify_rt_comm_barrier(scalify_rt_comm *comm) {
   return guarded([&] {
     Communicator &communicator = communicatorOf(comm);
-    communicator.run(gatherOfAll(communicator, "barrier", 0), nullptr, nullptr);
+    communicator.run(gatherOfAll(communicator.size(), "barrier", 0), nullptr,
+                     nullptr);
   });
 }
 
@@ -89,7 +73,8 @@ scalify_rt_status scalify_rt_comm_gather_bytes(scalify_rt_comm *comm,
     Communicator &communicator = communicatorOf(comm);
     if (bytes && (!data || !out))
       badArgument("what to gather, or where, is null");
-    communicator.run(gatherOfAll(communicator, "gather", bytes), data, out);
+    communicator.run(gatherOfAll(communicator.size(), "gather", bytes), data,
+                     out);
   });
 }
 

@@ -2,6 +2,7 @@
 #include "comm/Pieces.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace scalify::rt;
 
@@ -41,6 +42,18 @@ const char *scalify::rt::name(Join join) {
     return "or";
   }
   return "";
+}
+
+Collective scalify::rt::gatherOfAll(int32_t ranks, const char *name,
+                                    size_t bytes) {
+  Collective gather;
+  gather.kind = Collective::Kind::AllGather;
+  gather.type = DType::U8;
+  gather.elements = int64_t(bytes);
+  gather.name = name;
+  gather.members.resize(size_t(ranks));
+  std::iota(gather.members.begin(), gather.members.end(), 0);
+  return gather;
 }
 
 int64_t scalify::rt::bytesSent(const Collective &collective, int32_t rank) {

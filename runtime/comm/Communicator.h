@@ -78,6 +78,9 @@ public:
 const char *name(Collective::Kind kind);
 const char *name(Join join);
 
+/// A gather of bytes among all ranks, in their order.
+Collective gatherOfAll(int32_t ranks, const char *name, size_t bytes);
+
 /// Bytes that a rank sends for a collective.
 int64_t bytesSent(const Collective &collective, int32_t rank);
 

@@ -1,8 +1,6 @@
 #include "loader/Agreement.h"
 #include "support/Error.h"
 
-#include <numeric>
-
 using namespace scalify::rt;
 
 namespace {
@@ -116,13 +114,8 @@ void scalify::rt::requireOneStep(const Program &program, const Image &image,
   if (!comm.hasOthers())
     return;
   Signature own = signatureOf(program, image);
-  Collective gather;
-  gather.kind = Collective::Kind::AllGather;
-  gather.type = DType::U8;
-  gather.elements = sizeof own;
-  gather.members.resize(size_t(comm.size()));
-  std::iota(gather.members.begin(), gather.members.end(), 0);
-  gather.name = "steps that ranks have loaded";
+  const Collective gather =
+      gatherOfAll(comm.size(), "steps that ranks have loaded", sizeof own);
   std::vector<Signature> ranks(static_cast<size_t>(comm.size()));
   comm.run(gather, &own, ranks.data());
   // Counted is what steps send.

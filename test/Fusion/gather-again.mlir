@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-gather-again | FileCheck %s --check-prefix=KEPT
+// RUN: scalify-opt %s --scalify-gather-again | FileCheck %s
 // RUN: scalify-opt %s --scalify-gather-again=most-bytes=1500 | FileCheck %s --check-prefix=SOME
 // RUN: scalify-opt %s --scalify-gather-again=most-bytes=0 | FileCheck %s --check-prefix=NONE
 
@@ -6,9 +6,9 @@
 // first, the second one's no longer than between two reads that are near. The
 // first one's would lie longest, and is what goes where 1,500 bytes may stay beside shares.
 
-// KEPT: module attributes {plan.gathered_bytes = 2048 : i64}
-// KEPT-COUNT-2: plan.communicate
-// KEPT-NOT: plan.communicate
+// CHECK: module attributes {plan.gathered_bytes = 2048 : i64}
+// CHECK-COUNT-2: plan.communicate
+// CHECK-NOT: plan.communicate
 
 // SOME: %[[A:.*]] = plan.communicate all_gather none %arg0
 // SOME: %[[WA:.*]] = stablehlo.reshape %[[A]]

@@ -9,6 +9,10 @@
 
 namespace scalify {
 
+/// On a cast by blocks whose values are divided by their scales before it: its
+/// own scale is one and says nothing.
+inline constexpr llvm::StringLiteral kScaledAttr = "scalify.scaled";
+
 /// Builds the smallest power of two s with amax(value) / s within the format,
 /// times 2^margin.
 /// 1 where the amax is 0 or not finite (current scaling, as in

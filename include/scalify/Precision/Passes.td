@@ -88,9 +88,9 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
     Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
     each is an elementwise product with the blocks' scales, or their inverses,
     spread over the tensor, and a cast by 1, marked as one whose own scale says
-    nothing. Scales are powers of two, so the
-    bits are the same. What stands behind a dequantize is then a product, so
-    that dots on blocks are F32 dots in every form of StableHLO out.
+    nothing. Scales are powers of two, so the bits are the same. What stands
+    behind a dequantize is then a product, so that dots on blocks are F32 dots
+    in every form of StableHLO out.
 
     ```mlir
     %q = scalify.quantize %x, %s by tensor<4x2xf32> {block = array<i64: 1, 128>} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
@@ -169,10 +169,10 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     Beside main stands `@rescale(scales, counters) -> scales`, which a run-time
     calls between two steps: elementwise ops on these vectors that move an
     entry by 1, 2 or 4 binades, up where more than 2^-12, 1 % or 10 % of the
-    cast's values saturated, down where none is of a sixteenth of the
-    largest value or more and more than 2 %, 10 % or 50 % became zero. Row i of the
-    counters is (saturated, flushed, zeros, NaNs, top, scale) of cast i. `scalify-limit-rescale` follows behind
-    Distribution.
+    cast's values saturated, down where more than 2 %, 10 % or 50 % became zero
+    and none is a sixteenth of the format's largest or more. Row i of the
+    counters is (saturated, flushed, zeros, NaNs, top, scale) of cast i.
+    `scalify-limit-rescale` follows behind Distribution.
 
     ```mlir
     %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>

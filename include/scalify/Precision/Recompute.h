@@ -10,10 +10,6 @@ namespace scalify {
 /// On a cast that makes again what another one made: it counts nothing.
 inline constexpr llvm::StringLiteral kUncountedAttr = "scalify.uncounted";
 
-/// On a cast by blocks whose values are divided by their scales before it: its
-/// own scale is one and says nothing.
-inline constexpr llvm::StringLiteral kScaledAttr = "scalify.scaled";
-
 /// Computes again, in the backward, what follows by elementwise ops from other
 /// values of the forward, so that the fewest bytes are kept: in their own type,
 /// or in the format `saved`. Returns the number of ops.

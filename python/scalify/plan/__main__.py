@@ -18,7 +18,7 @@ from typing import Any
 from scalify.errors import CompileError
 from scalify.plan import chakra, choose, disturb, events, graph, published, search, text
 from scalify.plan.devices import DEVICES, Device
-from scalify.plan.layout import Layout
+from scalify.plan.layout import Layout, Level
 from scalify.plan.models import MODELS
 from scalify.plan.options import parse
 from scalify.plan.step import predict
@@ -26,7 +26,7 @@ from scalify.recipe import recipes
 
 __all__ = ["main"]
 
-_LEVELS: dict[str, search.Level] = {"fp8-lm-o1": "o1", "fp8-lm-o2": "o2", "fp8-lm-o3": "o3"}
+_LEVELS: dict[str, Level] = {"fp8-lm-o1": "o1", "fp8-lm-o2": "o2", "fp8-lm-o3": "o3"}
 
 
 def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:

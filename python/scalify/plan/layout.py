@@ -7,7 +7,9 @@ from typing import Literal
 
 from scalify.plan.models import Model
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "Level"]
+
+Level = Literal["", "o1", "o2", "o3"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Layout:
     wire: tuple[str, str] = ("f32", "bf16")
     bucket: float = 2e8
     master: float = 12
-    level: Literal["", "o1", "o2", "o3"] = ""
+    level: Level = ""
     drop_gathered: bool = True
 
     @property

@@ -51,20 +51,19 @@ def held(model: Model, layout: Layout) -> dict[str, float]:
     if layout.compute == "fp8" and layout.wire[1] != "fp8":
         weight = 4.0
     layers = model.layers // layout.pipeline
-    weights = weight * count
-    if layout.level == "o3":
-        # One order of each, and the other of two layers.
-        weights = count + 2 * model.layer_parameters / layout.tensor
+    # FP8-LM's o3 has one order of each, and the other of two layers.
+    stored, turned = (1.0, 1.0) if layout.level == "o3" else (weight, 0.0)
+    two_layers = 2 * model.layer_parameters / layout.tensor
+    weights = stored * count + turned * two_layers
     gradients, state = layout.gradient_bytes * count, layout.state_bytes * count
     if layout.zero >= 1:
         state /= shares
     if layout.zero >= 2:
-        # A share in F32, and two buckets on their way.
+        # A share, and two buckets on their way.
         gradients = gradients / shares + 2 * min(layout.bucket, count) * BYTES[layout.wire[0]]
     if layout.zero == 3:
         # Two layers' weights are gathered at a time.
-        weights = (1.0 if layout.level == "o3" else weight) * count / shares
-        weights += 2 * weight * model.layer_parameters / layout.tensor
+        weights = stored * count / shares + weight * two_layers
     flight = 1.0
     if layout.pipeline > 1:
         flight = min(

@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from scalify.plan.devices import Device
-from scalify.plan.layout import Layout
+from scalify.plan.layout import Layout, Level
 from scalify.plan.memory import held
 from scalify.plan.models import Model
 from scalify.plan.step import Prediction, least, predict
 
-__all__ = ["WIRES", "Found", "Level", "candidates", "fastest", "search", "tune"]
+__all__ = ["WIRES", "Found", "candidates", "fastest", "search", "tune"]
 
 WIRES = (("f32", "bf16"), ("bf16", "bf16"), ("fp8", "fp8"))
 BUCKETS = (2.5e7, 1e8, 4e8)
 # What is left of a GPU's memory beside its context, libraries' work space and fragments.
 ROOM = 0.88
 TUNED = 12
-Level = Literal["", "o1", "o2", "o3"]
 
 
 @dataclasses.dataclass(frozen=True)

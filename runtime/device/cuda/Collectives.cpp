@@ -102,7 +102,7 @@ void Collectives::connect(const Program &program) {
       if (known == keys.end())
         keys.push_back(std::move(key));
     }
-  makeCommunicators(agree(), keys);
+  makeCommunicators(shareId(), keys);
 }
 
 void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
@@ -137,21 +137,15 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
 
 /// The id of rank 0. That all make the same communicators, as many of them, is
 /// known: they have one step (loader/Agreement.h).
-NcclId Collectives::agree() {
+NcclId Collectives::shareId() {
   NcclId own = {};
   if (rank == 0)
     check(nccl->ncclGetUniqueId(&own), "ncclGetUniqueId", nullptr);
   if (!host)
     return own;
-  Collective gather;
-  gather.kind = Kind::AllGather;
-  gather.type = DType::U8;
-  gather.elements = sizeof own;
-  gather.members.resize(size_t(ranks));
-  std::iota(gather.members.begin(), gather.members.end(), 0);
-  gather.name = "communicators of GPUs";
   std::vector<NcclId> all(static_cast<size_t>(ranks));
-  host->run(gather, &own, all.data());
+  host->run(gatherOfAll(ranks, "communicators of GPUs", sizeof own), &own,
+            all.data());
   return all[0];
 }
 
@@ -305,15 +299,8 @@ void Collectives::exchange(const Collective &what, NcclComm comm,
 
 void Collectives::finish(StreamHandle stream) {
   // A rank that does not come this far tells why, or is found to be dead.
-  if (host) {
-    Collective all;
-    all.kind = Kind::AllGather;
-    all.type = DType::U8;
-    all.members.resize(size_t(ranks));
-    std::iota(all.members.begin(), all.members.end(), 0);
-    all.name = "step is issued";
-    host->run(all, nullptr, nullptr);
-  }
+  if (host)
+    host->run(gatherOfAll(ranks, "step is issued", 0), nullptr, nullptr);
   await(stream);
 }
 

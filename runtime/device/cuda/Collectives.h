@@ -46,7 +46,7 @@ private:
   void connect(const Program &program);
   void makeCommunicators(NcclId id, const std::vector<Key> &keys);
   void makeScratch(const Program &program);
-  NcclId agree();
+  NcclId shareId();
   Key keyOf(const Collective &collective, const Groups &groups) const;
   void count(int64_t bytes) const;
   void gather(const Collective &what, NcclComm comm, const void *source,
