@@ -44,7 +44,7 @@ over_mpi() {
   printf '#!/bin/sh\nhost=$1\nshift\nexec ip netns exec "$host" unshare --uts sh -c "hostname $host; $*"\n' >"$agent"
   chmod +x "$agent"
   on 0 timeout 300 mpirun --allow-run-as-root --oversubscribe -H scalify0:2,scalify1:2 -n 4 \
-    --mca odls_base_sigkill_timeout 5 --mca plm_rsh_agent "$agent" --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 \
+    --mca plm_rsh_agent "$agent" --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 \
     --mca oob_tcp_if_include 10.77.0.0/24 -x PYTHONPATH -x SCALIFY_BUILD -x SCALIFY_COMM_TIMEOUT \
     sh -c 'log=$1; shift; exec "$@" >"$log.$OMPI_COMM_WORLD_RANK" 2>&1' by_rank "$log" \
     "${script[@]}" "$@" >"$log.mpirun" 2>&1

@@ -3,7 +3,9 @@
 // The data go on one communicator, notes about ranks on another: why one gave
 // up, that it has closed, and, where one waits for long, for whom.
 #include "comm/TransportFault.h"
+#include "comm/mpi/HelpTexts.h"
 #include "comm/mpi/Meeting.h"
+#include "comm/mpi/PipeSignal.h"
 #include "comm/mpi/Watch.h"
 
 #include <mpi.h>
@@ -144,6 +146,7 @@ private:
 MpiTransport::MpiTransport(const scalify_transport_options &options)
     : patience(options.wait.seconds) {
   Library &library = Library::get();
+  writeHelpTexts();
   requireThread();
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -466,6 +469,7 @@ Status exchange(void *self, const scalify_transport_message *sends,
                 int32_t numSends, const scalify_transport_message *receives,
                 int32_t numReceives, const scalify_transport_wait *wait,
                 scalify_transport_fault *fault) {
+  NoPipeSignal none;
   try {
     static_cast<MpiTransport *>(self)->exchange(sends, numSends, receives,
                                                 numReceives, *wait);
@@ -476,6 +480,7 @@ Status exchange(void *self, const scalify_transport_message *sends,
 }
 
 void abort(void *self, const char *reason) {
+  NoPipeSignal none;
   try {
     static_cast<MpiTransport *>(self)->abort(reason);
   } catch (const Fault &found) {
@@ -489,6 +494,7 @@ void abort(void *self, const char *reason) {
 
 void close(void *self) {
   auto *transport = static_cast<MpiTransport *>(self);
+  NoPipeSignal none;
   try {
     // Requests of a rank that failed may still use what is in it.
     if (transport->close())
@@ -503,6 +509,7 @@ void close(void *self) {
 extern "C" __attribute__((visibility("default"))) scalify_transport_status
 scalify_transport_open(const scalify_transport_options *options,
                        scalify_transport *out, scalify_transport_fault *fault) {
+  NoPipeSignal none;
   try {
     if (options->version != SCALIFY_TRANSPORT_VERSION)
       throw Fault{SCALIFY_TRANSPORT_FAILED, -1,

@@ -1,0 +1,75 @@
+#include "comm/mpi/HelpTexts.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <memory>
+#include <mpi.h>
+
+namespace {
+// As opal/util/show_help.h has them, which is no interface that it promises:
+// each symbol is looked for, and whether it is what it was.
+using Render = char *(*)(const char *, const char *, bool, va_list);
+using Show = int (*)(const char *, const char *, int, ...);
+using ShowList = int (*)(const char *, const char *, bool, va_list);
+Render render = nullptr;
+
+int showList(const char *file, const char *topic, bool hasHeader,
+             va_list values) {
+  char *text = render(file, topic, hasHeader, values);
+  if (text)
+    std::fputs(text, stderr);
+  std::free(text); // NOLINT(cppcoreguidelines-no-malloc): of asprintf
+  return 0;
+}
+
+int show(const char *file, const char *topic, int hasHeader, ...) {
+  va_list values;
+  va_start(values, hasHeader);
+  int result = showList(file, topic, hasHeader != 0, values);
+  va_end(values);
+  return result;
+}
+
+/// MPI's library, whose symbols are those of what it needs, too.
+std::shared_ptr<void> openMpi() {
+  Dl_info info;
+  if (!::dladdr(reinterpret_cast<void *>(&MPI_Init_thread), &info))
+    return nullptr;
+  return {::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD), [](void *handle) {
+            if (handle)
+              ::dlclose(handle);
+          }};
+}
+
+/// The variable of that name that holds a function, or null.
+template <typename Function>
+Function *findVariable(void *library, const char *name) {
+  void *address = ::dlsym(library, name), *found = nullptr;
+  Dl_info info;
+  if (!address || !::dladdr1(address, &info, &found, RTLD_DL_SYMENT) || !found)
+    return nullptr;
+  const auto *symbol = static_cast<const ElfW(Sym) *>(found);
+  if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT ||
+      symbol->st_size != sizeof(Function))
+    return nullptr;
+  return static_cast<Function *>(address);
+}
+} // namespace
+
+void scalify::rt::mpi::writeHelpTexts() {
+  std::shared_ptr<void> mpi = openMpi();
+  if (!mpi)
+    return;
+  render =
+      reinterpret_cast<Render>(::dlsym(mpi.get(), "opal_show_help_vstring"));
+  auto *one = findVariable<Show>(mpi.get(), "opal_show_help");
+  auto *other = findVariable<ShowList>(mpi.get(), "opal_show_vhelp");
+  if (!render || !one || !other)
+    return;
+  *one = show;
+  *other = showList;
+}
