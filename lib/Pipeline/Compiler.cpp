@@ -5,7 +5,7 @@
 #include "ArgumentRanges.h"
 #include "ArgumentRoles.h"
 #include "ArgumentScales.h"
-#include "scalify/Dialect/Plan/PlanStreams.h"
+#include "CheckOptions.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -106,7 +106,9 @@ public:
               std::vector<DiagnosticRecord> &diagnostics)
       : text(text), options(options), diagnostics(diagnostics),
         context(getRegistry()),
-        collector(&context, options.inputName, text, diagnostics) {
+        collector(&context, options.inputName, text, diagnostics),
+        toStableHLO(options.target == "stablehlo"),
+        isGPU(options.target == kHopper) {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
                         ScalifyDialect>();
     // An error on main would print the whole step.
@@ -116,9 +118,11 @@ public:
   FailureOr<CompileResult> run();
 
 private:
-  LogicalResult checkOptions();
   LogicalResult setRecipe();
   LogicalResult runStage(Stage stage);
+  LogicalResult prepare(Stage stage);
+  LogicalResult finishPrecision();
+  StageOptions getStageOptions();
   LogicalResult runPasses(Stage stage, const StageOptions &stageOptions);
   LogicalResult fuseWithin(int64_t bytes, StageOptions stageOptions);
   std::optional<plan::PlanMemory> measure();
@@ -139,95 +143,12 @@ private:
   void report(Stage stage);
   CompileResult makeResult();
 
-  bool toStableHLO = false;
-  bool isGPU = false;
+  bool toStableHLO, isGPU;
   std::vector<ReportRow> rows;
   ScaleReport values;
   std::vector<OpCounts> counts;
 };
 } // namespace
-
-LogicalResult Compilation::checkOptions() {
-  toStableHLO = options.target == "stablehlo";
-  isGPU = options.target == kHopper;
-  if (!toStableHLO && !isGPU && options.target != "cpu")
-    return emitError(UnknownLoc::get(&context))
-           << "unknown target '" << options.target << "': expected one of cpu, "
-           << kHopper << ", stablehlo";
-  if (options.memoryLimit < 0)
-    return emitError(UnknownLoc::get(&context))
-           << "the memory limit must be 0 bytes or more, not "
-           << options.memoryLimit;
-  if (options.memoryLimit > 0 && (toStableHLO || options.simulateRanks))
-    return emitError(UnknownLoc::get(&context))
-           << "a memory limit is that of a rank's plan, and "
-           << (toStableHLO ? "StableHLO has none"
-                           : "one process has the memory of all ranks")
-           << ": leave out the limit of " << options.memoryLimit << " bytes";
-  if (options.memoryLimit > 0 && options.pipelineStages > 0)
-    return emitError(UnknownLoc::get(&context))
-           << "a pipeline's stages keep what they gather: leave out the memory "
-              "limit of "
-           << options.memoryLimit << " bytes";
-  if (options.bucketBytes && *options.bucketBytes < 0)
-    return emitError(UnknownLoc::get(&context))
-           << "buckets must have 0 bytes or more, not " << *options.bucketBytes;
-  if (options.epilogues != "exact" && options.epilogues != "all" &&
-      options.epilogues != "none")
-    return emitError(UnknownLoc::get(&context))
-           << "unknown epilogues '" << options.epilogues
-           << "': expected one of exact, all, none";
-  if (options.libraryAttention != "recipe" &&
-      options.libraryAttention != "exact" && options.libraryAttention != "none")
-    return emitError(UnknownLoc::get(&context))
-           << "unknown library attention '" << options.libraryAttention
-           << "': expected one of recipe, exact, none";
-  if (options.sums != "ordered" && options.sums != "nccl")
-    return emitError(UnknownLoc::get(&context))
-           << "unknown sums '" << options.sums
-           << "': expected one of ordered, nccl";
-  if (options.sums == "nccl" && !isGPU)
-    return emitError(UnknownLoc::get(&context))
-           << "target '" << options.target
-           << "' has no NCCL: its ranks sum in their order; leave out the sums";
-  if (options.streams < 1 || options.streams > plan::kMostStreams)
-    return emitError(UnknownLoc::get(&context))
-           << "streams must be 1 to " << plan::kMostStreams << ", not "
-           << options.streams;
-  if (options.streams > 1 && !isGPU)
-    return emitError(UnknownLoc::get(&context))
-           << "target '" << options.target << "' has no streams: only "
-           << kHopper << " runs commands side by side";
-  if (options.pipelineStages < 0 || options.pipelineVirtual < 1)
-    return emitError(UnknownLoc::get(&context))
-           << "a pipeline needs stages and at least one chunk on each";
-  if (options.pipelineStages > 0 && (isGPU || toStableHLO))
-    return emitError(UnknownLoc::get(&context))
-           << "target '" << options.target
-           << "' has no pipelines: stages run on CPUs";
-  if (options.pipelineStages > 0 && options.bucketBytes.value_or(0) > 0)
-    return emitError(UnknownLoc::get(&context))
-           << "a pipeline's stages exchange array by array: leave out buckets "
-              "of "
-           << *options.bucketBytes << " bytes";
-  if (options.pipelineStages > 0 && options.simulateRanks)
-    return emitError(UnknownLoc::get(&context))
-           << "one process that simulates ranks has no stages: leave out one "
-              "of the two";
-  if (!symbolizeFP8Form(options.fp8Form))
-    return emitError(UnknownLoc::get(&context))
-           << "unknown form '" << options.fp8Form
-           << "' of FP8 dots: expected one of wide, xla-gpu, plain";
-  if (!isFull() && options.report != "brief")
-    return emitError(UnknownLoc::get(&context))
-           << "unknown report '" << options.report
-           << "': expected one of brief, full";
-  if (options.compileFrom >= options.compileTo)
-    return emitError(UnknownLoc::get(&context))
-           << "there is no stage after '" << stringifyStage(options.compileFrom)
-           << "' and up to '" << stringifyStage(options.compileTo) << "'";
-  return success();
-}
 
 LogicalResult Compilation::setRecipe() {
   if (options.recipe.empty())
@@ -342,7 +263,8 @@ LogicalResult Compilation::fuseWithin(int64_t bytes,
   return reportExcess(least->memory, bytes);
 }
 
-LogicalResult Compilation::runStage(Stage stage) {
+/// What comes with the options and not with the module.
+LogicalResult Compilation::prepare(Stage stage) {
   // The names of arguments are known after Import.
   if (stage == Stage::Scaling &&
       (failed(applyArgumentRoles(*module, options.roles)) ||
@@ -355,58 +277,73 @@ LogicalResult Compilation::runStage(Stage stage) {
                            llvm::to_vector_of<StringRef>(options.rescaleAt)));
   if (stage == Stage::Precision && !options.wide.empty())
     setWideCasts(*module, options.wide);
-  StageOptions stageOptions;
-  stageOptions.strict = options.strict;
-  stageOptions.rangeUse = options.rangeUse;
-  stageOptions.casts = RecipeAttr::of(*module).castsDots();
-  stageOptions.fp8Form = *symbolizeFP8Form(options.fp8Form);
-  stageOptions.probeCasts = options.probeCasts;
-  stageOptions.collectStatistics = options.collectStatistics;
-  stageOptions.packState = options.packState && !toStableHLO;
-  stageOptions.streams = options.streams;
-  stageOptions.simulateRanks = options.simulateRanks;
-  stageOptions.keepsState = !toStableHLO;
-  stageOptions.roundingKey = options.roundingKey;
+  return success();
+}
+
+StageOptions Compilation::getStageOptions() {
+  StageOptions stages;
+  stages.strict = options.strict;
+  stages.rangeUse = options.rangeUse;
+  stages.casts = RecipeAttr::of(*module).castsDots();
+  stages.fp8Form = *symbolizeFP8Form(options.fp8Form);
+  stages.probeCasts = options.probeCasts;
+  stages.collectStatistics = options.collectStatistics;
+  stages.packState = options.packState && !toStableHLO;
+  stages.streams = options.streams;
+  stages.simulateRanks = options.simulateRanks;
+  stages.keepsState = !toStableHLO;
+  stages.roundingKey = options.roundingKey;
   // XLA, with the same text, would merge the equal ops again.
-  stageOptions.recompute = !toStableHLO;
-  stageOptions.explain = isFull();
-  stageOptions.machine = isGPU ? "gpu" : "cpu";
-  stageOptions.libraryAttention = options.libraryAttention;
-  stageOptions.epilogues = options.epilogues;
-  stageOptions.overlap = options.overlap;
-  stageOptions.pipelineStages = options.pipelineStages;
-  stageOptions.pipelineVirtual = options.pipelineVirtual;
-  stageOptions.pipelineStage = options.pipelineStage;
-  stageOptions.narrowCollectives = options.narrowCollectives;
+  stages.recompute = !toStableHLO;
+  stages.explain = isFull();
+  stages.machine = isGPU ? "gpu" : "cpu";
+  stages.libraryAttention = options.libraryAttention;
+  stages.epilogues = options.epilogues;
+  stages.overlap = options.overlap;
+  stages.pipelineStages = options.pipelineStages;
+  stages.pipelineVirtual = options.pipelineVirtual;
+  stages.pipelineStage = options.pipelineStage;
+  stages.narrowCollectives = options.narrowCollectives;
   // Of a pipeline, one bucket would hold arrays of several stages.
-  stageOptions.bucketBytes =
+  stages.bucketBytes =
       options.pipelineStages > 0
           ? 0
           : options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
-  stageOptions.orderSums = isGPU && options.sums == "ordered";
-  bool isLimited = stage == Stage::Fusion && options.memoryLimit > 0 &&
-                   options.pipelineStages == 0;
-  if (failed(isLimited ? fuseWithin(options.memoryLimit, stageOptions)
-                       : runPasses(stage, stageOptions)))
-    return failure();
-  if (stage == Stage::Precision &&
-      RecipeAttr::of(*module).getScales() == ScaleSource::Delayed &&
+  stages.orderSums = isGPU && options.sums == "ordered";
+  return stages;
+}
+
+/// What changes the scales of casts that the stage has made.
+LogicalResult Compilation::finishPrecision() {
+  if (RecipeAttr::of(*module).getScales() == ScaleSource::Delayed &&
       (options.adaptScales || !options.castScales.empty()))
     return emitError(here())
            << "the recipe's scales are delayed, from the amaxes of earlier "
               "steps: leave out adaptive scales and the calibration";
-  // The report has the scales that the casts start from.
-  if (stage == Stage::Precision && !options.castScales.empty() &&
+  if (!options.castScales.empty() &&
       failed(applyCastScales(*module, options.castScales,
                              /*someAreWide=*/!options.wide.empty())))
     return failure();
-  report(stage);
-  if (stage == Stage::Precision && options.adaptScales) {
-    PassManager adapt(&context);
-    adapt.addPass(createAdaptScales());
-    if (failed(adapt.run(*module)))
-      return failure();
-  }
+  // The report has the scales that the casts start from.
+  report(Stage::Precision);
+  if (!options.adaptScales)
+    return success();
+  PassManager adapt(&context);
+  adapt.addPass(createAdaptScales());
+  return adapt.run(*module);
+}
+
+LogicalResult Compilation::runStage(Stage stage) {
+  if (failed(prepare(stage)))
+    return failure();
+  bool isLimited = stage == Stage::Fusion && options.memoryLimit > 0;
+  if (failed(isLimited ? fuseWithin(options.memoryLimit, getStageOptions())
+                       : runPasses(stage, getStageOptions())))
+    return failure();
+  if (stage != Stage::Precision)
+    report(stage);
+  else if (failed(finishPrecision()))
+    return failure();
   return writeSnapshot(stage);
 }
 
@@ -488,7 +425,7 @@ CompileResult Compilation::makeResult() {
 }
 
 FailureOr<CompileResult> Compilation::run() {
-  if (failed(checkOptions()))
+  if (failed(checkOptions(options, UnknownLoc::get(&context))))
     return failure();
   module = parse(text, options.inputName, context, isFull());
   if (!module || failed(setRecipe()))

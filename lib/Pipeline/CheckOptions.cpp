@@ -1,0 +1,116 @@
+//===- CheckOptions.cpp - Options that do not go together -----------------===//
+
+#include "CheckOptions.h"
+
+#include "scalify/Dialect/Plan/PlanStreams.h"
+#include "scalify/Target/CUDA/CUDATarget.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static LogicalResult checkWord(StringRef what, StringRef given,
+                               ArrayRef<StringRef> known, Location location) {
+  if (llvm::is_contained(known, given))
+    return success();
+  return emitError(location)
+         << "unknown " << what << " '" << given << "': expected one of "
+         << llvm::join(known, ", ");
+}
+
+static LogicalResult checkWords(const CompileOptions &options,
+                                Location location) {
+  if (failed(checkWord("target", options.target, {"cpu", kHopper, "stablehlo"},
+                       location)) ||
+      failed(checkWord("epilogues", options.epilogues, {"exact", "all", "none"},
+                       location)) ||
+      failed(checkWord("library attention", options.libraryAttention,
+                       {"recipe", "exact", "none"}, location)) ||
+      failed(checkWord("sums", options.sums, {"ordered", "nccl"}, location)) ||
+      failed(checkWord("report", options.report, {"brief", "full"}, location)))
+    return failure();
+  if (!symbolizeFP8Form(options.fp8Form))
+    return emitError(location)
+           << "unknown form '" << options.fp8Form
+           << "' of FP8 dots: expected one of wide, xla-gpu, plain";
+  return success();
+}
+
+static LogicalResult checkBytes(const CompileOptions &options,
+                                Location location) {
+  bool toStableHLO = options.target == "stablehlo";
+  if (options.memoryLimit < 0)
+    return emitError(location) << "the memory limit must be 0 bytes or more, "
+                                  "not "
+                               << options.memoryLimit;
+  if (options.memoryLimit > 0 && (toStableHLO || options.simulateRanks))
+    return emitError(location)
+           << "a memory limit is that of a rank's plan, and "
+           << (toStableHLO ? "StableHLO has none"
+                           : "one process has the memory of all ranks")
+           << ": leave out the limit of " << options.memoryLimit << " bytes";
+  if (options.memoryLimit > 0 && options.pipelineStages > 0)
+    return emitError(location)
+           << "a pipeline's stages keep what they gather: leave out the memory "
+              "limit of "
+           << options.memoryLimit << " bytes";
+  if (options.bucketBytes && *options.bucketBytes < 0)
+    return emitError(location)
+           << "buckets must have 0 bytes or more, not " << *options.bucketBytes;
+  return success();
+}
+
+static LogicalResult checkMachine(const CompileOptions &options,
+                                  Location location) {
+  bool isGPU = options.target == kHopper;
+  if (options.sums == "nccl" && !isGPU)
+    return emitError(location)
+           << "target '" << options.target
+           << "' has no NCCL: its ranks sum in their order; leave out the sums";
+  if (options.streams < 1 || options.streams > plan::kMostStreams)
+    return emitError(location) << "streams must be 1 to " << plan::kMostStreams
+                               << ", not " << options.streams;
+  if (options.streams > 1 && !isGPU)
+    return emitError(location)
+           << "target '" << options.target << "' has no streams: only "
+           << kHopper << " runs commands side by side";
+  return success();
+}
+
+static LogicalResult checkPipeline(const CompileOptions &options,
+                                   Location location) {
+  if (options.pipelineStages < 0 || options.pipelineVirtual < 1)
+    return emitError(location)
+           << "a pipeline needs stages and at least one chunk on each";
+  if (options.pipelineStages == 0)
+    return success();
+  if (options.target != "cpu")
+    return emitError(location) << "target '" << options.target
+                               << "' has no pipelines: stages run on CPUs";
+  if (options.bucketBytes.value_or(0) > 0)
+    return emitError(location)
+           << "a pipeline's stages exchange array by array: leave out buckets "
+              "of "
+           << *options.bucketBytes << " bytes";
+  if (options.simulateRanks)
+    return emitError(location)
+           << "one process that simulates ranks has no stages: leave out one "
+              "of the two";
+  return success();
+}
+
+LogicalResult scalify::checkOptions(const CompileOptions &options,
+                                    Location location) {
+  if (failed(checkWords(options, location)) ||
+      failed(checkBytes(options, location)) ||
+      failed(checkMachine(options, location)) ||
+      failed(checkPipeline(options, location)))
+    return failure();
+  if (options.compileFrom >= options.compileTo)
+    return emitError(location)
+           << "there is no stage after '" << stringifyStage(options.compileFrom)
+           << "' and up to '" << stringifyStage(options.compileTo) << "'";
+  return success();
+}
