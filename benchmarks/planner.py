@@ -101,7 +101,9 @@ def main() -> int:
         "## Published rows",
         text.of_rows(published.rows()),
         "A calibrated row of Megatron-LM's is the bare one times a factor fitted on the other ten; "
-        f"on all of them it is {share:.3f}.",
+        f"on all of them it is {share:.3f}. By one row on A100: times "
+        f"{published.share_on_a100():.3f}, which is what Megatron-LLaMA had of the "
+        "simulated rate on 32 A100.",
         "## Layouts of LLaMA",
         f"The fastest that fits into 70.4 GB a rank; {BATCH} sequences of 4,096 tokens, linear "
         "layers in FP8, state of 12 bytes a parameter, or, where nothing fits with that, FP8-LM's "

@@ -19,6 +19,8 @@ and 0.05, and stays so for 8 more, beside how many it may take: as many as scale
   moved" are those of 8 binades or more since the step before, with fewer in the step before that.
 - A row where nothing is seen holds only where nothing was lost either: the gradient of the very
   step has a cosine of 0.98.
+- What is seen would say little if ordinary steps showed it, too: of each recipe the last 10 of 30
+  steps without an adversary must show nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import itertools
 import math
 import sys
 import warnings
@@ -306,6 +309,25 @@ def suffer(
     return Outcome(found, finite and all(map(math.isfinite, losses)), tuple(losses), tuple(cosines))
 
 
+def seen_without(recipe: str, steps: int = 30, looked_at: int = 10) -> list[dict[str, int]]:
+    """Returns what the last steps of a run without an adversary show, each beside the one before.
+
+    Scales stay as they are: a policy would only move them where something shows.
+    """
+    run, kept = compiled(recipe, scalify.HealthPolicy("report"))
+    params = init(0)
+    state = ADAM.init(params)
+    run.executable(*arguments(given_at(0, params), state)).kept = kept
+    health = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for index in range(steps):
+            params, state, _, _ = run(*arguments(given_at(index, params), state))
+            health.append([dict(row) for row in run.health()])
+    last = health[-looked_at - 1 :]
+    return [findings(now, before) for before, now in itertools.pairwise(last)]
+
+
 def agreement(gradient: Tree, exact: Tree) -> float | None:
     """Returns the cosine of two gradients; None where the second is zero."""
     if not any(np.any(leaf) for leaf in common.leaves(exact)):
@@ -372,6 +394,13 @@ def main() -> int:
     good &= not holds
     lines.append([*cells[:-1], "FAILS" if holds else "not back, as it must be"])
     print(" | ".join(lines[-1]), flush=True)
+    for recipe in options.recipes:
+        shown = [found for found in seen_without(recipe) if found]
+        good &= not shown
+        what_shows = f"in {len(shown)} of 10 steps: {shown[0]}" if shown else "nothing in 10 steps"
+        end = [*["-"] * 6, "FAILS" if shown else "holds"]
+        lines.append(["none", f"`{recipe}`", "report", what_shows, *end])
+        print(" | ".join(lines[-1]), flush=True)
     header = ["adversary", "recipe", "policy", "what `health()` shows (casts)"]
     header += ["gradient's cosine without it, with it", "finite", "F32's loss in it"]
     header += ["loss in it", "steps until F32's", "may take", ""]

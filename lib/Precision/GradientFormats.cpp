@@ -18,6 +18,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Import/Locations.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/StoredGradients.h"
 
@@ -44,6 +45,7 @@ public:
 
   void storeAll();
   LogicalResult narrowAllSums(bool strict);
+  LogicalResult sayWhatNoLoopAdds(bool strict) const;
 
 private:
   bool isGradient(Value value, unsigned depth = 16) const;
@@ -297,6 +299,36 @@ LogicalResult GradientCaster::narrowAllSums(bool strict) {
   return success();
 }
 
+/// The product that makes a gradient, or makes the first term of a sum of them.
+static Operation *getFirstProduct(Value value) {
+  Operation *op = getOrigin(value).getDefiningOp();
+  while (op && (isa<stablehlo::AddOp>(op) || isRankSum(op)))
+    op = getOrigin(op->getOperand(0)).getDefiningOp();
+  return op && isContraction(op) ? op : nullptr;
+}
+
+/// A Python loop over micro-batches leaves additions of what one line of the
+/// program makes. What JAX adds up itself, by transposing a forward that reads
+/// a weight several times, is one gradient.
+LogicalResult GradientCaster::sayWhatNoLoopAdds(bool strict) const {
+  for (auto add : body.getOps<stablehlo::AddOp>()) {
+    Operation *one = getFirstProduct(add.getOperand(0));
+    Operation *other = getFirstProduct(add.getOperand(1));
+    if (!one || !other || one == other || one->getLoc() != other->getLoc() ||
+        StringRef(getNameStack(add.getLoc())).contains("transpose(") ||
+        !isGradient(add.getResult()))
+      continue;
+    constexpr StringLiteral text =
+        "adds up gradients of micro-batches outside of a loop, and so not in "
+        "the recipe's gradient_sum: write them as a loop of the program "
+        "(jax.lax.scan)";
+    if (strict)
+      return add.emitOpError(text);
+    add.emitRemark(text);
+  }
+  return success();
+}
+
 LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
                                      const DotFormatChooser &formats,
                                      Caster &caster, bool strict) {
@@ -304,6 +336,8 @@ LogicalResult scalify::castGradients(func::FuncOp func, RecipeAttr recipe,
   if (recipe.getGradients().stored || recipe.getGradients().wire)
     gradients.storeAll();
   // Last, since loops are made anew: the caster knows values by their ops.
-  return recipe.getGradients().sum ? gradients.narrowAllSums(strict)
-                                   : success();
+  if (!recipe.getGradients().sum)
+    return success();
+  return failure(failed(gradients.sayWhatNoLoopAdds(strict)) ||
+                 failed(gradients.narrowAllSums(strict)));
 }

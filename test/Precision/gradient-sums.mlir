@@ -1,5 +1,6 @@
 // RUN: scalify-opt %s --scalify-quantize="remarks=0" --scalify-expand-measured-scales --scalify-scale-gradients --scalify-validate-precision -split-input-file | FileCheck %s
 // RUN: not scalify-opt %s --scalify-quantize="remarks=0 strict=1" -split-input-file 2>&1 | FileCheck %s --check-prefix=STRICT
+// RUN: scalify-opt %s --scalify-quantize="remarks=0" -split-input-file 2>&1 | FileCheck %s --check-prefix=UNROLLED
 
 // The loop carries FP8 data and their scale; each iteration reads the sum, adds
 // in F32 and measures the scale of the new one.
@@ -40,6 +41,42 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
       stablehlo.return %j, %sum : tensor<i32>, tensor<8x4xf32>
     }
     %new = stablehlo.subtract %w, %r#1 {scalify.phase = "optimizer"} : tensor<8x4xf32>
+    return %new : tensor<8x4xf32>
+  }
+}
+
+// -----
+
+// Two micro-batches of a Python loop: one line of the program makes both
+// gradients. The sum stays as it is, which is said.
+// STRICT: error: 'stablehlo.add' op adds up gradients of micro-batches outside of a loop
+// UNROLLED: remark: adds up gradients of micro-batches outside of a loop, and so not in the recipe's gradient_sum: write them as a loop of the program (jax.lax.scan)
+// UNROLLED-NOT: remark: adds up
+// CHECK-LABEL: func.func @main
+// CHECK: stablehlo.add {{.*}} : tensor<8x4xf32>
+module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, gradient_sum = bf16>} {
+  func.func @main(%w: tensor<8x4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
+                  %x: tensor<16x8xf32> {scalify.role = "batch"}, %t: tensor<16x4xf32> {scalify.role = "batch"}) -> tensor<8x4xf32> {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
+    %x0 = scalify.set_scale %x, %s : tensor<16x8xf32>
+    %minus = stablehlo.negate %x : tensor<16x8xf32>
+    %x1 = scalify.set_scale %minus, %s : tensor<16x8xf32>
+    %y0 = stablehlo.dot_general %x0, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %y1 = stablehlo.dot_general %x1, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %e0 = stablehlo.subtract %y0, %t {scalify.phase = "backward"} : tensor<16x4xf32>
+    %e1 = stablehlo.subtract %y1, %t {scalify.phase = "backward"} : tensor<16x4xf32>
+    %dy0 = scalify.set_scale %e0, %s : tensor<16x4xf32>
+    %dy1 = scalify.set_scale %e1, %s : tensor<16x4xf32>
+    %0 = stablehlo.dot_general %x0, %dy0, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
+    %1 = stablehlo.dot_general %x1, %dy1, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
+    %2 = stablehlo.dot_general %x1, %dy0, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":9:9)
+    %sum = stablehlo.add %0, %1 {scalify.phase = "backward"} : tensor<8x4xf32>
+    // As of two losses, and of a weight that a forward reads twice.
+    %both = stablehlo.add %sum, %2 {scalify.phase = "backward"} : tensor<8x4xf32>
+    %own = stablehlo.add %0, %1 {scalify.phase = "backward"} : tensor<8x4xf32> loc("jit(step)/transpose(jvp())/add_any")
+    %all = stablehlo.add %both, %own {scalify.phase = "backward"} : tensor<8x4xf32> loc("jit(step)/transpose(jvp())/add_any")
+    %new = stablehlo.subtract %w, %all {scalify.phase = "optimizer"} : tensor<8x4xf32>
     return %new : tensor<8x4xf32>
   }
 }

@@ -1,6 +1,7 @@
 """Trains a small LLaMA on a mesh, as ranks or alone, and prints a digest of all it has in the end.
 
 `python llama_ranks_script.py --mesh data=4,tensor=2 --recipe fp8 --zero 2`, alone or under mpirun.
+An axis "sequence" has norms on parts of the sequence, as Megatron has it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "llama"))
 
@@ -32,7 +34,12 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=32)
     parser.add_argument("--dies", type=int, help="the rank that ends by SIGKILL before step 2")
     options = parser.parse_args()
-    on = sharding.Ranks.of(sharding.parse(options.mesh), options.zero)
+    pairs = (part.split("=") for part in options.mesh.split(","))
+    on = sharding.Ranks.of({name: int(size) for name, size in pairs}, options.zero)
+    if "sequence" in on.mesh.axes:
+        norm, constrain = model.rms_norm, jax.lax.with_sharding_constraint
+        parts = PartitionSpec("data", "sequence", None)
+        model.rms_norm = lambda x, *args: norm(constrain(x, parts), *args)
     cfg = ModelConfig(layers=options.layers, seq=16, dim=options.dim, ffn=2 * options.dim)
     adamw = optimizer.make_optimizer(TrainConfig(warmup=2))
     rng = np.random.default_rng(0)

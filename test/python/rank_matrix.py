@@ -1,7 +1,8 @@
 """Trains LLaMA for 20 steps on each mesh, in each format of gradients, and compares all bits.
 
-`make matrix` prints a table; the exit status is 1 where ranks differ from one process. Ranks are
-threads, and at the end processes by mpirun. `--write PAGE` puts the table into a page.
+`make matrix` prints a table; the exit status is 1 where ranks differ from one process, or do not
+exchange what the row is of. Ranks are threads, and at the end processes by mpirun, which are held
+to the script alone by a digest. `--write PAGE` puts the table into a page.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import math
 import pathlib
 import re
 import sys
@@ -26,18 +28,23 @@ from scalify.partition import partition
 from scalify.recipe import Recipe, RecipeLike
 
 MESHES: dict[str, tuple[dict[str, int], int]] = {
+    "2": ({"data": 2}, 3),
+    "4": ({"data": 4}, 1),
     "8": ({"data": 8}, 2),
     "4x2": ({"data": 4, "tensor": 2}, 1),
     "2x2x2": ({"data": 2, "tensor": 2, "sequence": 2}, 0),
 }
-FORMATS: dict[str, RecipeLike] = {
-    "F32": "none",
-    "BF16": "bf16",
-    "E4M3 gradients": Recipe("wires", gradient_wire="f8E4M3FN"),
-    "E5M2 gradients": Recipe("wires", gradient_wire="f8E5M2"),
+# And the format that ranks must be seen to exchange something in.
+FORMATS: dict[str, tuple[RecipeLike, str]] = {
+    "F32": ("none", "f32"),
+    "BF16": ("bf16", "f32"),
+    "BF16 gradients": (Recipe("wires", gradient_wire="bf16"), "bf16"),
+    "E4M3 gradients": (Recipe("wires", gradient_wire="f8E4M3FN"), "f8E4M3FN"),
+    "E5M2 gradients": (Recipe("wires", gradient_wire="f8E5M2"), "f8E5M2"),
 }
-# By the names of presets, which a command line has: those of levels 1 and 3 exchange E4M3.
-PROCESSES = [("none", 0), ("bf16", 3), ("fp8-lm-o1", 2), ("fp8-lm-o3", 3)]
+NAMES = {"f32": "F32", "bf16": "BF16", "f8E4M3FN": "E4M3", "f8E5M2": "E5M2"}
+# Of FP8-LM, whose levels exchange E4M3: weights too with ZeRO 3. BF16 weights with ZeRO 3.
+MORE = [("8", "bf16", 3), ("8", "fp8-lm-o1", 2), ("8", "fp8-lm-o3", 3)]
 
 
 @dataclasses.dataclass
@@ -65,7 +72,7 @@ def on_threads(mesh: str, form: str) -> tuple[str, str]:
     with pytest.MonkeyPatch.context() as patch:
         sharded = steps.program(axes, patch)
         local = partition(steps.lower(sharded), zero=zero)
-    options: dict[str, Any] = {"recipe": str(FORMATS[form]), "packState": False}
+    options: dict[str, Any] = {"recipe": str(FORMATS[form][0]), "packState": False}
     *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
     rng = np.random.default_rng(0)
     # Text that can be learnt: each token follows the one before it.
@@ -75,33 +82,47 @@ def on_threads(mesh: str, form: str) -> tuple[str, str]:
         losses, kinds = check_ranks(local, options, state, [(s + count) % 256 for s in starts])
     except AssertionError as error:
         return "", f"DIFFERENT: {str(error).splitlines()[0] if str(error) else 'bits'}"
-    narrow = sum(count for kind, count in kinds.items() if " f8" in kind)
-    what = (
-        f"{sum(kinds.values())} collectives, {narrow} in FP8; {losses[0]:.3f} to {losses[-1]:.3f}"
+    wanted = FORMATS[form][1]
+    by_type = {kind: sum(n for name, n in kinds.items() if kind in name) for kind in ("f8", wanted)}
+    what = f"{sum(kinds.values())} collectives, {by_type[wanted]} in {NAMES[wanted]}; "
+    is_sane = losses[-1] < losses[0] and by_type[wanted] > 0
+    if zero < 3:  # else weights that products read in FP8 are gathered so
+        is_sane &= by_type["f8"] == (by_type[wanted] if wanted.startswith("f8") else 0)
+    return (
+        f"{what}{losses[0]:.3f} to {losses[-1]:.3f}",
+        "" if is_sane else "DIFFERENT: not what was to be compared",
     )
-    is_sane = losses[-1] < losses[0] and (narrow > 0) == ("gradients" in form)
-    return what, "" if is_sane else "DIFFERENT: not what was to be compared"
 
 
-def on_processes(recipe: str, zero: int) -> tuple[str, str]:
-    """Returns the digest of eight processes, and what differs from one process."""
-    options = f"--mesh data=8 --recipe {recipe} --zero {zero} --steps {steps.STEPS} --dim 64"
-    told = [processes.launch(size, processes.SCRIPT, *options.split()) for size in (8, 0)]
+def on_processes(mesh: str, recipe: RecipeLike, zero: int) -> tuple[str, str]:
+    """Returns the digest of processes, and what differs from one process."""
+    axes = ",".join(f"{name}={size}" for name, size in MESHES[mesh][0].items())
+    options = ["--mesh", axes, "--recipe", str(recipe), "--zero", str(zero)]
+    options += ["--steps", str(steps.STEPS), "--dim", "64"]
+    ranks = math.prod(MESHES[mesh][0].values())
+    told = [processes.launch(size, processes.SCRIPT, *options) for size in (ranks, 0)]
     found = [re.findall("bits ([0-9a-f]+)", text) for text in told]
-    is_equal = len(found[0]) == 8 and set(found[0]) == set(found[1])
+    is_equal = len(found[0]) == ranks and set(found[0]) == set(found[1])
     return f"digest {found[1][0]}", "" if is_equal else f"DIFFERENT: {set(found[0])}"
 
 
 def rows(only: str) -> Any:
     """Yields each line as soon as it is there."""
-    cases = [(mesh, form, MESHES[mesh][1], "threads") for mesh in MESHES for form in FORMATS]
-    cases += [("8", recipe, zero, "processes") for recipe, zero in PROCESSES]
+    cases = [
+        (mesh, form, MESHES[mesh][1], ranks)
+        for ranks, meshes in (("threads", MESHES), ("processes", ("8", "4x2", "2x2x2")))
+        for mesh in meshes
+        for form in FORMATS
+    ]
+    cases += [(mesh, recipe, zero, "processes") for mesh, recipe, zero in MORE]
     for mesh, form, zero, ranks in cases:
         if only not in f"{mesh} {form} {ranks}":
             continue
         started = time.monotonic()
-        is_thread = ranks == "threads"
-        found = on_threads(mesh, form) if is_thread else on_processes(form, zero)
+        if ranks == "threads":
+            found = on_threads(mesh, form)
+        else:
+            found = on_processes(mesh, FORMATS.get(form, (form,))[0], zero)
         yield Row(mesh, form, zero, ranks, found[0], time.monotonic() - started, found[1])
 
 

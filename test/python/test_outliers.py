@@ -75,3 +75,9 @@ def test_constant_scales_clip_until_the_policy_moves_them(action: str) -> None:
     exact = outliers.suffer("none", LASTS, 20, 12)
     still = outliers.suffer("fp8", LASTS, 20, 12, policy)
     assert outliers.steps_until_back(still, exact) is None
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp8-delayed", "fp8-lm-o2"])
+def test_ordinary_steps_show_nothing(recipe: str) -> None:
+    """Else what is seen in the step of an adversary would say nothing."""
+    assert outliers.seen_without(recipe) == [{}] * 10

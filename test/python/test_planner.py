@@ -65,6 +65,17 @@ def test_a_row_is_judged_by_a_factor_of_the_others(rows):
         assert row.simulated == pytest.approx(factor * bare[name].simulated)
 
 
+def test_a_row_on_a100_judges_those_on_h100(rows):
+    """What Megatron's stack loses beside the model is alike on both: no row on H100 is fitted."""
+    (small,) = of(rows, "Megatron-LLaMA, 13B").values()
+    assert small.published / small.simulated == pytest.approx(published.share_on_a100())
+    bare, judged = (of(rows, f"Megatron-LM, H100{end}") for end in ("", ", by one row on A100"))
+    assert len(judged) == 11
+    assert all(row.holds for row in judged.values()), text.of_rows(rows)
+    for name, row in judged.items():
+        assert row.simulated == pytest.approx(published.share_on_a100() * bare[name].simulated)
+
+
 @pytest.mark.parametrize(
     "table", ["Megatron-LLaMA, ODO / DistOpt", "torchtitan, 8B", "NeMo, FP8", "FP8-LM, volume"]
 )

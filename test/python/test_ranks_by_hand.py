@@ -1,7 +1,7 @@
 """A LLaMA on ranks beside one process that is written by hand, without a mesh.
 
 Micro-batches' gradients are summed by NumPy in the order of ranks, and what ranks exchange in FP8
-is quantised by ml_dtypes; only the gradient of one micro-batch and the optimizer's update are
+or BF16 is rounded by ml_dtypes; only the gradient of one micro-batch and the optimizer's update are
 compiled.
 """
 
@@ -30,8 +30,10 @@ from scalify.recipe import Recipe, RecipeLike
 model = partition_programs.model
 Columns = Callable[[Any, Any], tuple[Any, ...]]
 Rows = Callable[[tuple[Any, ...], Any], Any]
-ROWS, SEQ, STEPS = 2, 16, 3
+ROWS, SEQ, STEPS = 2, 16, 20
 ADAM = optax.adamw(1e-2)
+# By a norm of all gradients, of which ranks have shares, and which is above the limit in each step.
+CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), ADAM)
 
 
 @jax.custom_vjp
@@ -131,7 +133,7 @@ def loss(
 
 
 @functools.cache
-def setup(dtype: str) -> tuple[Any, Any, Any]:
+def setup(dtype: str, optimizer: optax.GradientTransformation = ADAM) -> tuple[Any, Any, Any]:
     """Returns sizes, parameters and moments."""
     cfg = partition_programs.config.ModelConfig(
         layers=2, seq=SEQ, vocab=64, dim=32, ffn=64, dtype=dtype
@@ -142,25 +144,30 @@ def setup(dtype: str) -> tuple[Any, Any, Any]:
         lambda leaf: (rng.normal(size=leaf.shape) * leaf.shape[0] ** -0.5).astype(leaf.dtype),
         shapes,
     )
-    state = jax.tree.map(np.asarray, ADAM.init(params))
+    state = jax.tree.map(np.asarray, optimizer.init(params))
     return cfg, params, state
 
 
-def update(grads: Any, state: Any, params: Any) -> Any:
-    updates, state = ADAM.update(grads, state, params)
+def update(grads: Any, state: Any, params: Any, optimizer: Any = ADAM) -> Any:
+    updates, state = optimizer.update(grads, state, params)
     return optax.apply_updates(params, updates), state
 
 
 def on_ranks(
-    axes: dict[str, int], recipe: RecipeLike, zero: int, dtype: str, batches: list[Any]
+    axes: dict[str, int],
+    recipe: RecipeLike,
+    zero: int,
+    dtype: str,
+    batches: list[Any],
+    optimizer: optax.GradientTransformation = ADAM,
 ) -> tuple[list[Any], list[float], dict[str, int]]:
     """Returns whole state, losses and collectives of ranks that are partitioned by shardings."""
-    cfg, params, state = setup(dtype)
+    cfg, params, state = setup(dtype, optimizer)
     count = batches[0].shape[0] * SEQ
 
     def step(params: Any, state: Any, batch: Any) -> Any:
         value, grads = jax.value_and_grad(loss)(params, batch, cfg, count)
-        return *update(grads, state, params), value
+        return *update(grads, state, params, optimizer), value
 
     def spec(path: Any, leaf: Any) -> P:
         name = jax.tree_util.keystr(path)
@@ -194,16 +201,20 @@ def in_order(parts: list[np.ndarray]) -> np.ndarray:
     return functools.reduce(np.add, parts)
 
 
-def over_e5m2(parts: list[np.ndarray]) -> np.ndarray:
-    """The same where each part goes in E5M2, all by one scale.
+def over_fp8(parts: list[np.ndarray], kind: Any) -> np.ndarray:
+    """The same where each part goes in FP8, all by one scale.
 
     It is the smallest power of two by which the largest magnitude of all fits the format.
     """
     largest = max(float(np.abs(part).max()) for part in parts)
-    top = float(ml_dtypes.finfo(ml_dtypes.float8_e5m2).max)
-    scale = np.float32(2.0 ** np.ceil(np.log2(largest / top)))
-    wire = [(part / scale).astype(ml_dtypes.float8_e5m2).astype(np.float32) for part in parts]
+    scale = np.float32(2.0 ** np.ceil(np.log2(largest / float(ml_dtypes.finfo(kind).max))))
+    wire = [(part / scale).astype(kind).astype(np.float32) for part in parts]
     return in_order(wire) * scale
+
+
+def over_bf16(parts: list[np.ndarray]) -> np.ndarray:
+    """The same where each part goes in BF16, by itself."""
+    return in_order([part.astype(ml_dtypes.bfloat16).astype(np.float32) for part in parts])
 
 
 def by_hand(
@@ -250,34 +261,73 @@ def check(got: tuple[list[Any], list[float], Any], want: tuple[list[Any], list[f
         np.testing.assert_array_equal(ours, theirs)
 
 
-WIRE = Recipe.preset("none").replace(gradient_wire="f8E5M2", scales="current")
+NONE = Recipe.preset("none").replace(scales="current")
+WIRES: dict[str, tuple[Recipe, Callable[[list[np.ndarray]], np.ndarray]]] = {
+    "f8E5M2": (
+        NONE.replace(gradient_wire="f8E5M2"),
+        functools.partial(over_fp8, kind=ml_dtypes.float8_e5m2),
+    ),
+    "f8E4M3FN": (
+        NONE.replace(gradient_wire="f8E4M3FN"),
+        functools.partial(over_fp8, kind=ml_dtypes.float8_e4m3fn),
+    ),
+    "bf16": (NONE.replace(gradient_wire="bf16"), over_bf16),
+}
 
 
 @pytest.mark.parametrize(
     ("ranks", "recipe", "dtype", "zero"),
     [
         (4, "none", "float32", 3),
+        (8, "none", "float32", 2),
         (2, "none", "bfloat16", 3),
         (4, "bf16", "float32", 1),
-        (4, WIRE, "float32", 2),
+        (4, "f8E5M2", "float32", 2),
+        (2, "f8E4M3FN", "float32", 1),
+        (2, "bf16 wire", "float32", 2),
     ],
     ids=str,
 )
 def test_ranks_train_as_micro_batches_summed_by_hand(
-    ranks: int, recipe: RecipeLike, dtype: str, zero: int
+    ranks: int, recipe: str, dtype: str, zero: int
 ) -> None:
     batches = batches_of(ROWS * ranks)
-    got = on_ranks({"data": ranks}, recipe, zero, dtype, batches)
-    narrow = got[2].get("all_to_all f8E5M2", 0)
-    assert bool(narrow) == (recipe is WIRE)
+    wire = recipe.removesuffix(" wire") if recipe not in ("none", "bf16") else ""
+    given = WIRES[wire][0] if wire else recipe
+    got = on_ranks({"data": ranks}, given, zero, dtype, batches)
+    narrow = {kind for kind in got[2] if kind.startswith("all_to_all ")}
+    assert narrow == ({f"all_to_all {wire}"} if wire else set())
 
     def total(name: str, parts: list[np.ndarray]) -> np.ndarray:
         # Of products of layers; the head is wide by the recipe.
-        is_narrow = recipe is WIRE and "layers" in name and parts[0].ndim == 2
-        return over_e5m2(parts) if is_narrow else in_order(parts)
+        is_narrow = wire and "layers" in name and parts[0].ndim == 2
+        return WIRES[wire][1](parts) if is_narrow else in_order(parts)
 
     # One process has no wire. Its products, too, are of FP8 by what the step measures.
-    check(got, by_hand(ranks, recipe, dtype, batches, total))
+    check(got, by_hand(ranks, given, dtype, batches, total))
+
+
+@pytest.mark.parametrize(("ranks", "zero"), [(8, 2), (4, 3)])
+def test_clipped_ranks_train_as_one_program_of_micro_batches(ranks: int, zero: int) -> None:
+    batches = batches_of(ROWS * ranks)
+    got = on_ranks({"data": ranks}, "none", zero, "float32", batches, CLIPPED)
+    cfg, params, state = setup("float32", CLIPPED)
+    count = batches[0].shape[0] * SEQ
+
+    def step(params: Any, state: Any, batch: Any) -> Any:
+        total: Any = None
+        for part in jnp.split(batch, ranks):
+            found = jax.value_and_grad(loss)(params, part, cfg, count)
+            total = found if total is None else jax.tree.map(jnp.add, total, found)
+        return *update(total[1], state, params, CLIPPED), total[0]
+
+    text = jax.jit(step).lower(params, state, batches[0]).as_text(debug_info=True)
+    alone = compiled(text, "none")
+    leaves, losses = [np.asarray(leaf) for leaf in jax.tree.leaves((params, state))], []
+    for batch in batches:
+        *leaves, value = (np.array(one) for one in alone(*leaves, batch))
+        losses.append(value.item())
+    check(got, (leaves, losses))
 
 
 def test_tensor_parallel_ranks_train_as_products_cut_by_hand() -> None:

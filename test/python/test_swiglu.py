@@ -21,5 +21,5 @@ def test_noise_is_within_the_bars(recipe: str) -> None:
     # Every dot is cast: nothing is exact.
     assert all(swiglu.OUT_BAR <= found[name] < 40 for name in outputs), found
     casts = [found[name] for name in found.keys() - outputs if not math.isnan(found[name])]
-    assert casts or recipe == "fp8-block"
+    assert casts and (len(casts) == 2 or recipe == "fp8-block")
     assert all(swiglu.CAST_BAR <= value < 40 for value in casts), found
