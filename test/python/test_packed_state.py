@@ -82,9 +82,19 @@ def narrow(values: Any, scale: float, dtype: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "moment"), [(FP16, np.float16), (TO_NEAREST, ml_dtypes.float8_e4m3fn)]
+    ("recipe", "first", "second"),
+    [
+        (FP16, np.float16, np.float16),
+        (TO_NEAREST, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fn),
+        (
+            f"{TO_NEAREST[:-1]}, second_moment = f8E5M2>",
+            ml_dtypes.float8_e4m3fn,
+            ml_dtypes.float8_e5m2,
+        ),
+    ],
+    ids=["F16", "E4M3", "E5M2"],
 )
-def test_packed_and_unpacked_state_have_the_same_bits(recipe: str, moment: Any) -> None:
+def test_packed_and_unpacked_state_have_the_same_bits(recipe: str, first: Any, second: Any) -> None:
     packed, plain = compiled(recipe), compiled(recipe, pack_state=False)
     state, losses = train(packed, init(), 8)
     expected, others = train(plain, init(), 8)
@@ -97,7 +107,7 @@ def test_packed_and_unpacked_state_have_the_same_bits(recipe: str, moment: Any) 
         if ".count" in name:
             continue
         assert isinstance(leaf, scalify.ScaledArray) and leaf.dtype == np.float32
-        dtype = np.float16 if name.startswith("[0]") else moment
+        dtype = np.float16 if name.startswith("[0]") else second if ".nu" in name else first
         # The data are what ml_dtypes makes of the true values, or of their roots.
         values = np.asarray(wide[name])
         if ".nu" in name:
