@@ -228,7 +228,7 @@ def described(cfg: ModelConfig, plan: TrainConfig, seeds: int) -> str:
 def main() -> int:
     """Runs the command; returns 1 where an upper bound is above --bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--recipes", nargs="*", default=["fp16", "fp8"])
+    parser.add_argument("--recipes", nargs="*", default=["fp16", "fp8", "fp8-block", "fp8-lm-o2"])
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--part", default="0/1", help="I/N: of every N runs left, the I-th")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after this")
