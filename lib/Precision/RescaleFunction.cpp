@@ -136,7 +136,8 @@ void scalify::buildRescaleFunction(ModuleOp module,
   Value down =
       vectors.factor(flushed, {{0.02, 0.5f}, {0.1, 0.5f}, {0.5, 0.25f}});
   // Where most values become zero while the largest are at the top, as in a
-  // softmax that is nearly one-hot, moving down, by 4 binades at most, would clip these.
+  // softmax that is nearly one-hot, moving down, by 4 binades at most, would
+  // clip these.
   down = vectors.whereZero(vectors.column(counts, 4), down);
   Value moved = stablehlo::MulOp::create(
       builder, loc, stablehlo::MulOp::create(builder, loc, scales, up), down);
