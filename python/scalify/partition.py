@@ -22,7 +22,7 @@ from typing import Literal
 from scalify import _compiler
 from scalify.errors import CompileError
 
-__all__ = ["Partitioned", "main", "partition"]
+__all__ = ["Partitioned", "data_parallel", "main", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
 BEFORE = (
@@ -34,6 +34,11 @@ SUM_LAST = "builtin.module(scalify-sum-behind-loops{{stacks={stacks}}})"
 SHARD = (
     "builtin.module(scalify-canonicalize-stablehlo,scalify-normalize-donation,"
     "scalify-annotate-phases,scalify-annotate-roles,scalify-shard-state{{level={level}}})"
+)
+DATA_PARALLEL = (
+    "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo,"
+    "scalify-canonicalize-stablehlo,scalify-normalize-donation,scalify-annotate-phases,"
+    "scalify-annotate-roles,scalify-shard-batch{{ranks={ranks}}})"
 )
 SCATTER_EACH = "builtin.module(scalify-scatter-in-loops)"
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
@@ -95,6 +100,22 @@ def mesh_of(text: str) -> dict[str, int]:
     """Returns the largest mesh of a text; empty where there is none."""
     meshes = [{n: int(size) for n, size in AXIS.findall(found)} for found in MESH.findall(text)]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
+
+
+def data_parallel(text: str, ranks: int) -> str:
+    """Returns a step without a mesh with shardings over ranks of data.
+
+    Each has rows of the batch, and all else whole: the step with its batch sharded, as
+    `jax.jit(step, in_shardings=...)` would lower it.
+
+    Args:
+        text: StableHLO of a step on the batch of all ranks.
+        ranks: two or more, which divide the rows of each argument that is a batch.
+
+    Raises:
+        CompileError: it has a mesh, no batch, or one that the ranks do not divide.
+    """
+    return _compiler.opt(text, DATA_PARALLEL.format(ranks=ranks), debug_info=True)
 
 
 def partition(

@@ -222,6 +222,52 @@ def test_it_stands_beside_the_other_tools():
     assert json.loads(done.stdout)["step"]["simulated"] is True
 
 
+def plain(shardings: bool) -> str:
+    """Returns a step on 16 rows, with its batch over 8 ranks of data or without a word of ranks."""
+    model, optimizer = partition_programs.model, partition_programs.optimizer
+    cfg = partition_programs.config.ModelConfig(layers=1, seq=16, dim=32, ffn=64)
+    adamw = optimizer.make_optimizer(partition_programs.config.TrainConfig())
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
+    state = jax.eval_shape(adamw.init, params)
+    batch = jax.ShapeDtypeStruct((16, cfg.seq + 1), np.int32)
+    options: dict[str, Any] = {}
+    if shardings:
+        mesh = AbstractMesh((8,), ("data",))
+        whole, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
+        options = {"in_shardings": (whole, whole, rows), "out_shardings": whole}
+    jitted = jax.jit(optimizer.make_step(cfg, adamw), donate_argnums=(0, 1), **options)
+    traced = jitted.trace(params, state, batch)
+    return traced.lower(lowering_platforms=("cuda",)).as_text(debug_info=True)
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_a_plain_step_is_data_parallel(zero):
+    found = graph.compile_step(plain(False), recipe="fp8", zero=zero, ranks=8)
+    wanted = graph.compile_step(plain(True), recipe="fp8", zero=zero)
+    ours, theirs = (graph.read(graph.manifest_of(one), H100) for one in (found, wanted))
+    assert ours.mesh == theirs.mesh == {"data": 8}
+    wires = [[one.wire for one in plan.commands if one.wire] for plan in (ours, theirs)]
+    assert wires[0] == wires[1] and len(wires[0]) > 3
+    flops = [sum(one.flops for one in plan.commands) for plan in (ours, theirs)]
+    assert flops[0] == flops[1] > 0
+    assert ours.memory == theirs.memory
+
+
+def test_a_plain_step_on_a_mesh(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "step.mlir"
+    path.write_text(plain(False))
+
+    def plan(mesh: str) -> int:
+        command = ["scalify-plan", str(path), "--mesh", mesh, "--zero", "1"]
+        monkeypatch.setattr(sys, "argv", command)
+        return main()
+
+    assert plan("2x4") == 0
+    assert "ZeRO-1, data 8" in capsys.readouterr().out
+    assert plan("64x8") == 1
+    assert "16x17xi32>' has no rows that 512 ranks divide" in capsys.readouterr().err
+
+
 def test_command_line(artefact, tmp_path, monkeypatch, capsys):
     path = tmp_path / "step.scalify"
     path.write_bytes(artefact)

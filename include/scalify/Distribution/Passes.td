@@ -44,6 +44,29 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
                            "::scalify::sdy::SdyDialect"];
 }
 
+def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
+  let summary = "a plain step is data parallel over ranks";
+  let description = [{
+    Before: a step without a mesh, whose arguments have roles. After: a mesh of
+    one axis, `data`; of each argument with the role `batch` a rank has rows,
+    of all other arguments and of results the whole. Rows are the first
+    dimension that the ranks divide, of a batch that a loop takes apart behind
+    the first one; a batch without any is an error.
+
+    ```mlir
+    func.func public @main(%w: tensor<8x4xf32> {scalify.role = "param"}, %x: tensor<16x8xf32> {scalify.role = "batch"}) -> tensor<16x4xf32>
+    // becomes, for 4 ranks
+    sdy.mesh @mesh = <["data"=4]>
+    func.func public @main(%w: tensor<8x4xf32> {scalify.role = "param", sdy.sharding = #sdy.sharding<@mesh, [{}, {} ]>},
+                           %x: tensor<16x8xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {} ]>})
+        -> (tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {} ]>})
+    ```
+  }];
+  let dependentDialects = ["::scalify::sdy::SdyDialect"];
+  let options = [Option<"ranks", "ranks", "int64_t", /*default=*/"1",
+                        "how many ranks; of one nothing changes">];
+}
+
 def HideMarksPass : Pass<"scalify-hide-marks", "::mlir::ModuleOp"> {
   let summary = "marks of scales as barriers, which a partitioner knows";
   let description = [{

@@ -38,15 +38,17 @@ def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
                 raise ValueError(f"'{options.step}' is compiled already: --{name} says nothing")
         return {-1: content}
     levels = [0, 1, 3] if options.zero == "best" else [int(options.zero)]
-    source = content.decode("utf-8")
+    source, ranks = content.decode("utf-8"), math.prod(options.mesh or ())
     return {
-        level: graph.compile_step(source, recipe=options.recipe, zero=level) for level in levels
+        level: graph.compile_step(source, recipe=options.recipe, zero=level, ranks=ranks)
+        for level in levels
     }
 
 
 def _check_mesh(found: graph.Graph, options: argparse.Namespace) -> None:
     sizes, own = options.mesh, list(found.mesh.values())
-    if sizes and sizes != own:
+    # A step without a mesh has been cut by rows, over all ranks that were asked for.
+    if sizes and sizes != own and own != [math.prod(sizes)]:
         asked, has = ("x".join(map(str, one)) or "none" for one in (sizes, own))
         raise ValueError(f"--mesh {asked}: the step's own mesh is {has}")
 

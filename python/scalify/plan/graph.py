@@ -16,7 +16,7 @@ from typing import Any
 from scalify import _compiler
 from scalify._dtypes import to_numpy
 from scalify._manifest import manifest_of
-from scalify.partition import failed, partition
+from scalify.partition import data_parallel, failed, mesh_of, partition
 from scalify.plan import costs
 from scalify.plan.devices import Device
 from scalify.plan.wire import Wire, read_wire
@@ -70,13 +70,21 @@ class Graph:
     memory: dict[str, Any]
 
 
-def compile_step(text: str, *, recipe: str, zero: int = 0) -> bytes:
+def compile_step(text: str, *, recipe: str, zero: int = 0, ranks: int = 1) -> bytes:
     """Returns the artefact for `sm_90a` of a step; with a mesh, that of one of its ranks.
+
+    Args:
+        text: StableHLO as JAX lowers it.
+        recipe: a preset's name, or a recipe's text.
+        zero: level of ZeRO.
+        ranks: of data, over which a step without a mesh is cut by the rows of its batch.
 
     Raises:
         CompileError: it cannot be partitioned or compiled.
     """
-    if "sdy.mesh" in text:
+    if ranks > 1 and not mesh_of(text):
+        text = data_parallel(text, ranks)
+    if mesh_of(text):
         text = partition(text, zero=zero).text
     # Each array by itself: buckets are what is chosen here. Each sum by one command, which is
     # costed as NCCL's.

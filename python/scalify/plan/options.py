@@ -59,7 +59,10 @@ def _parser(description: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("step", nargs="?", type=pathlib.Path, help="StableHLO text, or an artefact")
     add("--model", choices=sorted(MODELS), help="in place of a step")
-    mesh = "sizes of the mesh's axes, as 64x8; of a model, data x tensor x stages"
+    mesh = (
+        "sizes of the mesh's axes, as 64x8; of a model, data x tensor x stages; a step without a "
+        "mesh is data parallel over all of it"
+    )
     add("--mesh", type=_sizes, help=mesh)
     add("--device", choices=sorted(DEVICES), help="(h100)")
     add("--recipe", help="of a step; of a model a preset: format of products, FP8-LM's level (fp8)")
