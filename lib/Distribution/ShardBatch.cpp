@@ -24,21 +24,42 @@ using namespace scalify;
 
 static constexpr StringLiteral kAxis = "data";
 
-/// A loop over micro-batches takes them apart by the first dimension.
-static bool isReadByLoop(BlockArgument argument) {
-  return llvm::any_of(argument.getUsers(), [](Operation *user) {
-    return isa<stablehlo::WhileOp>(user) ||
-           user->getParentOfType<stablehlo::WhileOp>();
-  });
+/// Whether a loop takes `value` apart by its first dimension, as one over
+/// micro-batches does: also behind moves that leave that dimension alone.
+static bool isTakenApart(Value value,
+                         llvm::SmallPtrSetImpl<Operation *> &seen) {
+  auto type = cast<RankedTensorType>(value.getType());
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto slice = dyn_cast<stablehlo::DynamicSliceOp>(user))
+      if (use.getOperandNumber() == 0 && type.getDimSize(0) > 1 &&
+          slice->getParentOfType<stablehlo::WhileOp>() &&
+          cast<RankedTensorType>(slice.getType()).getDimSize(0) == 1)
+        return true;
+    if (!seen.insert(user).second)
+      continue;
+    Value next;
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
+      next = loop->getRegion(1).getArgument(use.getOperandNumber());
+    else if (isa<stablehlo::SliceOp, stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                 stablehlo::TransposeOp>(user))
+      next = user->getResult(0);
+    auto moved = next ? cast<RankedTensorType>(next.getType()) : type;
+    bool keepsFirst =
+        moved.getRank() > 0 && moved.getDimSize(0) == type.getDimSize(0);
+    if (auto transpose = dyn_cast<stablehlo::TransposeOp>(user))
+      keepsFirst = transpose.getPermutation()[0] == 0;
+    if (next && keepsFirst && isTakenApart(next, seen))
+      return true;
+  }
+  return false;
 }
 
-/// The dimension of rows that ranks divide, or -1.
-static int64_t findRows(BlockArgument argument, int64_t ranks) {
+/// The dimension of rows: the first one, or that behind micro-batches.
+static int64_t findRows(BlockArgument argument) {
   auto type = cast<RankedTensorType>(argument.getType());
-  for (int64_t dim = isReadByLoop(argument); dim < type.getRank(); ++dim)
-    if (type.getDimSize(dim) % ranks == 0)
-      return dim;
-  return -1;
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  return type.getRank() > 0 && isTakenApart(argument, seen);
 }
 
 static sdy::TensorShardingAttr makeSharding(Type type, int64_t split) {
@@ -61,31 +82,60 @@ struct ShardBatchPass : scalify::impl::ShardBatchPassBase<ShardBatchPass> {
   void runOnOperation() override;
 
 private:
+  LogicalResult checkIsPlain(func::FuncOp main);
   LogicalResult shardArguments(func::FuncOp main);
 };
 } // namespace
 
+LogicalResult ShardBatchPass::checkIsPlain(func::FuncOp main) {
+  if (sdy::findLargestMesh(getOperation()))
+    return main.emitOpError("has a mesh of its own, whose shardings say what "
+                            "ranks have");
+  auto partitions =
+      getOperation()->getAttrOfType<IntegerAttr>("mhlo.num_partitions");
+  bool isSharded = partitions && partitions.getInt() > 1;
+  for (unsigned index = 0; index < main.getNumArguments(); ++index)
+    isSharded |= bool(main.getArgAttr(index, "mhlo.sharding"));
+  if (isSharded)
+    return main.emitOpError("has shardings of GSPMD: lower it with Shardy's "
+                            "(jax_use_shardy_partitioner, JAX's default)");
+  for (Type type : llvm::concat<const Type>(main.getArgumentTypes(),
+                                            main.getResultTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape())
+      return main.emitOpError("takes or returns ")
+             << type << ", which is no array of a known shape";
+  }
+  return success();
+}
+
+/// All batches have as many rows: else it is not known which are whose.
 LogicalResult ShardBatchPass::shardArguments(func::FuncOp main) {
-  bool hasBatch = false;
+  std::optional<int64_t> rows;
   for (BlockArgument argument : main.getArguments()) {
     unsigned index = argument.getArgNumber();
     auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+    auto type = cast<RankedTensorType>(argument.getType());
     int64_t dim = -1;
     if (role && role.getValue() == "batch") {
-      dim = findRows(argument, ranks);
-      if (dim < 0)
-        return emitError(argument.getLoc())
-               << "the batch '" << scalify::getArgumentName(argument)
-               << "' of type " << argument.getType() << " has no rows that "
-               << ranks.getValue()
-               << " ranks divide: lower the step with the whole batch of all "
-                  "ranks";
-      hasBatch = true;
+      dim = findRows(argument);
+      int64_t own = dim < type.getRank() ? type.getDimSize(dim) : 0;
+      InFlightDiagnostic error = emitError(argument.getLoc());
+      error << "the batch '" << scalify::getArgumentName(argument)
+            << "' of type " << type;
+      if (own == 0 || own % ranks != 0)
+        return error << " has no rows that " << ranks.getValue()
+                     << " ranks divide: lower the step with the whole batch "
+                        "of all ranks, or with shardings";
+      if (own != rows.value_or(own))
+        return error << " has " << own << " rows, and another one " << *rows
+                     << ": lower the step with shardings";
+      error.abandon();
+      rows = own;
     }
-    main.setArgAttr(index, kShardingAttr,
-                    makeSharding(argument.getType(), dim));
+    main.setArgAttr(index, kShardingAttr, makeSharding(type, dim));
   }
-  if (!hasBatch)
+  if (!rows)
     return main.emitOpError("has no argument with the role 'batch', of which "
                             "ranks could have rows each: lower it with "
                             "shardings");
@@ -96,11 +146,8 @@ void ShardBatchPass::runOnOperation() {
   auto main = getOperation().lookupSymbol<func::FuncOp>("main");
   if (!main || ranks < 2)
     return;
-  if (sdy::findLargestMesh(getOperation())) {
-    main.emitOpError("has a mesh of its own, whose shardings say what ranks "
-                     "have");
+  if (failed(checkIsPlain(main)))
     return signalPassFailure();
-  }
   if (failed(shardArguments(main)))
     return signalPassFailure();
   for (unsigned index = 0; index < main.getNumResults(); ++index)

@@ -307,6 +307,13 @@ static Operation *getFirstProduct(Value value) {
   return op && isContraction(op) ? op : nullptr;
 }
 
+/// One of several additions is enough to be told of.
+static bool isAddedFurther(stablehlo::AddOp add) {
+  return llvm::any_of(add->getUsers(), [&](Operation *user) {
+    return isa<stablehlo::AddOp>(user) && user->getLoc() == add.getLoc();
+  });
+}
+
 /// A Python loop over micro-batches leaves additions of what one line of the
 /// program makes. What JAX adds up itself, by transposing a forward that reads
 /// a weight several times, is one gradient.
@@ -314,9 +321,11 @@ LogicalResult GradientCaster::sayWhatNoLoopAdds(bool strict) const {
   for (auto add : body.getOps<stablehlo::AddOp>()) {
     Operation *one = getFirstProduct(add.getOperand(0));
     Operation *other = getFirstProduct(add.getOperand(1));
+    auto type = mlir::cast<RankedTensorType>(add.getType());
     if (!one || !other || one == other || one->getLoc() != other->getLoc() ||
+        type.getElementType() == recipe.getGradients().sum ||
         StringRef(getNameStack(add.getLoc())).contains("transpose(") ||
-        !isGradient(add.getResult()))
+        !isGradient(add.getResult()) || isAddedFurther(add))
       continue;
     constexpr StringLiteral text =
         "adds up gradients of micro-batches outside of a loop, and so not in "

@@ -37,3 +37,31 @@ func.func @main(%x: tensor<8x4x2xf32> {scalify.role = "batch"}) -> tensor<1x4x2x
   }
   return %r#1 : tensor<1x4x2xf32>
 }
+
+// -----
+
+// It is taken apart behind moves; what a loop reads whole, over layers, has its
+// rows in front.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: tensor<8x4x3xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}
+// CHECK-SAME: tensor<4x2xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
+func.func @main(%x: tensor<8x4x3xf32> {scalify.role = "batch"}, %m: tensor<4x2xf32> {scalify.role = "batch"}) -> tensor<1x4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %n = stablehlo.constant dense<8> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<1x4x2xf32>
+  %cut = stablehlo.slice %x [0:8, 0:4, 0:2] : (tensor<8x4x3xf32>) -> tensor<8x4x2xf32>
+  %r:4 = stablehlo.while(%i = %zero, %c = %start, %b = %cut, %w = %m) : tensor<i32>, tensor<1x4x2xf32>, tensor<8x4x2xf32>, tensor<4x2xf32>
+  cond {
+    %0 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %0 : tensor<i1>
+  } do {
+    %part = stablehlo.dynamic_slice %b, %i, %zero, %zero, sizes = [1, 4, 2] : (tensor<8x4x2xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x2xf32>
+    %whole = stablehlo.reshape %w : (tensor<4x2xf32>) -> tensor<1x4x2xf32>
+    %more = stablehlo.add %part, %whole : tensor<1x4x2xf32>
+    %sum = stablehlo.add %c, %more : tensor<1x4x2xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %sum, %b, %w : tensor<i32>, tensor<1x4x2xf32>, tensor<8x4x2xf32>, tensor<4x2xf32>
+  }
+  return %r#1 : tensor<1x4x2xf32>
+}

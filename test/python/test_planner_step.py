@@ -266,6 +266,9 @@ def test_a_plain_step_on_a_mesh(tmp_path, monkeypatch, capsys):
     assert "ZeRO-1, data 8" in capsys.readouterr().out
     assert plan("64x8") == 1
     assert "16x17xi32>' has no rows that 512 ranks divide" in capsys.readouterr().err
+    path.write_text(plain(True))
+    assert plan("2x4") == 1
+    assert "--mesh 2x4: the step's own mesh is 8" in capsys.readouterr().err
 
 
 def test_command_line(artefact, tmp_path, monkeypatch, capsys):

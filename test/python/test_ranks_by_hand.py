@@ -32,7 +32,7 @@ Columns = Callable[[Any, Any], tuple[Any, ...]]
 Rows = Callable[[tuple[Any, ...], Any], Any]
 ROWS, SEQ, STEPS = 2, 16, 20
 ADAM = optax.adamw(1e-2)
-# By a norm of all gradients, of which ranks have shares, and which is above the limit in each step.
+# By a norm of all gradients, of which ranks have shares; so low a limit that it is always above.
 CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), ADAM)
 
 

@@ -16,9 +16,10 @@ import numpy as np
 import partition_programs
 import pytest
 from partition_programs import P, Sharded
-from rank_steps import check_ranks
+from rank_steps import check_ranks, train
 
 from scalify._executable import Executable, build
+from scalify.mesh import layout_of
 from scalify.partition import partition
 from scalify.recipe import Recipe, RecipeLike
 
@@ -109,6 +110,30 @@ def test_ranks_train_as_one_process_does(
     found = {kind: count for kind, count in kinds.items() if " f8" in kind or " f16" in kind}
     assert found == narrow
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "fp16", "fp8-lm-o2"])
+def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ranks gather is cast where an array that each has whole is, and nowhere else."""
+    sharded = program({"data": 2}, monkeypatch)
+    *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(0, 256, first.shape, dtype=np.int32) for _ in range(4)]
+    found = []
+    for zero in (0, 1, 3):
+        local = partition(lower(sharded), zero=zero).text
+        options = {"recipe": recipe, "packState": False, "simulateRanks": 2}
+        one = Executable(build(local, options)[0], 1)
+        laid = [layout_of(entry) for entry in one.manifest["args"]]
+        own = [
+            leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)
+        ]
+        trained, losses = train(one, own, batches)
+        whole = [
+            leaf if at is None else at.join([leaf]) for leaf, at in zip(trained, laid, strict=False)
+        ]
+        found.append((losses, [leaf.tobytes() for leaf in whole]))
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,9 @@ def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
     Before: a step without a mesh, whose arguments have roles. After: a mesh of
     one axis, `data`; of each argument with the role `batch` a rank has rows,
     of all other arguments and of results the whole. Rows are the first
-    dimension that the ranks divide, of a batch that a loop takes apart behind
-    the first one; a batch without any is an error.
+    dimension, or, of a batch that a loop takes apart, that behind micro-batches.
+    Batches with rows that the ranks do not divide, or of other numbers, and
+    programs with shardings are errors.
 
     ```mlir
     func.func public @main(%w: tensor<8x4xf32> {scalify.role = "param"}, %x: tensor<16x8xf32> {scalify.role = "batch"}) -> tensor<16x4xf32>

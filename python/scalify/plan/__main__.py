@@ -16,6 +16,7 @@ import sys
 from typing import Any
 
 from scalify.errors import CompileError
+from scalify.partition import mesh_of
 from scalify.plan import chakra, choose, disturb, events, graph, published, search, text
 from scalify.plan.devices import DEVICES, Device
 from scalify.plan.layout import Layout, Level
@@ -27,6 +28,12 @@ from scalify.recipe import recipes
 __all__ = ["main"]
 
 _LEVELS: dict[str, Level] = {"fp8-lm-o1": "o1", "fp8-lm-o2": "o2", "fp8-lm-o3": "o3"}
+
+
+def _is_plain(options: argparse.Namespace) -> bool:
+    """Whether the step is text that says nothing of ranks."""
+    content = options.step.read_bytes()
+    return content[:8] != b"SCALIFY1" and not mesh_of(content.decode("utf-8"))
 
 
 def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
@@ -47,8 +54,9 @@ def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
 
 def _check_mesh(found: graph.Graph, options: argparse.Namespace) -> None:
     sizes, own = options.mesh, list(found.mesh.values())
-    # A step without a mesh has been cut by rows, over all ranks that were asked for.
-    if sizes and sizes != own and own != [math.prod(sizes)]:
+    if sizes and _is_plain(options):
+        sizes = [math.prod(sizes)]  # cut by rows, over all ranks
+    if sizes and sizes != own:
         asked, has = ("x".join(map(str, one)) or "none" for one in (sizes, own))
         raise ValueError(f"--mesh {asked}: the step's own mesh is {has}")
 

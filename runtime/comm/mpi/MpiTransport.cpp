@@ -69,6 +69,7 @@ private:
     // others shall have said before what they know: what a process wrote last
     // is lost where mpirun, which ends a job, sees none left.
     std::atexit([] {
+      NoPipeSignal none;
       int isFinalised = 0;
       MPI_Finalized(&isFinalised);
       if (get().open)
