@@ -272,6 +272,26 @@ def test_more_than_16_micro_batches_in_fp8_are_refused_under_strict() -> None:
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found))
 
 
+def test_micro_batches_of_a_python_loop_are_refused_under_strict() -> None:
+    def unrolled(params: Any, shards: Any) -> Any:
+        total: Any = None
+        for shard in shards:
+            found = grads(params, shard)
+            total = found if total is None else jax.tree.map(jnp.add, total, found)
+        return total
+
+    shards = batch(0, 3)
+    scales = scalify.measure((init(), shards))
+    with pytest.raises(scalify.CompileError, match="micro-batches outside of a loop"):
+        scalify.transform(unrolled, BASE.replace(gradient_sum="bf16"), scales=scales, strict=True)(
+            init(), shards
+        )
+    # Nothing is asked of their sum, or they are one.
+    scalify.transform(unrolled, BASE, scales=scales, strict=True)(init(), shards)
+    one = BASE.replace(gradient_sum="bf16")
+    scalify.transform(unrolled, one, scales=scales, strict=True)(init(), shards[:1])
+
+
 def test_transform_keeps_mu_at_1_and_says_so() -> None:
     x = batch(0)
     fn = scalify.transform(grads, BASE, scales=scalify.measure((init(), x)))
