@@ -32,6 +32,24 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
 
 // -----
 
+// What ranks gather of an argument that they keep in shares is that argument,
+// which one that has it whole keeps as it is, too.
+// CHECK-LABEL: func.func @gathered
+module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
+  func.func @gathered(%x: tensor<8xf32>, %share: tensor<4xf32>) -> tensor<8xf32> {
+    // CHECK: %[[ALL:.*]] = "stablehlo.all_gather"
+    %all = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> {scalify.phase = "forward", scalify.scale = 0 : i32} : (tensor<4xf32>) -> tensor<8xf32>
+    // CHECK: %[[Y:.*]] = stablehlo.multiply %arg0, %[[ALL]]
+    // CHECK: %[[Q:.*]] = scalify.quantize %[[Y]]
+    // CHECK-NOT: scalify.quantize
+    %y = stablehlo.multiply %x, %all {scalify.phase = "forward", scalify.scale = 0 : i32} : tensor<8xf32>
+    %g = stablehlo.multiply %y, %all {scalify.phase = "backward"} : tensor<8xf32>
+    return %g : tensor<8xf32>
+  }
+}
+
+// -----
+
 // A parameter at its declared scale, the first moment at the scale of what is
 // written, the second as its root with half the exponent.
 // CHECK-LABEL: func.func @state
