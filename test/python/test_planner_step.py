@@ -253,6 +253,17 @@ def test_a_plain_step_is_data_parallel(zero):
     assert ours.memory == theirs.memory
 
 
+def test_overlap_of_data_parallel_ranks_loses_less_when_links_misbehave():
+    """Of a compiled step, where what tensor ranks wait for is none of it."""
+    found = graph.read(
+        graph.manifest_of(graph.compile_step(plain(False), recipe="fp8", zero=3, ranks=8)), H100
+    )
+    usual, *wrong = disturb.losses(choose.tasks(H100, found, choose.Choice())[0])
+    assert usual.lost == usual.serial_lost == 0 and len(wrong) == 4
+    for case in wrong:
+        assert 0 < case.lost < 0.999 * case.serial_lost, case
+
+
 def test_a_plain_step_on_a_mesh(tmp_path, monkeypatch, capsys):
     path = tmp_path / "step.mlir"
     path.write_text(plain(False))
