@@ -11,6 +11,7 @@
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/ValueOrigin.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -50,20 +51,6 @@ static bool repeats(Operation *op) {
              cast<ShapedType>(broadcast.getType()).getNumElements();
 }
 
-/// A weight of which ranks keep shares is an argument as one that each has
-/// whole, whatever brings its parts together: the step shall have the same
-/// bits.
-static bool isArgumentInParts(Operation *op) {
-  while (op && isa<stablehlo::AllGatherOp, stablehlo::SliceOp,
-                   stablehlo::ReshapeOp, stablehlo::TransposeOp>(op)) {
-    Value operand = op->getOperand(0);
-    if (isa<BlockArgument>(operand))
-      return true;
-    op = operand.getDefiningOp();
-  }
-  return false;
-}
-
 /// Also what has no floating-point operand: tables, masks, one-hots.
 bool SavedValues::isStatistic(Operation &op) const {
   if (isa<stablehlo::ReduceOp>(op))
@@ -74,10 +61,12 @@ bool SavedValues::isStatistic(Operation &op) const {
   });
 }
 
+/// A weight is kept as it is, also one that ranks gather from their shares: the
+/// step shall have the same bits.
 bool SavedValues::mayCast(Value value) const {
   Operation *root = getDotOperandRoot(value).getDefiningOp();
   if (!root || !root->hasAttr(kScaleAttr) || statistics.contains(value) ||
-      isa<DequantizeOp>(root) || repeats(root) || isArgumentInParts(root) ||
+      isa<DequantizeOp>(root) || repeats(root) || getWeight(value) ||
       root->getNumResults() != 1 || getPhase(root) != "forward" ||
       !getElementTypeOrSelf(value.getType()).isF32())
     return false;

@@ -25,21 +25,16 @@ from scalify.errors import CompileError
 __all__ = ["Partitioned", "data_parallel", "main", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
-BEFORE = (
-    "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo,"
-    "scalify-hide-marks)"
+FLAT = "scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo"
+ROLES = (
+    "scalify-canonicalize-stablehlo,scalify-normalize-donation,"
+    "scalify-annotate-phases,scalify-annotate-roles"
 )
+BEFORE = f"builtin.module({FLAT},scalify-hide-marks)"
 AFTER = "builtin.module(scalify-localize,scalify-restore-marks)"
 SUM_LAST = "builtin.module(scalify-sum-behind-loops{{stacks={stacks}}})"
-SHARD = (
-    "builtin.module(scalify-canonicalize-stablehlo,scalify-normalize-donation,"
-    "scalify-annotate-phases,scalify-annotate-roles,scalify-shard-state{{level={level}}})"
-)
-DATA_PARALLEL = (
-    "builtin.module(scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo,"
-    "scalify-canonicalize-stablehlo,scalify-normalize-donation,scalify-annotate-phases,"
-    "scalify-annotate-roles,scalify-shard-batch{{ranks={ranks}}})"
-)
+SHARD = "builtin.module(" + ROLES + ",scalify-shard-state{{level={level}}})"
+DATA_PARALLEL = f"builtin.module({FLAT},{ROLES}," + "scalify-shard-batch{{ranks={ranks}}})"
 SCATTER_EACH = "builtin.module(scalify-scatter-in-loops)"
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
 AXIS = re.compile(r'"([^"]+)"=(\d+)')

@@ -17,7 +17,7 @@ from scalify._executable import Executable, build
 from scalify.mesh import layout_of
 from scalify.partition import Partitioned
 
-__all__ = ["check_ranks", "for_gpus", "train", "train_on_ranks"]
+__all__ = ["check_ranks", "for_gpus", "train", "train_alone", "train_on_ranks"]
 
 BUILD = pathlib.Path(os.environ.get("SCALIFY_BUILD", pathlib.Path(__file__).parents[2] / "build"))
 
@@ -90,6 +90,20 @@ def train_on_ranks(
     return wholes, found[0][1], found[0][3]
 
 
+def train_alone(
+    local: Partitioned, options: Mapping[str, Any], state: Sequence[Any], batches: Sequence[Any]
+) -> tuple[list[Any], list[float]]:
+    """Trains in one process that computes what all ranks would; returns whole state and losses."""
+    artefact, _ = build(local.text, {**options, "simulateRanks": local.devices})
+    one = Executable(artefact, 1)
+    laid = [layout_of(entry) for entry in one.manifest["args"]]
+    start = [leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)]
+    found, losses = train(one, start, batches)
+    return [
+        leaf if at is None else at.join([leaf]) for leaf, at in zip(found, laid, strict=False)
+    ], losses
+
+
 def check_ranks(
     local: Partitioned,
     options: Mapping[str, Any],
@@ -118,15 +132,8 @@ def check_ranks(
         artefact, _ = build(text, {"compileFrom": "distribution"})
     else:
         artefact, _ = build(local.text, dict(options))
-    wide = {"simulateRanks": local.devices, "narrowCollectives": False, "memoryLimit": 0}
-    together, _ = build(local.text, {**options, **wide})
-    one = Executable(together, 1)
-    laid = [layout_of(entry) for entry in one.manifest["args"]]
-    start = [leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)]
-    wanted, losses = train(one, start, batches)
-    wanted = [
-        leaf if at is None else at.join([leaf]) for leaf, at in zip(wanted, laid, strict=False)
-    ]
+    wide = {"narrowCollectives": False, "memoryLimit": 0}
+    wanted, losses = train_alone(local, {**options, **wide}, state, batches)
 
     found, of_ranks, kinds = train_on_ranks(artefact, local.devices, state, batches)
     assert of_ranks == losses

@@ -16,10 +16,9 @@ import numpy as np
 import partition_programs
 import pytest
 from partition_programs import P, Sharded
-from rank_steps import check_ranks, train
+from rank_steps import check_ranks, train_alone
 
 from scalify._executable import Executable, build
-from scalify.mesh import layout_of
 from scalify.partition import partition
 from scalify.recipe import Recipe, RecipeLike
 
@@ -121,17 +120,9 @@ def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPa
     batches = [rng.integers(0, 256, first.shape, dtype=np.int32) for _ in range(4)]
     found = []
     for zero in (0, 1, 3):
-        local = partition(lower(sharded), zero=zero).text
-        options = {"recipe": recipe, "packState": False, "simulateRanks": 2}
-        one = Executable(build(local, options)[0], 1)
-        laid = [layout_of(entry) for entry in one.manifest["args"]]
-        own = [
-            leaf if at is None else at.cut(leaf, 0) for leaf, at in zip(state, laid, strict=False)
-        ]
-        trained, losses = train(one, own, batches)
-        whole = [
-            leaf if at is None else at.join([leaf]) for leaf, at in zip(trained, laid, strict=False)
-        ]
+        local = partition(lower(sharded), zero=zero)
+        options = {"recipe": recipe, "packState": False}
+        whole, losses = train_alone(local, options, state, batches)
         found.append((losses, [leaf.tobytes() for leaf in whole]))
     assert found[0] == found[1] == found[2]
 

@@ -30,32 +30,27 @@ __all__ = ["main"]
 _LEVELS: dict[str, Level] = {"fp8-lm-o1": "o1", "fp8-lm-o2": "o2", "fp8-lm-o3": "o3"}
 
 
-def _is_plain(options: argparse.Namespace) -> bool:
-    """Whether the step is text that says nothing of ranks."""
-    content = options.step.read_bytes()
-    return content[:8] != b"SCALIFY1" and not mesh_of(content.decode("utf-8"))
-
-
-def _artefacts(options: argparse.Namespace) -> dict[int, bytes]:
-    """Returns the step's artefact, by level of ZeRO."""
+def _artefacts(options: argparse.Namespace) -> tuple[dict[int, bytes], list[int]]:
+    """Returns the step's artefact, by level of ZeRO, and the sizes that its mesh is asked for."""
+    asked = list(options.mesh or ())
     content = options.step.read_bytes()
     if content[:8] == b"SCALIFY1":
         for name in ("recipe", "zero"):
             if name in options.given:
                 raise ValueError(f"'{options.step}' is compiled already: --{name} says nothing")
-        return {-1: content}
+        return {-1: content}, asked
     levels = [0, 1, 3] if options.zero == "best" else [int(options.zero)]
-    source, ranks = content.decode("utf-8"), math.prod(options.mesh or ())
+    source, ranks = content.decode("utf-8"), math.prod(asked)
+    if asked and not mesh_of(source):
+        asked = [ranks]  # cut by rows, over all of them
     return {
         level: graph.compile_step(source, recipe=options.recipe, zero=level, ranks=ranks)
         for level in levels
-    }
+    }, asked
 
 
-def _check_mesh(found: graph.Graph, options: argparse.Namespace) -> None:
-    sizes, own = options.mesh, list(found.mesh.values())
-    if sizes and _is_plain(options):
-        sizes = [math.prod(sizes)]  # cut by rows, over all ranks
+def _check_mesh(found: graph.Graph, sizes: list[int]) -> None:
+    own = list(found.mesh.values())
     if sizes and sizes != own:
         asked, has = ("x".join(map(str, one)) or "none" for one in (sizes, own))
         raise ValueError(f"--mesh {asked}: the step's own mesh is {has}")
@@ -66,9 +61,10 @@ def _plan_step(device: Device, options: argparse.Namespace) -> tuple[str, Any]:
     texts: list[str] = []
     data: list[Any] = []
     best: tuple[bool, float, int] | None = None
-    for level, artefact in _artefacts(options).items():
+    artefacts, asked = _artefacts(options)
+    for level, artefact in artefacts.items():
         found = graph.read(graph.manifest_of(artefact), device)
-        _check_mesh(found, options)
+        _check_mesh(found, asked)
         plan = choose.outcome(device, found)
         serial = choose.outcome(device, found, choose.Choice(overlap=False))
         every = choose.choices(device, found) if found.mesh else []
