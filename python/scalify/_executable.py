@@ -64,6 +64,7 @@ class Executable:
         self._comm = comm
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
+        self._elements: NDArray[Any] | None = None
         self._kept = KeptState(self._runtime)
         self.diagnostics = list(diagnostics)
 
@@ -178,9 +179,9 @@ class Executable:
     def rescale(self) -> int:
         """Runs `@rescale`: moves scales of casts by what the last step counted.
 
-        Run it every k steps. A scale moves by 1, 2 or 4 binades: up where more than 2^-12, 1 % or
-        10 % of the values saturated, down where more than 2 %, 10 % or 50 % became zero and none
-        is in the four binades at the top of the format. Where nothing clips nothing moves, and
+        Run it every k steps. A scale moves up by 1, 2, 4 or 8 binades where more than 2^-12, 1 %,
+        10 % or 30 % of the values saturated, and down by 1, 2 or 4 where more than 2 %, 10 % or 50
+        % became zero and none is in the four binades at the top of the format. Where nothing clips nothing moves, and
         steps keep their bits.
 
         On ranks all of them call it: their counts are added, and their scales stay equal.
@@ -219,6 +220,19 @@ class Executable:
         if counts.shape != shape:
             raise ValueError(f"counters of shape {counts.shape} for a step that has {shape}")
         self._runtime.set_counters(np.array(counts, np.uint64))
+
+    def is_lost(self, share: float) -> bool:
+        """Whether more than this share of a cast's values saturated or were NaN in the last step.
+
+        It builds no rows and waits for nothing, so that it can be asked after each step: those of
+        a GPU, which would have to be waited for, are never said to.
+        """
+        if self.manifest["target"] != "cpu":
+            return False
+        counters = self._runtime.counters()
+        if self._elements is None:
+            self._elements = np.array([row["elements"] for row in self._runtime.health()])
+        return bool(np.any(counters[:, 0] + counters[:, 3] > share * self._elements))
 
     def _counters_of_all(self) -> tuple[NDArray[np.uint64], int]:
         """Returns the sum of what all ranks counted, and how many ranks that is."""

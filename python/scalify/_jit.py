@@ -232,7 +232,7 @@ class Jit:
     def _look(self, entry: Entry, leaves: Sequence[Any], results: Sequence[Any]) -> None:
         """Applies the health policy to the step that has just run."""
         watch, executable = self._watch, entry.executable
-        if not watch.is_due(self._last_key):
+        if not watch.is_due(self._last_key) and not self._is_lost(executable):
             return
 
         def state() -> tuple[Sequence[Any], Sequence[Any]]:
@@ -254,6 +254,15 @@ class Jit:
             self.recompile()
         elif action == "rescale" and executable.cast_scales is not None:
             executable.rescale()
+
+    def _is_lost(self, executable: Executable) -> bool:
+        """Whether the step that has just run is looked at though no look is due."""
+        policy = self._watch.policy
+        if policy is None or policy.action == "widen" or policy.at_once >= 1:
+            return False
+        # Ranks look together, and one process that simulates them looks when they do.
+        is_alone = self._mesh is None and Recipe.of(self.recipe).simulated_ranks == 1
+        return is_alone and executable.is_lost(policy.at_once)
 
     def _may_adapt(self) -> bool:
         return self._pipeline is None and not self._has_adapted and may_adapt(self._options)

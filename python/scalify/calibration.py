@@ -194,6 +194,9 @@ class HealthPolicy:
             and where scales are no constants or state is packed it is "report"; "widen" lists the
             casts that stay sick, which the next compilation leaves wide (`Jit.recompile`).
         every: steps between two looks at the counters.
+        at_once: the share of values that saturated or are NaN above which a cast is looked at in
+            the very step, though no look is due. Of steps on the CPU, without ranks, whose counters
+            wait for nobody, and not under "widen", which counts looks. 1 waits for looks.
         saturated: the share of saturated values above which a cast is not healthy.
         flushed: the share of values that were not zero and became zero.
         patience: looks in a row at which a cast must be sick before it is widened.
@@ -204,6 +207,7 @@ class HealthPolicy:
 
     action: Literal["report", "rescale", "adapt", "widen"] = "report"
     every: int = 1
+    at_once: float = 0.1
     saturated: float = 0.001
     flushed: float = 0.5
     patience: int = 3
@@ -216,6 +220,8 @@ class HealthPolicy:
             )
         if self.every < 1:
             raise ValueError(f"every {self.every} steps: expected 1 or more")
+        if not 0 <= self.at_once <= 1:
+            raise ValueError(f"at_once {self.at_once}: expected a share, 0 to 1")
         if self.patience < 1:
             raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
 

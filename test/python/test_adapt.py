@@ -46,6 +46,25 @@ def adapted() -> Any:
     return fn.state()
 
 
+@pytest.mark.parametrize(("columns", "looks"), [(2, 20), (4, 1)])
+def test_a_step_that_loses_a_tenth_of_a_cast_is_looked_at_at_once(columns: int, looks: int) -> None:
+    """Of 32 columns 2 are 6 %, which waits for the look that is due, and 4 are 12 %."""
+    fn = made(health=scalify.HealthPolicy("adapt", every=20))
+    x = np.ones((32, 32), np.float32)
+    x[:, :columns] = 2.0**15
+    for _ in range(looks):
+        fn(x, W)
+        assert fn.executable().cast_scales is None
+    fn(x, W)
+    assert fn.executable().cast_scales is not None
+
+
+def test_a_nan_is_named_at_once() -> None:
+    fn = made(health=scalify.HealthPolicy("report", every=20))
+    with pytest.warns(UserWarning, match="read NaN, first cast 'c0: x'"):
+        fn(np.full((32, 32), np.nan, np.float32), W)
+
+
 def test_each_shape_and_static_value_is_looked_at() -> None:
     fn = made(health=POLICY)
     for _ in range(2):

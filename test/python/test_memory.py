@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import subprocess
@@ -126,6 +127,14 @@ def example(recipe: str, layers: int = 2) -> tuple[Any, Any]:
     return step, lambda batch: (weights, state, np.zeros((batch, cfg.seq + 1), np.int32))
 
 
+@functools.cache
+def of_example(recipe: str, layers: int, batch: int) -> scalify.Executable:
+    """The example's executable for that many sequences."""
+    step, arguments = example(recipe, layers)
+    executable: scalify.Executable = step.executable(*arguments(batch))
+    return executable
+
+
 def test_the_largest_batch_is_the_largest() -> None:
     """Under the cap that 8 sequences fill."""
     step, arguments = example("bf16", layers=1)
@@ -135,10 +144,8 @@ def test_the_largest_batch_is_the_largest() -> None:
 
 def test_fp8_lm_admits_a_larger_batch_than_bf16() -> None:
     """At 12 layers 11 sequences fit where 8 of bf16 do (docs/stages/fusion.md), and 12 do not."""
-    wide, arguments = example("bf16", layers=12)
-    cap = wide.executable(*arguments(8)).memory["peak"]
-    narrow, arguments = example("fp8-lm-o2", layers=12)
-    peaks = [narrow.executable(*arguments(batch)).memory["peak"] for batch in (11, 12)]
+    cap = of_example("bf16", 12, 8).memory["peak"]
+    peaks = [of_example("fp8-lm-o2", 12, batch).memory["peak"] for batch in (11, 12)]
     assert peaks[0] <= cap < peaks[1]
 
 
@@ -162,11 +169,14 @@ def test_gradients_of_the_example_are_as_narrow_as_the_recipe_says(
     assert gradients <= found["gradients"] < 1.01 * gradients
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "fp8", "fp8-lm-o2"])
-def test_a_step_takes_the_memory_that_the_plan_says(recipe: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    ("recipe", "layers", "batch"), [("bf16", 12, 8), ("fp8", 2, 8), ("fp8-lm-o2", 12, 11)]
+)
+def test_a_step_takes_the_memory_that_the_plan_says(
+    recipe: str, layers: int, batch: int, tmp_path: pathlib.Path
+) -> None:
     """By /proc: the arena is resident to its last page; beside it and the arguments is little."""
-    step, arguments = example(recipe)
-    executable = step.executable(*arguments(8))
+    executable = of_example(recipe, layers, batch)
     executable.save(tmp_path / "step.scalify")
     command = [sys.executable, str(pathlib.Path(__file__).parent / "peak_run.py")]
     ran = subprocess.run(

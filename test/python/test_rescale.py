@@ -187,10 +187,10 @@ def test_rescale_moves_scales_until_nothing_clips_without_a_new_compilation() ->
 def moved_by_counts(scale: float, elements: int, saturated: int, flushed: int, top: int) -> float:
     """Returns the scale that @rescale must give, in Python's own arithmetic."""
 
-    def binades(share: float, limits: tuple[float, float, float]) -> int:
-        return sum(step for limit, step in zip(limits, (1, 1, 2), strict=True) if share > limit)
+    def binades(share: float, limits: tuple[float, ...]) -> int:
+        return sum(step for limit, step in zip(limits, (1, 1, 2, 4), strict=False) if share > limit)
 
-    up = binades(saturated / elements, (2.0**-12, 0.01, 0.1))
+    up = binades(saturated / elements, (2.0**-12, 0.01, 0.1, 0.3))
     down = 0 if top else binades(flushed / elements, (0.02, 0.1, 0.5))
     return min(max(scale * 2.0 ** (up - down), 2.0**-100), 2.0**100)
 
@@ -214,7 +214,7 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
     assert set(artefact.manifest["functions"]) == {"step", "rescale"}
     executable = artefact._runtime
     assert np.array_equal(artefact.cast_scales, [0.5, 1.0])
-    for saturated in (0, 1, 24, 25, 1000, 1001, 10000, 10001, 100000):
+    for saturated in (0, 1, 24, 25, 1000, 1001, 10000, 10001, 30000, 30001, 100000):
         for flushed in (0, 2000, 2001, 10000, 10001, 50000, 50001):
             # What saturates is at the top.
             for scale, more in itertools.product((2.0**-100, 0.25, 2.0**99), (0, 1)):
@@ -228,7 +228,7 @@ def test_the_second_function_of_the_artefact_moves_by_the_rule() -> None:
     x = np.full((100, 1000), 3000, np.float32)
     artefact(x, np.float32(2.0**10))
     assert executable.counters()[:, :2].tolist() == [[100_000, 0], [0, 0]]
-    assert artefact.rescale() == 1 and np.array_equal(artefact.cast_scales, [8.0, 1.0])
+    assert artefact.rescale() == 1 and np.array_equal(artefact.cast_scales, [128.0, 1.0])
     # The counters are the step's, and running the other function leaves them.
     assert executable.counters()[:, :2].tolist() == [[100_000, 0], [0, 0]]
 
@@ -292,11 +292,11 @@ def test_health_policy_reports_and_rescales() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fn(x, w)  # Said once.
-        policy = scalify.HealthPolicy("rescale", every=2)
+        policy = scalify.HealthPolicy("rescale", every=2, at_once=1)
         fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], health=policy, adaptive_scales=True)
         for _ in range(2):
             before = fn(x, w)
-        assert fn.executable().cast_scales.tolist() == [1.0, 16.0]
+        assert fn.executable().cast_scales.tolist() == [1.0, 256.0]
         for _ in range(6):
             after = fn(x, w)
     assert float(before[0, 0]) == 32 * 448
@@ -305,9 +305,11 @@ def test_health_policy_reports_and_rescales() -> None:
         scalify.jit(matmul, health=scalify.HealthPolicy("rescale"), adaptive_scales=False)
     fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], health="rescale")
     fn(x, w)
-    assert fn.executable().cast_scales.tolist() == [1.0, 16.0]
+    assert fn.executable().cast_scales.tolist() == [1.0, 256.0]
     with pytest.raises(ValueError, match="unknown action 'panic'"):
         scalify.HealthPolicy("panic")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at_once 1.5: expected a share"):
+        scalify.HealthPolicy(at_once=1.5)
 
 
 def test_a_step_without_a_policy_is_looked_at_every_20_steps() -> None:
