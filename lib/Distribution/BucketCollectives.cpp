@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Chunks.h"
 #include "NarrowMoves.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -44,6 +45,11 @@ static int64_t bytesOf(Operation *op) {
 
 /// What ops of one bucket have alike.
 using Key = std::tuple<StringRef, Attribute, Type, StringRef>;
+
+/// And what they have alike beside that where a pipeline is cut into chunks:
+/// where they are and, since the optimizer is a task of its own, their phase.
+using PlacedKey =
+    std::pair<Key, std::tuple<int64_t, int64_t, int64_t, StringRef>>;
 
 /// Arrays in a row, which is what shares are, and sums of any.
 static std::optional<Key> getKey(Operation *op) {
@@ -328,9 +334,12 @@ void BucketCollectivesPass::bucketLate(ArrayRef<Operation *> ops) {
 }
 
 void BucketCollectivesPass::bucketAll(Block &block) {
-  llvm::MapVector<Key, std::pair<SmallVector<Operation *>,
-                                 SmallVector<Operation *>>>
+  llvm::MapVector<PlacedKey, std::pair<SmallVector<Operation *>,
+                                       SmallVector<Operation *>>>
       found; // early and late ones
+  std::optional<Chunks> chunks;
+  if (byChunk)
+    chunks.emplace(block);
   Operation *first = nullptr;
   for (Operation &op : block) {
     if (!first && isCollective(&op))
@@ -339,7 +348,14 @@ void BucketCollectivesPass::bucketAll(Block &block) {
     if (!key || (!isFirstRound && !apart.contains(&op)))
       continue;
     bool isEarly = isa<AllGatherOp>(op) && canHoist(op.getOperand(0), first);
-    auto &[early, late] = found[*key];
+    PlacedKey placed(*key, {0, 0, 0, ""});
+    if (chunks) {
+      auto phase = op.getAttrOfType<StringAttr>(kPhaseAttr);
+      placed.second =
+          std::tuple_cat(chunks->placeOf(&op).asTuple(),
+                         std::tuple(phase ? phase.getValue() : StringRef("")));
+    }
+    auto &[early, late] = found[placed];
     (isEarly ? early : late).push_back(&op);
   }
   for (auto &[key, ops] : found) {

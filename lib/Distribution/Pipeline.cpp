@@ -19,7 +19,8 @@ void scalify::buildDistributionPipeline(mlir::OpPassManager &pm,
   // Narrow first: all that read a gather are to cast it alike.
   if (slices)
     pm.addPass(createSliceCollectivesPass({/*gathers=*/true}));
-  pm.addPass(createBucketCollectivesPass({options.bucketBytes}));
+  pm.addPass(createBucketCollectivesPass(
+      {options.bucketBytes, options.bucketsByChunk}));
   if (options.orderSums)
     pm.addPass(createOrderSumsPass());
 }

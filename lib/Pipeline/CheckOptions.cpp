@@ -89,11 +89,6 @@ static LogicalResult checkPipeline(const CompileOptions &options,
   if (options.target != "cpu")
     return emitError(location) << "target '" << options.target
                                << "' has no pipelines: stages run on CPUs";
-  if (options.bucketBytes.value_or(0) > 0)
-    return emitError(location)
-           << "a pipeline's stages exchange array by array: leave out buckets "
-              "of "
-           << *options.bucketBytes << " bytes";
   if (options.simulateRanks)
     return emitError(location)
            << "one process that simulates ranks has no stages: leave out one "

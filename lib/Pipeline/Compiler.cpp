@@ -304,11 +304,8 @@ StageOptions Compilation::getStageOptions() {
   stages.pipelineVirtual = options.pipelineVirtual;
   stages.pipelineStage = options.pipelineStage;
   stages.narrowCollectives = options.narrowCollectives;
-  // Of a pipeline, one bucket would hold arrays of several stages.
   stages.bucketBytes =
-      options.pipelineStages > 0
-          ? 0
-          : options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
+      options.bucketBytes.value_or(isGPU ? kBucketOfGPUs : kBucketOfCPUs);
   stages.orderSums = isGPU && options.sums == "ordered";
   return stages;
 }

@@ -73,6 +73,7 @@ static void buildDistribution(const StageOptions &options,
   distribution.narrowCollectives = options.narrowCollectives;
   distribution.sliceStacks = options.pipelineStages == 0;
   distribution.bucketBytes = options.bucketBytes;
+  distribution.bucketsByChunk = options.pipelineStages > 0;
   distribution.orderSums = options.orderSums;
   buildDistributionPipeline(manager, distribution);
   // Which elements a cast counts is known once ranks exchange what they do.

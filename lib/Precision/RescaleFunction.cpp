@@ -3,7 +3,8 @@
 // The second function of a step whose scales are an argument: scales and
 // counters of the last step in, scales out. It is StableHLO like the step
 // itself, so that the same stages compile it and one can read what it does.
-// Exponents move by powers of two, which is exact, and needs neither log nor exp.
+// Exponents move by powers of two, which is exact, and needs neither log nor
+// exp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -134,8 +135,7 @@ void scalify::buildRescaleFunction(ModuleOp module,
   // binades up are at most six too many for a normal distribution, whose values
   // are then still far from zero in any format, and the way down is below.
   Value up = vectors.factor(
-      saturated,
-      {{0x1p-12, 2.0f}, {0.01, 2.0f}, {0.1, 4.0f}, {0.3, 16.0f}});
+      saturated, {{0x1p-12, 2.0f}, {0.01, 2.0f}, {0.1, 4.0f}, {0.3, 16.0f}});
   Value down =
       vectors.factor(flushed, {{0.02, 0.5f}, {0.1, 0.5f}, {0.5, 0.25f}});
   // Where most values become zero while the largest are at the top, as in a

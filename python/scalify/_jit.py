@@ -512,7 +512,7 @@ def jit(
     if mesh is None and zero:
         raise ValueError("zero= needs a mesh: ranks that share state")
     if pipeline is not None:
-        pipeline.check(mesh, (in_shardings, out_shardings), zero, bucket_bytes)
+        pipeline.check(mesh, (in_shardings, out_shardings), zero)
         if memory_limit:
             raise ValueError(
                 "memory_limit with pipeline=: stages keep what they gather; leave it out"

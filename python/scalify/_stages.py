@@ -51,12 +51,12 @@ class Pipeline:
                 "the model on each stage, interleaved two or more"
             )
 
-    def check(self, mesh: Mesh | None, shardings: Any, zero: int, bucket_bytes: int | None) -> None:
+    def check(self, mesh: Mesh | None, shardings: Any, zero: int) -> None:
         """Looks whether a mesh has the stages, and whether the rest goes with them.
 
         Raises:
             ValueError: there is no mesh, or its first axis is not that of the stages; shardings
-                name that axis, or there is no other one; or there are buckets.
+                name that axis, or there is no other one.
         """
         if mesh is None or self.axis not in mesh.axes:
             raise ValueError(
@@ -80,10 +80,6 @@ class Pipeline:
                     f"{spec} names the axis '{self.axis}' of the stages, which have each the state "
                     "of their layers: shardings are over the other axes"
                 )
-        if bucket_bytes:
-            raise ValueError(
-                "bucket_bytes with pipeline=: stages exchange array by array; leave it out"
-            )
 
     def inner(self, mesh: Mesh) -> Mesh:
         """Returns the mesh of one stage's ranks: the other axes, of which shardings are."""

@@ -23,7 +23,7 @@ from scalify.mesh import Mesh, Owned, Shard
 
 
 def llama(
-    axes: dict[str, int], recipe: str, virtual: int, zero: int
+    axes: dict[str, int], recipe: str, virtual: int, zero: int, bucket: int | None = None
 ) -> tuple[Callable[..., scalify.Jit], Any, list[Any]]:
     """Returns what makes the step on a mesh, its state, and three batches."""
     step, state, batches = pipeline_programs.llama_step(axes["pipe"] * virtual, 2)
@@ -43,6 +43,7 @@ def llama(
             in_shardings=(specs, batch),
             out_shardings=(None if zero else specs, P()),
             zero=zero,
+            bucket_bytes=bucket,
             pack_state=False,
             threads=1,
         )
@@ -134,6 +135,36 @@ def test_stages_of_ranks_train_as_one_process_does(
         assert len(owners) == sum(np.size(leaf) > 1 for leaf in jax.tree.leaves(state))
     alone, trained = train(make(scalify.make_mesh(**axes), pipeline), state, batches)
     assert (alone, [array.tobytes() for array in whole(trained)]) == (losses, expected)
+
+
+def test_a_bucket_is_of_one_chunk() -> None:
+    """Fewer messages, the same bits, and nothing that another stage would have to send for it."""
+    axes = {"pipe": 2, "data": 2}
+    pipeline = scalify.Pipeline("pipe", "interleaved", 2)
+    make, state, batches = llama(axes, "fp8", 2, 3)
+    losses, wanted = train(make(scalify.make_mesh(data=2), None), state, batches)
+    expected = [array.tobytes() for array in whole(wanted)]
+    counted = {}
+    for bucket in (0, 4096, None):
+        make, _, _ = llama(axes, "fp8", 2, 3, bucket)
+
+        def run(mesh: Mesh, make: Any = make) -> Any:
+            step = make(mesh, pipeline)
+            found, trained = train(step, state, batches)
+            bits = [array.tobytes() for array in whole(trained)]
+            executable = step.executable()
+            kinds = [row["kind"] for row in executable.collectives]
+            strays = [said for said in executable.diagnostics if "no border between" in str(said)]
+            return (found, bits), kinds, strays
+
+        found = on_meshes(axes, run)
+        assert all(results == (losses, expected) for results, _, _ in found)
+        assert not any(strays for _, _, strays in found)
+        counted[bucket] = [[k.count("message") for _, k, _ in found], len(found[0][1])]
+    messages = [row[0] for row in counted.values()]
+    assert messages[0] == messages[1] == messages[2]
+    # Of each chunk a rank gathers and sums by itself what fits in one bucket.
+    assert counted[None][1] < counted[4096][1] < counted[0][1]
 
 
 def test_what_crosses_in_fp8_between_ranks() -> None:
@@ -263,10 +294,6 @@ def test_meshes_that_cannot_be() -> None:
         jit({"pipe": 2}, zero=1)
     with pytest.raises(ValueError, match="names the axis 'pipe' of the stages"):
         jit({"pipe": 2, "data": 2}, in_shardings=P(("data", "pipe")))
-    with pytest.raises(ValueError, match="stages exchange array by array"):
-        jit({"pipe": 2, "data": 2}, bucket_bytes=1 << 20)
-    with pytest.raises(CompileError, match="leave out buckets of 8 bytes"):
-        build("module {}", {"pipelineStages": 2, "bucketBytes": 8})
     with pytest.raises(CompileError, match="simulates ranks has no stages"):
         build("module {}", {"pipelineStages": 2, "simulateRanks": 2})
     make, state, batches = mlp({"pipe": 2, "data": 2}, "none", 1, 0)

@@ -35,6 +35,8 @@ struct DistributionOptions {
   bool sliceStacks = true;
   /// Of what a rank gives to a bucket of collectives; 0: none are made.
   int64_t bucketBytes = 0;
+  /// A bucket has arrays of one chunk of a pipeline.
+  bool bucketsByChunk = false;
   /// The transport's sums are in an order of its own, and ranks make them.
   bool orderSums = false;
 };

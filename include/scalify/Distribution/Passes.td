@@ -113,7 +113,9 @@ def BucketCollectivesPass
     share of a bucket is its shares of the arrays one behind the other. What can
     be sent when the step starts goes in the order of the program, a bucket of a
     quarter of the size first; what is made in the step goes when the last array
-    of its bucket is there, and the last bucket is of a quarter.
+    of its bucket is there, and the last bucket is of a quarter. With `by-chunk`
+    what stage borders keep apart is in different buckets, first and last ones
+    included.
 
     ```mlir
     %0 = "stablehlo.all_gather"(%a) ... : (tensor<2xf32>) -> tensor<4xf32>
@@ -127,8 +129,12 @@ def BucketCollectivesPass
     ```
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
-  let options = [Option<"bytes", "bytes", "int64_t", "26214400",
-                        "of a bucket; 0: none are made">];
+  let options = [
+    Option<"bytes", "bytes", "int64_t", "26214400",
+           "of a bucket; 0: none are made">,
+    Option<"byChunk", "by-chunk", "bool", "false",
+           "a bucket has arrays of one chunk of a pipeline">
+  ];
   let statistics = [
     Statistic<"numBuckets", "buckets", "buckets">,
     Statistic<"numBucketed", "bucketed", "collectives that are in one">

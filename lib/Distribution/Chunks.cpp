@@ -1,0 +1,134 @@
+//===- Chunks.cpp - Which chunk of a pipeline a collective is of ----------===//
+
+#include "Chunks.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::isStageBorder;
+
+/// One number, or one for all elements: a loss, a norm, a factor. It comes from
+/// all chunks and goes to all of them.
+static bool isNumber(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  auto spread = value.getDefiningOp<stablehlo::BroadcastInDimOp>();
+  return (type && type.hasStaticShape() && type.getNumElements() == 1) ||
+         (spread && isNumber(spread.getOperand()));
+}
+
+static bool isForward(Operation *border) {
+  return border->getAttrOfType<StringAttr>(stablehlo::kStageBorderAttr) ==
+         "forward";
+}
+
+//===----------------------------------------------------------------------===//
+// Where values are made
+//===----------------------------------------------------------------------===//
+
+static void join(ChunkPlace &place, const ChunkPlace &other) {
+  place.forward = std::max(place.forward, other.forward);
+  place.backward = std::max(place.backward, other.backward);
+  place.microbatch = std::max(place.microbatch, other.microbatch);
+}
+
+/// Behind what its arrays are behind of; of numbers only where it has no array.
+ChunkPlace Chunks::placeOfOperands(Operation *op) const {
+  bool hasArrays = !llvm::all_of(op->getOperands(), isNumber);
+  ChunkPlace place;
+  for (Value operand : op->getOperands())
+    if (!hasArrays || !isNumber(operand))
+      join(place, places.lookup(operand));
+  return place;
+}
+
+/// A loop is walked once: what it adds up is behind what it adds.
+void Chunks::enter(Operation *op, const ChunkPlace &before) {
+  for (Value result : op->getResults())
+    places[result] = before;
+  for (Region &region : op->getRegions()) {
+    if (region.empty())
+      continue;
+    Block &body = region.front();
+    if (isa<stablehlo::WhileOp>(op))
+      for (auto [argument, operand] :
+           llvm::zip_equal(body.getArguments(), op->getOperands()))
+        places[argument] = places.lookup(operand);
+    walk(body);
+    Operation *terminator = body.getTerminator();
+    if (terminator->getNumOperands() != op->getNumResults())
+      continue; // a condition
+    for (auto [result, made] :
+         llvm::zip_equal(op->getResults(), terminator->getOperands()))
+      places[result] = places.lookup(made);
+  }
+}
+
+void Chunks::walk(Block &block) {
+  llvm::DenseMap<int64_t, int64_t> forwards, backwards; // met, by depth
+  for (Operation &op : block.without_terminator()) {
+    ChunkPlace place = placeOfOperands(&op);
+    if (isStageBorder(&op)) {
+      int64_t &depth = isForward(&op) ? place.forward : place.backward;
+      ++depth;
+      place.microbatch = (isForward(&op) ? forwards : backwards)[depth]++;
+    }
+    if (isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op))
+      enter(&op, place);
+    else
+      for (Value result : op.getResults())
+        places[result] = place;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Where state is read
+//===----------------------------------------------------------------------===//
+
+/// What a value is behind a use, where that only hands it on: into a loop, or
+/// out of it.
+static SmallVector<Value> getHandedOn(OpOperand &use) {
+  Operation *user = use.getOwner(), *around = user->getParentOp();
+  unsigned number = use.getOperandNumber();
+  SmallVector<Value> found;
+  if (isa<stablehlo::WhileOp>(user))
+    for (Region &region : user->getRegions())
+      found.push_back(region.getArgument(number));
+  else if (user->hasTrait<OpTrait::IsTerminator>() &&
+           number < around->getNumResults() &&
+           user->getNumOperands() == around->getNumResults())
+    found.push_back(around->getResult(number));
+  else
+    llvm::append_range(found, user->getResults());
+  return found;
+}
+
+/// The first of the chunks that read what it brings.
+ChunkPlace Chunks::placeOfReader(Operation *op) const {
+  std::optional<ChunkPlace> first;
+  llvm::SetVector<Value> reached(op->result_begin(), op->result_end());
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (OpOperand &use : reached[i].getUses())
+      for (Value value : getHandedOn(use)) {
+        ChunkPlace place = places.lookup(value);
+        if (!place.isBehindBorder()) {
+          reached.insert(value);
+          continue;
+        }
+        // A border is read by the chunk before it.
+        if (isStageBorder(use.getOwner()))
+          --(isForward(use.getOwner()) ? place.forward : place.backward);
+        if (!first || place.asTuple() < first->asTuple())
+          first = place;
+      }
+  return first.value_or(ChunkPlace());
+}
+
+ChunkPlace Chunks::placeOf(Operation *collective) const {
+  ChunkPlace place = places.lookup(collective->getResult(0));
+  return place.isBehindBorder() ? place : placeOfReader(collective);
+}
