@@ -75,7 +75,7 @@ class Executable:
         if target == "cpu":
             return _runtime.Executable(artefact, threads, "cpu", self._comm)
         try:
-            return _runtime.Executable(artefact, threads, "cuda")
+            return _runtime.Executable(artefact, threads, "cuda", self._comm)
         except RuntimeError as error:
             # A damaged artefact fails again, and so says what is wrong with it.
             loaded = _runtime.Executable(artefact, threads, "null")

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
+import pytest
+import test_pipelines_ranks
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from scalify._executable import compile_text
+import scalify
+from scalify._executable import Executable, compile_text
+from scalify._stages import build_stages
 from scalify.partition import partition
+
+DTYPES = {"f32": np.float32, "i32": np.int32, "ui32": np.uint32, "f16": np.float16}
+DTYPES |= {"f8E4M3FN": ml_dtypes.float8_e4m3fn}
 
 
 def step(w: Any, x: Any) -> Any:
@@ -57,3 +66,44 @@ def test_sums_in_the_order_of_ranks_ask_nccl_for_no_sum() -> None:
     asked = re.findall(r"^ncclAllGather (\S+) .* count=(\d+) .*\n.* args=\[(.*?),", calls, re.M)
     assert sorted(count for _, count, _ in asked) == ["4", "4096"]
     assert all(parts == read for parts, _, read in asked)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "virtual", "zero", "bucket"),
+    [("fp8", 2, 3, 4096), ("fp8-lm-o2", 1, 2, None)],
+)
+def test_stages_ask_nccl_for_their_messages(
+    recipe: str, virtual: int, zero: int, bucket: int | None
+) -> None:
+    """Two stages of two ranks: what one sends is what the other one gets, in one order."""
+    axes = {"pipe": 2, "data": 2}
+    make, state, batches = test_pipelines_ranks.llama(axes, recipe, virtual, zero, bucket)
+    whole = make(scalify.make_mesh(data=2), None).lower(state, batches[0]).as_text()
+    options = {"recipe": recipe, "pipelineStages": 2, "pipelineVirtual": virtual}
+    if bucket is not None:
+        options["bucketBytes"] = bucket
+    local = partition(whole, zero=zero).text
+    artefacts, _ = build_stages(local, options | {"target": "sm_90a"})
+    traces, sent = [], []
+    for stage, artefact in enumerate(artefacts):
+        exe = Executable(artefact, device="null")
+        arguments = [np.zeros(one["shape"], DTYPES[one["dtype"]]) for one in exe.args]
+        exe(*arguments)
+        rows = exe.collectives
+        # Sums are in the order of ranks, which NCCL's are not.
+        assert {row["join"] for row in rows} <= {"none", "max"}
+        asked = Counter(re.findall(r"^(ncclSend|ncclRecv|ncclAll\w+) ", exe.trace, re.M))
+        kinds = Counter(row["kind"] for row in rows)
+        exchanged = 2 * kinds["all_to_all"]
+        assert asked["ncclAllGather"] == kinds["all_gather"]
+        assert asked["ncclAllReduce"] == kinds["all_reduce"]
+        assert asked["ncclSend"] + asked["ncclRecv"] == kinds["message"] + 2 * exchanged
+        # Beside what is computed, which is on the first stream.
+        assert all(" stream=1" in line for line in exe.trace.splitlines() if "ncclSend" in line)
+        traces.append([(row["elements"], row["dtype"]) for row in rows if row["kind"] == "message"])
+        # Of the rank of the first place, and so between ranks 0 and 2.
+        assert all(row["groups"] in ([[0, 2]], [[2, 0]]) for row in rows if row["kind"] == "message")
+        sent.append([row["sent"] > 0 for row in rows if row["kind"] == "message"])
+        assert exe.manifest["pipeline"]["stage"] == stage
+    assert traces[0] == traces[1]
+    assert sent[0] == [not one for one in sent[1]] and set(sent[0]) == {True, False}

@@ -110,6 +110,51 @@ TEST(Nccl, MessagesGoFromStageToStage) {
     EXPECT_EQ(text, "");
 }
 
+// Each stage has collectives that the other one has not, and meets messages in
+// another place of its program.
+TEST(Nccl, StagesOfRanksMakeTheSameCommunicators) {
+  auto fabric = std::make_shared<cuda::Fabric>();
+  auto body = [&](Communicator &comm) -> std::string {
+    const bool isFirst = comm.rank() < 2;
+    Json message = {{"op", "collective"},
+                    {"kind", "message"},
+                    {"name", "m"},
+                    {"src", isFirst ? 0 : 4},
+                    {"dst", isFirst ? 0 : 4}};
+    message[isFirst ? "to" : "from"] = isFirst ? 1 : 0;
+    // The first stage sums what its ranks have and sends its own; the second
+    // one has all get what its second rank got.
+    Json own = isFirst ? collectiveOf("all_reduce", "sum", {{0, 1}})
+                       : collectiveOf("broadcast", "none", {{1, 0}});
+    own["src"] = isFirst ? 0 : 4;
+    Json artefact = gpuCollective(own, 4, 4);
+    Json &step = artefact["functions"]["step"];
+    step.insert(isFirst ? step.begin() + 1 : step.begin(), message);
+    artefact["pipeline"] = {{"stages", 2}};
+    GpuRank rank(artefact, &comm, fabric);
+    std::string split = linesOf(rank.newLines(), "ncclCommSplit");
+    float first = 10.0f * float(comm.rank());
+    for (int turn = 0; turn < 2; ++turn)
+      rank.run({first, first + 1, first + 2, first + 3});
+    const std::vector<float> wanted = isFirst
+                                          ? std::vector<float>{10, 12, 14, 16}
+                                          : std::vector<float>{10, 11, 12, 13};
+    return rank.y == wanted ? split : "wrong result";
+  };
+  auto splits = [](int rank) {
+    auto line = [](int color, int key, int number) {
+      return "ncclCommSplit color=" + std::to_string(color) +
+             " key=" + std::to_string(key) + " comm" + std::to_string(number) +
+             "\n";
+    };
+    const int stage = rank / 2, place = rank % 2;
+    return line(stage, place, 1) + line(0, rank, 2) + line(stage, 1 - place, 3);
+  };
+  EXPECT_EQ(
+      scalify::test::runThreads(4, body),
+      (std::vector<std::string>{splits(0), splits(1), splits(2), splits(3)}));
+}
+
 // A plan exchanges in place, and NCCL does not.
 TEST(Nccl, ExchangesInPlaceGoThroughMemoryOfTheirOwn) {
   Json exchange = collectiveOf("all_to_all", "none", {{0, 1}});

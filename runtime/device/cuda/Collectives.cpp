@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -43,7 +44,7 @@ uint8_t *at(void *memory, size_t bytes) {
 Collectives::Collectives(const Session &opened, const Program &program,
                          Communicator *reached, int32_t number)
     : session(opened), nccl(session.driver->openNccl()), host(reached),
-      rank(number), ranks(program.ranks),
+      rank(number), ranks(program.ranks), stageRanks(program.stageRanks),
       seconds(host ? host->timeout() : readTimeout()) {
   makeScratch(program);
   try {
@@ -88,7 +89,8 @@ void Collectives::connect(const Program &program) {
   if (version < ncclVersionOfSplit)
     unsupported("NCCL is version " + std::to_string(version) +
                 "; GPUs exchange by 2.18 or newer");
-  std::vector<Key> keys; // in the order of the program, as on all ranks
+  std::vector<Key> keys; // in the order of the program
+  std::vector<std::pair<size_t, Key>> needed;
   for (const Function &function : program.functions)
     for (const Command &command : function.commands) {
       if (command.op != Command::Op::Collective)
@@ -96,13 +98,58 @@ void Collectives::connect(const Program &program) {
       if (isJoined(command.collective))
         joinOf(command.collective, version);
       Key key = keyOf(command.collective, command.groups);
-      auto known = std::find(keys.begin(), keys.end(), key);
-      routes[command.index] = {size_t(known - keys.begin()),
-                               session.makeEvent(UntimedEvent)};
-      if (known == keys.end())
-        keys.push_back(std::move(key));
+      if (std::find(keys.begin(), keys.end(), key) == keys.end())
+        keys.push_back(key);
+      needed.emplace_back(command.index, std::move(key));
     }
+  keys = agree(std::move(keys));
+  for (const auto &[index, key] : needed) {
+    auto found = std::find(keys.begin(), keys.end(), key);
+    routes[index] = {size_t(found - keys.begin()),
+                     session.makeEvent(UntimedEvent)};
+  }
   makeCommunicators(shareId(), keys);
+}
+
+/// Stages of a pipeline have programs of their own, and communicators are made
+/// by all ranks together: all make what any of them needs, in one order.
+std::vector<Collectives::Key> Collectives::agree(std::vector<Key> keys) const {
+  if (!host || stageRanks == ranks)
+    return keys;
+  std::vector<int32_t> own = {int32_t(keys.size())};
+  for (const auto &[groups, direction] : keys) {
+    own.push_back(int32_t(direction));
+    own.push_back(int32_t(groups.size()));
+    for (const std::vector<int32_t> &group : groups) {
+      own.push_back(int32_t(group.size()));
+      own.insert(own.end(), group.begin(), group.end());
+    }
+  }
+  auto count = size_t(ranks);
+  const uint64_t length = own.size();
+  std::vector<uint64_t> lengths(count);
+  host->run(gatherOfAll(ranks, "lengths of groups of GPUs", sizeof length),
+            &length, lengths.data());
+  const size_t most = *std::max_element(lengths.begin(), lengths.end());
+  own.resize(most);
+  std::vector<int32_t> all(count * most);
+  host->run(gatherOfAll(ranks, "groups of GPUs", most * sizeof(int32_t)),
+            own.data(), all.data());
+  std::set<Key> found;
+  for (size_t other = 0; other < count; ++other) {
+    const int32_t *at = all.data() + other * most;
+    for (int32_t left = *at++; left > 0; --left) {
+      auto direction = Direction(*at++);
+      Groups groups(size_t(*at++));
+      for (std::vector<int32_t> &group : groups) {
+        const int32_t size = *at++;
+        group.assign(at, at + size);
+        at += size;
+      }
+      found.emplace(std::move(groups), direction);
+    }
+  }
+  return {found.begin(), found.end()};
 }
 
 void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
@@ -116,15 +163,20 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
   world = made.back();
   settle(status, "ncclCommInitRankConfig", world);
   for (const Key &key : keys) {
-    int color = 0, place = rank;
+    // Exchanges are between all ranks, other groups within a stage.
+    const bool isOfStage = key.first[0].size() <= size_t(stageRanks);
+    const int32_t number = isOfStage ? rank % stageRanks : rank;
+    int color = 0, place = number;
     for (size_t i = 0; i < key.first.size(); ++i) {
       const std::vector<int32_t> &group = key.first[i];
-      auto found = std::find(group.begin(), group.end(), rank);
+      auto found = std::find(group.begin(), group.end(), number);
       if (found == group.end())
         continue;
       color = int(i);
       place = int(found - group.begin());
     }
+    if (isOfStage)
+      color += rank / stageRanks * int(key.first.size());
     made.push_back(nullptr);
     status = nccl->ncclCommSplit(world, color, place, &made.back(), &config);
     // The parent's state is that of the split, which is there once it is done.

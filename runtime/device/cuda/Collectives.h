@@ -15,8 +15,9 @@ namespace scalify::rt::cuda {
 class Collectives {
 public:
   /// Makes the communicators that the program's collectives need, together
-  /// with the other ranks: one for each set of groups and direction. `host` is
-  /// how these are reached before; null where this rank is the only one there.
+  /// with the other ranks: one for each set of groups and direction. Groups are
+  /// of the ranks of a pipeline's stage, each stage having its own of each set.
+  /// `host` is how ranks are reached before; null where this one is alone.
   Collectives(const Session &session, const Program &program,
               Communicator *host, int32_t rank);
   ~Collectives();
@@ -44,6 +45,7 @@ private:
   using Clock = std::chrono::steady_clock;
 
   void connect(const Program &program);
+  std::vector<Key> agree(std::vector<Key> keys) const;
   void makeCommunicators(NcclId id, const std::vector<Key> &keys);
   void makeScratch(const Program &program);
   NcclId shareId();
@@ -69,7 +71,7 @@ private:
   const Session &session;
   std::shared_ptr<Nccl> nccl;
   Communicator *host;
-  int32_t rank, ranks;
+  int32_t rank, ranks, stageRanks;
   double seconds;
   NcclComm world = nullptr;
   std::vector<NcclComm> made; // the world, then one for each key
