@@ -308,7 +308,7 @@ def test_health_policy_reports_and_rescales() -> None:
     assert fn.executable().cast_scales.tolist() == [1.0, 256.0]
     with pytest.raises(ValueError, match="unknown action 'panic'"):
         scalify.HealthPolicy("panic")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="at_once 1.5: expected a share"):
+    with pytest.raises(ValueError, match="expected a share, 0 to 1"):
         scalify.HealthPolicy(at_once=1.5)
 
 
