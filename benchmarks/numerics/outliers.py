@@ -12,10 +12,10 @@ runs, of seeds 0 to 2 for weights and batches: losses are means, cosines the low
 those that show it in each run.
 
 - Propagated scales move by a health policy, at least 4 binades a look while a tenth of the values
-  clips, and two looks for the rest: under "rescale" each step is a look, under "adapt" every fifth, or a step
-  in which a tenth of a cast's values is lost, until one sees the adversary and the step is compiled
-  once more (one that simulates ranks has the fifth alone). Under "report" they stay where they are:
-  that the loss is not back shows what the adversary does where nothing follows.
+  clips, and two looks for the rest: under "rescale" each step is a look, under "adapt" every fifth,
+  or a step in which a tenth of a cast's values is lost, until one sees the adversary and the step
+  is compiled once more (one that simulates ranks has the fifth alone). Under "report" they stay
+  where they are: that the loss is not back shows what the adversary does where nothing follows.
 - Delayed scales follow upwards after a step, and downwards once their window of 16 steps is over.
 - Where a step measures its scales they follow in the step, and clip nothing where a tensor has
   grown or shrunk as a whole. `health()` has the scale of each cast and how far it moved: "scale

@@ -180,9 +180,9 @@ class Executable:
         """Runs `@rescale`: moves scales of casts by what the last step counted.
 
         Run it every k steps. A scale moves up by 1, 2, 4 or 8 binades where more than 2^-12, 1 %,
-        10 % or 30 % of the values saturated, and down by 1, 2 or 4 where more than 2 %, 10 % or 50
-        % became zero and none is in the four binades at the top of the format. Where nothing clips nothing moves, and
-        steps keep their bits.
+        10 % or 30 % of the values saturated, and down by 1, 2 or 4 where more than 2 %, 10 % or
+        50 % became zero and none is in the four binades at the top of the format. Where nothing
+        clips nothing moves, and steps keep their bits.
 
         On ranks all of them call it: their counts are added, and their scales stay equal.
 
