@@ -6,15 +6,19 @@ multiplies by 1 / sqrt(N) before, `mu` by a factor that is halved where more tha
 data are at the largest value and else doubles in 1,000 steps. Ranks draw gradients of one size
 that have nothing in common but a hundredth of their energy ("alike"), the same gradient
 ("equal"), or sizes spread over 2^-8 to 2^4 ("apart"). Printed, after steps enough for mu to settle:
-signal to noise of the mean beside the mean of the gradients that are not cast, and how many
-values became zero (underflow) and saturated (overflow) in the casts. SIMULATED: no wire, no ranks.
+signal to noise of the mean beside the mean of the gradients that are not cast, the mean of several
+seeds and how far from it the furthest is, and how many values became zero (underflow) and saturated
+(overflow) in the casts. SIMULATED: no wire, no ranks.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
+import statistics
 import sys
+from collections.abc import Sequence
 
 import gradients as common
 import jax
@@ -56,22 +60,44 @@ def inputs(case: str, ranks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.float32), t.astype(np.float32)
 
 
-def measured(case: str, scaling: str, ranks: int, steps: int) -> tuple[float, float, float]:
-    """Returns dB of the mean gradient, and the shares that became zero and that saturated."""
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """What the casts of one run did: dB, and shares that became zero and that saturated."""
+
+    ratio: float
+    flushed: float
+    saturated: float
+
+
+def measured(case: str, scaling: str, ranks: int, steps: int, seeds: int = 1) -> list[Noise]:
+    """Returns the noise of the mean gradient, for each seed."""
     recipe = scalify.Recipe.preset("fp8-current").replace(
         head=True, sensitive=True, stored_gradient="f8E4M3FN"
     )
     recipe = recipe.replace(gradient_scaling=scaling, simulated_ranks=ranks)
     w = np.random.default_rng(7).normal(0, WIDTH**-0.5, (WIDTH, OUT)).astype(np.float32)
     scales = scalify.measure((w, *inputs(case, ranks, 0)))
-    run = scalify.jit(mean_gradient, recipe, scales=scales)
+    run = scalify.jit(mean_gradient, recipe, scales=scales, health="off")  # counted here
     wide = scalify.jit(mean_gradient, recipe.replace(stored_gradient="given"), scales=scales)
+    executable = run.executable(w, *inputs(case, ranks, 0))
+    kept = executable.kept
+    found = []
+    for seed in range(seeds):
+        executable.kept = kept
+        given = [inputs(case, ranks, 1000 * seed + step) for step in range(steps)]
+        found.append(noise_of(run, wide, w, given))
+    return found
+
+
+def noise_of(
+    run: scalify.Jit, wide: scalify.Jit, w: np.ndarray, batches: Sequence[tuple[np.ndarray, ...]]
+) -> Noise:
+    """Returns the noise of the second half of some steps."""
     signal = noise = flushed = saturated = elements = 0.0
-    for step in range(steps):
-        given = inputs(case, ranks, step)
+    for step, given in enumerate(batches):
         found = np.asarray(run(w, *given), np.float64)
         # mu settles in the first half.
-        if 2 * step < steps:
+        if 2 * step < len(batches):
             continue
         exact = np.asarray(wide(w, *given), np.float64)
         signal += float(np.sum(exact**2))
@@ -84,7 +110,17 @@ def measured(case: str, scaling: str, ranks: int, steps: int) -> tuple[float, fl
                 elements += row["elements"]
     if not elements:
         raise RuntimeError("no gradient was cast")
-    return 10 * math.log10(signal / noise), flushed / elements, saturated / elements
+    return Noise(10 * math.log10(signal / noise), flushed / elements, saturated / elements)
+
+
+def text_of(seeds: Sequence[Noise]) -> str:
+    """Returns the means of some seeds, and the spread of the ratio."""
+    ratios = [one.ratio for one in seeds]
+    ratio = statistics.fmean(ratios)
+    spread = max(abs(one - ratio) for one in ratios)
+    flushed = statistics.fmean(one.flushed for one in seeds)
+    saturated = statistics.fmean(one.saturated for one in seeds)
+    return f"{ratio:.1f} ± {spread:.1f} dB, {flushed:.2%}, {saturated:.3%}"
 
 
 def main() -> int:
@@ -92,6 +128,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4, 8, 16, 32, 64])
     parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="to docs/numerics-ranks.md")
     options = parser.parse_args()
     parts = []
@@ -100,8 +137,7 @@ def main() -> int:
         for ranks in options.ranks:
             cells = [str(ranks)]
             for scaling in SCALINGS:
-                ratio, under, over = measured(case, scaling, ranks, options.steps)
-                cells.append(f"{ratio:.1f} dB, {under:.2%}, {over:.3%}")
+                cells.append(text_of(measured(case, scaling, ranks, options.steps, options.seeds)))
             lines.append(cells)
             print(case, *cells, sep=" | ", flush=True)
         table = common.table(["ranks", *(f"`{name}`" for name in SCALINGS)], lines)

@@ -1,15 +1,18 @@
 """Gradients of every preset beside F32's, at weights that F32 training passed through.
 
-The example is trained in F32. At some of its weights each preset gives the gradients of one
-batch, in our own executable; printed is their cosine to F32's, over all parameters and for the
-worst single tensor. Presets that keep something between steps (histories of amaxes, mu) see some
-other batches at the same weights first. Scales of weights are measured once, at initial weights.
+The example is trained in F32, from several seeds. At some of its weights each preset gives the
+gradients of one batch, in our own executable; printed is their cosine to F32's, over all parameters
+and for the worst single tensor: the lowest of the seeds, and how far above it the highest is.
+Presets that keep something between steps (histories of amaxes, mu) see some other batches at the
+same weights first. Scales of weights are measured once, at initial weights.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import gradients as common
@@ -77,14 +80,41 @@ def passes(found: common.Agreement, amax: common.Agreement) -> bool:
     )
 
 
-def described(cfg: ModelConfig, plan: TrainConfig) -> str:
+def text_of(seeds: Sequence[common.Agreement]) -> str:
+    """Returns the lowest cosines of some seeds, and their spread."""
+    parts = []
+    for figures in ([one.whole for one in seeds], [one.worst for one in seeds]):
+        spread = f" (+{max(figures) - min(figures):.4f})" if len(figures) > 1 else ""
+        parts.append(f"{min(figures):.4f}{spread}")
+    return " / ".join(parts)
+
+
+def measured(
+    cfg: ModelConfig, plan: TrainConfig, looks: list[int], recipes: Sequence[str]
+) -> dict[str, dict[int, common.Agreement]]:
+    """Returns what each preset's gradients have to do with F32's, of the plan's seed."""
+    batches = data.train_batches(data.load(), max(looks) + BEFORE, plan.batch, cfg.seq, plan.seed)
+    kept = trained(cfg, plan, looks, batches)
+    print(f"trained {max(looks)} steps in F32, seed {plan.seed}", flush=True)
+    later = batches[max(looks) :]
+    exact = gradients_of("none", cfg, kept, later)
+    found: dict[str, dict[int, common.Agreement]] = {}
+    for recipe in recipes:
+        trees = gradients_of(recipe, cfg, kept, later)
+        found[recipe] = {n: common.compare(trees[n], exact[n]) for n in looks}
+        print(recipe, {n: each.text() for n, each in found[recipe].items()}, flush=True)
+    return found
+
+
+def described(cfg: ModelConfig, plan: TrainConfig, seeds: int) -> str:
     """Returns the text above the table."""
     return (
         f"The example LLaMA ({cfg.layers} layers, width {cfg.dim}), {plan.batch} sequences of "
-        f"{cfg.seq} bytes, seed {plan.seed}, after steps of F32 training; the learning rate "
-        f"{plan.learning_rate} is warmed up over {plan.warmup} steps. Cosine of a batch's "
-        "gradients to F32's at the same weights: of all parameters / of the worst tensor. Bars: "
-        f"at least {numerics.GLOBAL_BAR} / {numerics.WORST_BAR}, and all within "
+        f"{cfg.seq} bytes, seeds {plan.seed} to {plan.seed + seeds - 1}, after steps of F32 "
+        f"training; the learning rate {plan.learning_rate} is warmed up over {plan.warmup} steps. "
+        "Cosine of a batch's gradients to F32's at the same weights: of all parameters / of the "
+        "worst tensor, the lowest of the seeds, and how far above it the highest is. Bars, for "
+        f"each seed: at least {numerics.GLOBAL_BAR} / {numerics.WORST_BAR}, and all within "
         f"{numerics.AMAX_BAR} of `{AMAX}`."
     )
 
@@ -94,32 +124,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--recipes", nargs="*", default=list(common.PRESETS))
     parser.add_argument("--looks", type=int, nargs="*", default=[0, 100, 1000])
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="to docs/numerics-recipes.md")
     cli.add_fields(parser, ModelConfig, TrainConfig)
     parser.set_defaults(steps=1000)
     options = parser.parse_args()
     cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
     looks = sorted(options.looks)
-    batches = data.train_batches(data.load(), max(looks) + BEFORE, plan.batch, cfg.seq, plan.seed)
-    kept = trained(cfg, plan, looks, batches)
-    print(f"trained {max(looks)} steps in F32", flush=True)
-    later = batches[max(looks) :]
-    exact = gradients_of("none", cfg, kept, later)
-    found: dict[str, dict[int, common.Agreement]] = {}
-    for recipe in dict.fromkeys([AMAX, *options.recipes]):
-        trees = gradients_of(recipe, cfg, kept, later)
-        found[recipe] = {n: common.compare(trees[n], exact[n]) for n in looks}
-        print(recipe, {n: each.text() for n, each in found[recipe].items()}, flush=True)
+    wanted = list(dict.fromkeys([AMAX, *options.recipes]))
+    plans = [dataclasses.replace(plan, seed=plan.seed + i) for i in range(options.seeds)]
+    found = [measured(cfg, one, looks, wanted) for one in plans]
     rows, good = [], True
     for recipe in options.recipes:
-        holds = all(passes(found[recipe][n], found[AMAX][n]) for n in looks)
+        holds = all(passes(seed[recipe][n], seed[AMAX][n]) for seed in found for n in looks)
         good &= holds
-        cells = [found[recipe][n].text() for n in looks]
+        cells = [text_of([seed[recipe][n] for seed in found]) for n in looks]
         rows.append([f"`{recipe}`", *cells, numerics.verdict(holds)])
     text = common.table(["recipe", *(f"{n} steps" for n in looks), "bars"], rows)
     print(text)
     if options.write:
-        page = f"{described(cfg, plan)}\n\n{text}"
+        page = f"{described(cfg, plan, options.seeds)}\n\n{text}"
         common.write("docs/numerics-recipes.md", "Gradients of the recipes", page, "make recipes")
     return 0 if good else 1
 

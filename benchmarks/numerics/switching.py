@@ -3,14 +3,17 @@
 What a step by one recipe returns, FP8 moments and F16 masters included, goes into the step of
 another one as it is. Beside such runs stand those that keep one recipe to the end; all have the
 same initial weights, data and learning rates. The losses are of the last step before the change and
-of the first behind it; validation is in F32, of the weights that are left. One seed: gaps of a
-percent are noise ([many seeds](numerics-seeds.md)).
+of the first behind it, and validation is in F32, of the weights that are left: means over seeds.
+Gaps of a percent are noise ([many seeds](numerics-seeds.md)).
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import statistics
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import gradients as common
@@ -66,46 +69,80 @@ class Trainer:
         return float(np.mean([float(self._loss(params, batch)) for batch in self._validation]))
 
 
-def main() -> int:
-    """Runs the command; returns its exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--recipes", nargs="*", default=RECIPES)
-    parser.add_argument("--share", type=float, default=0.05, help="of the steps in BF16 (0.05)")
-    parser.add_argument("--write", action="store_true", help="to docs/numerics-switching.md")
-    cli.add_fields(parser, ModelConfig, TrainConfig)
-    parser.set_defaults(steps=100, warmup=20, batch=8)
-    options = parser.parse_args()
-    cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
-    trainer, change = Trainer(cfg, plan), round(plan.steps * (1 - options.share))
-    lines: list[list[str]] = []
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Losses of the last step before the change and of the first behind it, and of validation."""
 
-    def add(name: str, validation: float, base: float, cells: list[str]) -> None:
-        lines.append([name, *cells, f"{validation:.4f}", f"{100 * (validation / base - 1):+.2f} %"])
-        print(" | ".join(lines[-1]), flush=True)
+    before: float
+    behind: float
+    validation: float
 
-    base = 0.0
+
+def runs_of(
+    cfg: ModelConfig, plan: TrainConfig, recipes: Sequence[str], change: int
+) -> dict[str, Run]:
+    """Returns what each way of training comes to, from the plan's seed."""
+    trainer, found = Trainer(cfg, plan), {}
     for recipe in (BASE, LAST):
         state, losses = trainer.run(trainer.step(recipe), trainer.start(), 0, plan.steps)
-        found = trainer.validation(state)
-        base = base or found
-        add(f"`{recipe}`", found, base, [f"{losses[change - 1]:.4f}", f"{losses[change]:.4f}"])
-    for recipe in options.recipes:
+        validation = trainer.validation(state)
+        found[f"`{recipe}`"] = Run(losses[change - 1], losses[change], validation)
+    for recipe in recipes:
         step = trainer.step(recipe)
         state, losses = trainer.run(step, trainer.start(), 0, change)
         # The straight run goes on with true values, which the step packs to the same bits.
         copied = jax.tree.map(np.array, state)
         changed, rest = trainer.run(trainer.step(LAST), state, change, plan.steps)
         straight, same = trainer.run(step, copied, change, plan.steps)
-        for tail, end, last in (
-            ("", straight, same),
-            (f", last {len(rest)} steps `{LAST}`", changed, rest),
-        ):
-            cells = [f"{losses[-1]:.4f}", f"{last[0]:.4f}"]
-            add(f"`{recipe}`{tail}", trainer.validation(end), base, cells)
+        found[f"`{recipe}`"] = Run(losses[-1], same[0], trainer.validation(straight))
+        name = f"`{recipe}`, last {len(rest)} steps `{LAST}`"
+        found[name] = Run(losses[-1], rest[0], trainer.validation(changed))
+    return found
+
+
+def cells_of(name: str, seeds: Sequence[dict[str, Run]]) -> list[str]:
+    """Returns one line of the table."""
+    runs = [seed[name] for seed in seeds]
+    gaps = [100 * (seed[name].validation / seed[f"`{BASE}`"].validation - 1) for seed in seeds]
+    figures = [
+        statistics.fmean(getattr(run, field.name) for run in runs)
+        for field in dataclasses.fields(Run)
+    ]
+    each = " ".join(f"{gap:+.2f}" for gap in gaps)
+    return [
+        name,
+        *(f"{figure:.4f}" for figure in figures),
+        f"{statistics.fmean(gaps):+.2f} %",
+        each,
+    ]
+
+
+def main() -> int:
+    """Runs the command; returns its exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--recipes", nargs="*", default=RECIPES)
+    parser.add_argument("--share", type=float, default=0.05, help="of the steps in BF16 (0.05)")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="to docs/numerics-switching.md")
+    cli.add_fields(parser, ModelConfig, TrainConfig)
+    parser.set_defaults(steps=100, warmup=20, batch=8)
+    options = parser.parse_args()
+    cfg, plan = cli.made(options, ModelConfig), cli.made(options, TrainConfig)
+    change = round(plan.steps * (1 - options.share))
+    seeds = []
+    for index in range(options.seeds):
+        one = dataclasses.replace(plan, seed=plan.seed + index)
+        seeds.append(runs_of(cfg, one, options.recipes, change))
+        print(one.seed, seeds[-1], flush=True)
     header = ["run", f"loss of step {change}", f"of step {change + 1}", "validation loss"]
-    text = common.table([*header, "gap to F32"], lines)
+    lines = [cells_of(name, seeds) for name in seeds[0]]
+    text = common.table([*header, "gap to F32", "each seed"], lines)
+    print(text)
     if options.write:
-        about = f"{cfg.layers} layers, {plan.steps} steps of {plan.batch} x {cfg.seq} bytes."
+        about = (
+            f"{cfg.layers} layers, {plan.steps} steps of {plan.batch} x {cfg.seq} bytes, seeds "
+            f"{plan.seed} to {plan.seed + options.seeds - 1}."
+        )
         page = f"{' '.join((__doc__ or '').split())} {about}\n\n{text}"
         title = "The last steps by another recipe"
         common.write("docs/numerics-switching.md", title, page, "make switching")
