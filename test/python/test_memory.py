@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from live_bytes import live_bytes
 
 import scalify
 from scalify import _compiler
@@ -188,6 +189,8 @@ def test_a_step_takes_the_memory_that_the_plan_says(
     assert measured["mapped"] == measured["resident"] == pages
     # The rest are tables, panels of GEMMs and Python's own objects.
     assert max(measured["grown"]) < pages + (1 << 20)
+    # Of it all is needed at once but for what packing and places at multiples of 64 bytes leave.
+    assert 0.97 * plan["arena"] <= live_bytes(executable.manifest) <= plan["arena"]
 
 
 def test_no_batch_fits_into_nothing() -> None:

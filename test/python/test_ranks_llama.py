@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import partition_programs
 import pytest
+from live_bytes import live_bytes
 from partition_programs import P, Sharded
 from rank_steps import check_ranks, train_alone
 
@@ -280,7 +281,8 @@ def test_a_rank_takes_the_memory_that_its_plan_says(
     local = partition(lower(program({"data": 2}, monkeypatch)), zero=zero).text
     path = tmp_path / "step.scalify"
     path.write_bytes(build(local, {"recipe": "fp8"})[0])
-    plan = Executable(path.read_bytes(), device="null").memory
+    executable = Executable(path.read_bytes(), device="null")
+    plan = executable.memory
     command = [sys.executable, str(pathlib.Path(__file__).with_name("peak_run.py")), str(path), "3"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SCALIFY_SIZE": "2"}
     env["SCALIFY_JOB"] = f"memory-{os.getpid()}-{zero}"
@@ -298,6 +300,7 @@ def test_a_rank_takes_the_memory_that_its_plan_says(
         assert measured["mapped"] == measured["resident"] == pages
         # The rest are tables, panels of GEMMs and Python's own objects, as in one process.
         assert max(measured["grown"]) < pages + (1 << 20)
+    assert 0.97 * plan["arena"] <= live_bytes(executable.manifest) <= plan["arena"]
 
 
 @pytest.mark.parametrize(("zero", "recipe"), [(1, "none"), (3, "fp8")])

@@ -1,0 +1,74 @@
+"""How much of its arena a step has in use at once, counted from the commands that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["live_bytes"]
+
+WIDTHS = {"f8E4M3FN": 1, "f8E5M2": 1, "i1": 1, "i8": 1, "ui8": 1, "bf16": 2, "f16": 2}
+WIDTHS |= {"f32": 4, "i32": 4, "ui32": 4, "f64": 8, "i64": 8, "ui64": 8}
+
+
+def _buffers(command: Mapping[str, Any]) -> Iterator[int]:
+    """Yields the numbers of the buffers that a command reads or writes."""
+    yield from command.get("bufs", ())
+    for name in ("src", "dst", "a", "b", "c"):
+        if isinstance(number := command.get(name), int):
+            yield number
+
+
+def _ends(commands: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Returns, for each command, the one behind which what it does is known to be done."""
+    ends = list(range(len(commands)))
+    open_, recorded = [], {}
+    for place, command in enumerate(commands):
+        is_aside = command.get("stream", 0) == 1
+        if command["op"] == "collective" and is_aside:
+            open_.append(place)
+        elif command["op"] == "record" and is_aside:
+            recorded[command["event"]] = list(open_)
+        elif command["op"] == "wait" and not is_aside:
+            for other in recorded.get(command["event"], ()):
+                if other in open_:
+                    ends[other] = place
+                    open_.remove(other)
+    for other in open_:
+        ends[other] = len(commands) - 1
+    return ends
+
+
+def live_bytes(manifest: Mapping[str, Any]) -> int:
+    """Returns the most bytes of the arena that hold, at one command, what is still needed.
+
+    A temporary is needed from the first command that names it to the last one, a collective's until
+    it has been waited for.
+    """
+    commands, buffers = manifest["functions"]["step"], manifest["buffers"]
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for place, (command, end) in enumerate(zip(commands, _ends(commands), strict=True)):
+        for number in _buffers(command):
+            if buffers[number]["kind"] == "temp":
+                first.setdefault(number, place)
+                last[number] = max(last.get(number, 0), end)
+    most = 0
+    for place in range(len(commands)):
+        total = reached = 0
+        # Parts of one array lie in its memory, which counts once.
+        for start, end in sorted(
+            (buffers[n]["offset"], buffers[n]["offset"] + _size(buffers[n]))
+            for n in first
+            if first[n] <= place <= last[n]
+        ):
+            total += max(0, end - max(start, reached))
+            reached = max(reached, end)
+        most = max(most, total)
+    return most
+
+
+def _size(buffer: Mapping[str, Any]) -> int:
+    return int(np.prod(buffer["shape"], dtype=np.int64)) * WIDTHS[buffer["dtype"]]
