@@ -170,8 +170,9 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     calls between two steps: elementwise ops on these vectors that move an
     entry up by 1, 2, 4 or 8 binades where more than 2^-12, 1 %, 10 % or 30 %
     of the cast's values saturated, and down by 1, 2 or 4 where more than 2 %,
-    10 % or 50 % became zero and none is a sixteenth of the format's largest or more. Row i of the
-    counters is (saturated, flushed, zeros, NaNs, top, scale) of cast i.
+    10 % or 50 % became zero and none is a sixteenth of the format's largest or
+    more. Row i of the counters is (saturated, flushed, zeros, NaNs, top, scale)
+    of cast i.
     `scalify-limit-rescale` follows behind Distribution.
 
     ```mlir
