@@ -52,14 +52,18 @@ static void retype(func::FuncOp function, const Layouts &layouts) {
       function.setArgAttr(i, kWholeTypeAttr, TypeAttr::get(whole.getInput(i)));
       function.setArgAttr(i, kPartsAttr, getParts(sharding, layouts.getMesh()));
     }
-  for (unsigned i = 0; i < whole.getNumResults(); ++i)
-    if (auto sharding = function.getResultAttrOfType<sdy::TensorShardingAttr>(
-            i, kShardingAttr)) {
-      function.setResultAttr(i, kWholeTypeAttr,
-                             TypeAttr::get(whole.getResult(i)));
-      function.setResultAttr(i, kPartsAttr,
-                             getParts(sharding, layouts.getMesh()));
-    }
+  // A result without a sharding is whole on each device, by what is checked.
+  for (unsigned i = 0; i < whole.getNumResults(); ++i) {
+    auto type = cast<RankedTensorType>(whole.getResult(i));
+    auto sharding = function.getResultAttrOfType<sdy::TensorShardingAttr>(
+        i, kShardingAttr);
+    SmallVector<Attribute> none(
+        type.getRank(), DenseI64ArrayAttr::get(function.getContext(), {}));
+    function.setResultAttr(i, kWholeTypeAttr, TypeAttr::get(type));
+    function.setResultAttr(i, kPartsAttr,
+                           sharding ? getParts(sharding, layouts.getMesh())
+                                    : ArrayAttr::get(type.getContext(), none));
+  }
   function.setFunctionType(FunctionType::get(
       function.getContext(), function.getBody().front().getArgumentTypes(),
       results));

@@ -182,7 +182,9 @@ FailureOr<Value> Simulation::assemble(unsigned result,
   sdy::TensorShardingAttr sharding =
       getSharding(main.getResultAttrDict(result));
   if (!sharding) {
-    if (!isShared(ranks))
+    // Of a partitioned program it is known that all ranks have it alike.
+    bool isAlike = main.getResultAttr(result, kWholeTypeAttr) != nullptr;
+    if (!isAlike && !isShared(ranks))
       return main.emitOpError()
              << "has a result " << result
              << " that may differ between ranks, and no sharding says how the "

@@ -193,3 +193,16 @@ func.func @moves(%x: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}
   %2 = "sdy.all_slice"(%x) <{out_sharding = #sdy.sharding<@mesh, [{"a"}, {"b"}]>, slicing_axes = #sdy<list_of_axis_ref_lists[{}, {"b"}]>}> : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0, %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// A result of which nothing is said is whole on each device.
+
+sdy.mesh @mesh = <["data"=2]>
+
+// CHECK-LABEL: func.func @unsaid
+// CHECK-SAME: -> (tensor<3xf32> {scalify.parts = [array<i64>], scalify.whole_type = tensor<3xf32>})
+func.func @unsaid(%x: tensor<3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> tensor<3xf32> {
+  %0 = stablehlo.negate %x : tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
