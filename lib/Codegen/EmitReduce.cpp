@@ -3,8 +3,9 @@
 // A reduction is emitted where its kept index is known. If neighbouring lanes
 // keep their place (sums over rows) each lane sums its own column; otherwise
 // the innermost reduced dimension becomes lanes, which are combined at the end
-// in an order that depends on the lane count only. Reductions of one shape that
-// wait for nothing new share one loop.
+// in an order that depends on the lane count only. Where another reduction has
+// taken the lanes, what they would have summed is summed apart, and combined in
+// that order. Reductions of one shape that wait for nothing new share one loop.
 //
 //===----------------------------------------------------------------------===//
 
@@ -249,6 +250,8 @@ struct KernelEmitter::ReduceGroup {
   SmallVector<int64_t> dims, extents; // reduced, in order
   bool keepsLanes;                    // the results are vectors already
   int64_t width = 1;                  // lanes of the innermost loop
+  int64_t apart = 1;                  // sums in their stead
+  SmallVector<Value> place;           // of one of these, while it is added to
   bool isShared = false;              // each thread has a part
   SmallVector<Accumulator> accumulators;
   SmallVector<Value> rowsToKeep;
@@ -261,7 +264,10 @@ struct KernelEmitter::ReduceGroup {
 
 private:
   LogicalResult allocate(Accumulator &acc);
+  LogicalResult accumulateApart(SmallVectorImpl<AffineExpr> &loops);
   LogicalResult accumulate(ArrayRef<AffineExpr> loops, bool inLanes);
+  Value joinLanes(const Accumulator &acc, OpBuilder &b) const;
+  SmallVector<Value> placeOf(OpBuilder &b, int64_t lane) const;
   LogicalResult accumulate(Accumulator &acc, ArrayRef<AffineExpr> loops,
                            bool inLanes);
 };
@@ -283,14 +289,25 @@ KernelEmitter::ReduceGroup::ReduceGroup(KernelEmitter &emitter,
   // The same order in every kernel; a block's threads share any sum.
   bool hasLanes = !first->hasAttr(stablehlo::kInOrderAttr) &&
                   (emitter.grid || isAlongMemory(first));
-  if (hasLanes && !keepsLanes && !isGeneral(first) && !extents.empty() &&
-      !emitter.log)
+  if (hasLanes && !isGeneral(first) && !extents.empty() && !emitter.log)
     for (width = emitter.maxSumLanes; width > 1 && extents.back() < width;)
       width /= 2;
+  if (keepsLanes) {
+    apart = emitter.grid ? 1 : width;
+    width = 1;
+  }
   isShared = emitter.grid && width > 1 && !emitter.isSpread(level);
   // A thread has no room for a row.
   if (width > 1 && !emitter.grid)
     rowsToKeep = emitter.valuesToKeep(ops);
+}
+
+/// Where in its memory one of the sums is that stand for lanes.
+SmallVector<Value> KernelEmitter::ReduceGroup::placeOf(OpBuilder &b,
+                                                       int64_t lane) const {
+  if (apart == 1)
+    return {};
+  return {arith::ConstantIndexOp::create(b, loc, lane)};
 }
 
 // Memory for the partial results, which LLVM turns into registers.
@@ -320,14 +337,20 @@ LogicalResult KernelEmitter::ReduceGroup::allocate(Accumulator &acc) {
     memref::StoreOp::create(emitter.at(level), loc, start, memory);
     acc.single.push_back(memory);
   }
-  if (width == 1)
+  if (width == 1 && apart == 1)
     return success();
-  Type type = VectorType::get({width}, registerType(acc.combiner.element));
+  Type type =
+      apart > 1 ? acc.start.getType()
+                : VectorType::get({width}, registerType(acc.combiner.element));
+  SmallVector<int64_t> shape;
+  if (apart > 1)
+    shape.push_back(apart);
   acc.lanes = memref::AllocaOp::create(emitter.atEntry(), loc,
-                                       MemRefType::get({}, type));
+                                       MemRefType::get(shape, type));
   OpBuilder &b = emitter.at(level);
   Value identity = acc.combiner.identity(b, loc, type);
-  memref::StoreOp::create(b, loc, identity, acc.lanes);
+  for (int64_t lane = 0; lane < apart; ++lane)
+    memref::StoreOp::create(b, loc, identity, acc.lanes, placeOf(b, lane));
   return success();
 }
 
@@ -359,12 +382,12 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
   OpBuilder &b = emitter.at(emitter.innermost());
   if (acc.combiner.kind != ReduceKind::General) {
     Value memory = inLanes ? acc.lanes : acc.single[0];
-    Value old = memref::LoadOp::create(b, loc, memory);
+    Value old = memref::LoadOp::create(b, loc, memory, place);
     Value next = inputs[0].value;
     if (isa<VectorType>(old.getType()))
       next = emitter.broadcast(b, next);
     next = acc.combiner.combine(b, loc, old, next);
-    memref::StoreOp::create(b, loc, next, memory);
+    memref::StoreOp::create(b, loc, next, memory, place);
     return success();
   }
   SmallVector<Element> arguments, results;
@@ -378,6 +401,21 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
   for (auto [memory, value] : llvm::zip(acc.single, results))
     memref::StoreOp::create(e, loc, value.value, memory);
   return success();
+}
+
+/// As many elements as lanes would take, each to a sum of its own.
+LogicalResult KernelEmitter::ReduceGroup::accumulateApart(
+    SmallVectorImpl<AffineExpr> &loops) {
+  AffineExpr first = emitter.pushLoop(0, extents.back() / apart * apart, apart);
+  AffineExpr lane = emitter.pushLoop(0, apart);
+  place = {emitter.asIndex(lane)};
+  loops.push_back(first + lane);
+  LogicalResult result = accumulate(loops, /*inLanes=*/true);
+  loops.pop_back();
+  place.clear();
+  emitter.popLoop();
+  emitter.popLoop();
+  return result;
 }
 
 /// The innermost loop goes in whole vectors first, then over what is left.
@@ -399,8 +437,10 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
     if (failed(accumulate(loops, false)))
       return failure();
   } else {
-    int64_t whole = width > 1 ? extents.back() / width * width : 0;
-    if (failed(part(0, whole, width)) || failed(part(whole, extents.back(), 1)))
+    int64_t step = std::max(width, apart);
+    int64_t whole = step > 1 ? extents.back() / step * step : 0;
+    if (failed(apart > 1 ? accumulateApart(loops) : part(0, whole, width)) ||
+        failed(part(whole, extents.back(), 1)))
       return failure();
   }
   while (emitter.innermost() > level)
@@ -408,6 +448,22 @@ LogicalResult KernelEmitter::ReduceGroup::loop() {
   for (Value value : rowsToKeep)
     emitter.keptRows[value].isComplete = true;
   return success();
+}
+
+/// The sum of all lanes, or of what stands in their stead: LLVM adds the upper
+/// half of a vector to the lower one until one lane is left.
+Value KernelEmitter::ReduceGroup::joinLanes(const Accumulator &acc,
+                                            OpBuilder &b) const {
+  if (apart == 1)
+    return acc.combiner.acrossLanes(b, loc,
+                                    memref::LoadOp::create(b, loc, acc.lanes));
+  SmallVector<Value> sums;
+  for (int64_t lane = 0; lane < apart; ++lane)
+    sums.push_back(memref::LoadOp::create(b, loc, acc.lanes, placeOf(b, lane)));
+  for (int64_t half = apart / 2; half > 0; half /= 2)
+    for (int64_t lane = 0; lane < half; ++lane)
+      sums[lane] = acc.combiner.combine(b, loc, sums[lane], sums[lane + half]);
+  return sums.front();
 }
 
 /// Reads the results and makes them known to the emitter.
@@ -419,11 +475,8 @@ void KernelEmitter::ReduceGroup::finish() {
     for (auto [i, memory] : llvm::enumerate(acc.single)) {
       OpBuilder &b = emitter.at(level);
       Value value = memref::LoadOp::create(b, loc, memory);
-      if (acc.lanes) {
-        Value lanes = memref::LoadOp::create(b, loc, acc.lanes);
-        value = acc.combiner.combine(b, loc, value,
-                                     acc.combiner.acrossLanes(b, loc, lanes));
-      }
+      if (acc.lanes)
+        value = acc.combiner.combine(b, loc, value, joinLanes(acc, b));
       if (isShared) {
         value = emitter.acrossThreads(level, acc.combiner.lanes(), value);
         value = acc.combiner.combine(emitter.at(level), loc, acc.start, value);

@@ -194,7 +194,12 @@ LogicalResult StageSplit::findResults() {
     std::optional<size_t> writer;
     if (ArrayRef<size_t> all = writers[result.getMemory()]; !all.empty())
       writer = all.back();
-    int64_t owner = writer ? commands[*writer].stage : kEveryone;
+    std::optional<int64_t> argument = result.getAliasArg();
+    int64_t owner = kEveryone;
+    if (writer)
+      owner = commands[*writer].stage;
+    else if (argument) // state that the step leaves as it is
+      owner = ownerOf(*argument);
     auto type = cast<MemRefType>(result.getMemory().getType());
     if (owner != kEveryone && type.getNumElements() == 1) {
       Moment end = {std::numeric_limits<double>::max(), 0};
@@ -204,7 +209,6 @@ LogicalResult StageSplit::findResults() {
           return failure();
       owner = kEveryone;
     }
-    std::optional<int64_t> argument = result.getAliasArg();
     if (argument && ownerOf(*argument) != owner)
       return result.emitOpError("is made by stage ")
              << owner << ", and the argument whose memory it takes is stage "

@@ -513,3 +513,13 @@ def test_a_sum_along_rows_has_one_order() -> None:
     np.testing.assert_array_equal(shared, y * alone)
     beside, _ = run(lambda x, y: (x.sum(1), jnp.exp(x).sum(1)), x, y)
     np.testing.assert_array_equal(beside, alone)
+
+
+@pytest.mark.parametrize("columns", [4, 7, 16, 33, 70])
+def test_a_sum_along_rows_has_one_order_inside_of_another_sum(columns: int) -> None:
+    """There the other sum has the lanes, and a lane a row."""
+    x = normal(96, columns) * normal(96, 1)
+    rows = run(lambda x: (x * x).sum(1), x)[0]
+    (apart,) = run(lambda rows: rows.sum(), rows)
+    (total,) = run(lambda x: (x * x).sum(1).sum(), x)
+    assert total == apart

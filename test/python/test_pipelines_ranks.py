@@ -168,6 +168,32 @@ def test_a_bucket_is_of_one_chunk() -> None:
     assert counted[None][1] < counted[4096][1] < counted[0][1]
 
 
+def test_state_that_a_step_leaves_as_it_is() -> None:
+    """Frozen weights, read by one layer or by none, stay with a stage."""
+    fn = pipeline_programs.mlp_step(2)
+
+    def step(state: Any, tokens: Any) -> Any:
+        trained, frozen = state
+        new, loss = fn(trained, tokens)
+        return (new, frozen), loss
+
+    start = (pipeline_programs.mlp_state(2), np.arange(6, dtype=np.float32))
+    batches = pipeline_programs.batches(2, 2)
+
+    def run(mesh: Mesh | None) -> Any:
+        pipeline = None if mesh is None else scalify.Pipeline("pipe")
+        made = scalify.jit(step, "none", mesh=mesh, pipeline=pipeline, donate_argnums=0)
+        state, losses = start, []
+        for batch in batches:
+            state, loss = made(state, batch)
+            losses.append(float(loss))
+        return losses, [one.tobytes() for one in whole(state)]
+
+    wanted = run(None)
+    assert wanted[1][-1] == start[1].tobytes()
+    assert on_meshes({"pipe": 2}, run) == [wanted] * 2
+
+
 def test_what_crosses_in_fp8_between_ranks() -> None:
     make, state, batches = mlp({"pipe": 2}, "fp8", 1, 0, "fp8")
     losses, wanted = train(make(scalify.make_mesh(data=2), None), state, batches)
