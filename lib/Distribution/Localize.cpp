@@ -55,8 +55,8 @@ static void retype(func::FuncOp function, const Layouts &layouts) {
   // A result without a sharding is whole on each device, by what is checked.
   for (unsigned i = 0; i < whole.getNumResults(); ++i) {
     auto type = cast<RankedTensorType>(whole.getResult(i));
-    auto sharding = function.getResultAttrOfType<sdy::TensorShardingAttr>(
-        i, kShardingAttr);
+    auto sharding =
+        function.getResultAttrOfType<sdy::TensorShardingAttr>(i, kShardingAttr);
     SmallVector<Attribute> none(
         type.getRank(), DenseI64ArrayAttr::get(function.getContext(), {}));
     function.setResultAttr(i, kWholeTypeAttr, TypeAttr::get(type));
