@@ -23,6 +23,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cmath>
 
@@ -64,8 +65,29 @@ static bool isRootOf(Operation *op, Value value) {
          std::abs(known.getSplatValue<APFloat>().convertToDouble()) == 0.5;
 }
 
+/// What a value is one of, as where a step that is not finite leaves its state
+/// as it was: of a select's or a branch's, each of them, and the value itself.
+static SmallVector<Value> findAlternatives(Value value) {
+  llvm::SetVector<Value> found;
+  found.insert(value);
+  for (size_t i = 0; i < found.size(); ++i) {
+    auto result = dyn_cast<OpResult>(found[i]);
+    Operation *op = result ? result.getOwner() : nullptr;
+    if (isa_and_present<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                        stablehlo::OptimizationBarrierOp>(op))
+      found.insert(op->getOperand(result.getResultNumber()));
+    else if (isa_and_present<stablehlo::SelectOp>(op))
+      found.insert(op->operand_begin() + 1, op->operand_end());
+    else if (isa_and_present<stablehlo::CaseOp, stablehlo::IfOp>(op))
+      for (Region &region : op->getRegions())
+        found.insert(region.front().getTerminator()->getOperand(
+            result.getResultNumber()));
+  }
+  return found.takeVector();
+}
+
 /// Whether the step takes the value's root, perhaps corrected by a scalar and
-/// kept from zero by one.
+/// kept from zero by one, or the root of what is the largest so far.
 static bool reachesRoot(Value value, int depth = 8) {
   return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
            if (isRootOf(user, value))
@@ -75,6 +97,8 @@ static bool reachesRoot(Value value, int depth = 8) {
            if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::MaxOp,
                     stablehlo::DivOp>(user))
              return false;
+           if (isa<stablehlo::MaxOp>(user))
+             return reachesRoot(user->getResult(0), depth - 1);
            Value other = user->getOperand(user->getOperand(0) == value ? 1 : 0);
            if (isa<stablehlo::DivOp>(user) && user->getOperand(0) != value)
              return false;
@@ -138,9 +162,13 @@ private:
 
 bool StateCaster::isSecondMoment(unsigned index, Value written) {
   auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
-  return role && role.getValue() == "moment" &&
-         (reachesRoot(written) ||
-          hasNameOfSecondMoment(getArgumentName(func.getArgument(index))));
+  if (!role || role.getValue() != "moment")
+    return false;
+  bool isRooted = llvm::any_of(findAlternatives(written), [](Value value) {
+    return !isa<BlockArgument>(value) && reachesRoot(value);
+  });
+  return isRooted ||
+         hasNameOfSecondMoment(getArgumentName(func.getArgument(index)));
 }
 
 /// That of the value of which a rank has the argument, or a share.
@@ -200,21 +228,32 @@ Type StateCaster::getFormat(unsigned index, Value written) {
     return {};
   if (role.getValue() == "param" || role.getValue() == "master")
     return recipe.getStorage().masters;
-  if (role.getValue() != "moment")
+  // Sums of gradients between two updates (optax.MultiSteps) are no averages:
+  // as those of micro-batches they are rounded once, when they are used.
+  std::string name = getArgumentName(func.getArgument(index));
+  bool isSum = StringRef(name).contains("acc_grads");
+  if (role.getValue() != "moment" || isSum)
     return {};
   return isSecondMoment(index, written) ? recipe.getStorage().secondMoments
                                         : recipe.getStorage().firstMoments;
 }
 
 /// A parameter keeps the scale that it was declared with; a moment takes that
-/// of what is written.
+/// of what is written, of what may be written the largest.
 std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written) {
   auto declared = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (declared && declared.getInt() != kZeroScale)
     return declared.getInt();
-  Operation *def = written.getDefiningOp();
-  auto found = def ? def->getAttrOfType<IntegerAttr>(kScaleAttr) : nullptr;
-  return found ? std::optional(found.getInt()) : std::nullopt;
+  std::optional<int64_t> largest;
+  for (Value value : findAlternatives(written)) {
+    Operation *def = value.getDefiningOp();
+    auto found = def ? def->getAttrOfType<IntegerAttr>(kScaleAttr) : nullptr;
+    if (found && found.getInt() != kZeroScale)
+      largest = std::max(found.getInt(), largest.value_or(found.getInt()));
+    if (found && value == written)
+      return found.getInt();
+  }
+  return largest;
 }
 
 template <typename Op> Value StateCaster::create(ValueRange operands) {
@@ -313,8 +352,12 @@ void StateCaster::run() {
     if (!format || isa<BlockArgument>(written))
       continue;
     std::optional<int64_t> exponent = getExponent(i, written);
-    if (!exponent)
+    if (!exponent) {
+      written.getDefiningOp()->emitRemark("state stays wide: of '")
+          << getArgumentName(func.getArgument(i))
+          << "' no scale is known: give it one in scales=";
       continue;
+    }
     builder.setInsertionPoint(terminator);
     if (isSecondMoment(i, written)) {
       result.set(

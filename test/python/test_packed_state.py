@@ -253,3 +253,60 @@ def test_an_artefact_takes_and_gives_packed_state(tmp_path: pathlib.Path) -> Non
     for one, two in zip(results[:-1], jax.tree.leaves((params, opt)), strict=True):
         assert type(one) is type(two)
         np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
+
+
+def guarded(params: Any, opt: Any, x: Any) -> Any:
+    """The step, of which nothing is kept where its loss is not finite."""
+    *new, value = step(params, opt, x)
+
+    def keep(new: Any, old: Any) -> Any:
+        return jnp.where(jnp.isfinite(value), new, old)
+
+    return *jax.tree.map(keep, tuple(new), (params, opt)), value
+
+
+def test_a_step_that_may_be_left_out_stores_its_state_as_any_other() -> None:
+    recipe = "fp8-lm-o2"
+    scales = scalify.measure((*init(), batch(0)))
+    plain, losses = train(compiled(recipe), init(), 4)
+    fn = scalify.jit(guarded, recipe, donate_argnums=(0, 1), scales=scales)
+    found, others = train(fn, init(), 4)
+    assert others == losses
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    with np.errstate(invalid="ignore"):
+        *kept, value = fn(*found, np.full_like(batch(0), np.nan))
+    assert np.isnan(value)
+    for one, other in zip(jax.tree.leaves(kept), jax.tree.leaves(plain), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        optax.apply_if_finite(optax.adam(1e-2), 3),
+        optax.MultiSteps(optax.adam(1e-2), 2),
+        optax.amsgrad(1e-2),
+    ],
+)
+def test_moments_of_optimizers_in_branches_are_narrow(optimizer: Any) -> None:
+    """And the second ones roots; sums of gradients between two updates stay as they are."""
+
+    def step(params: Any, opt: Any, x: Any) -> Any:
+        value, grads = jax.value_and_grad(loss)(params, x)
+        updates, opt = optimizer.update(grads, opt, params)
+        return optax.apply_updates(params, updates), opt, value
+
+    params, _ = init()
+    fn = scalify.jit(step, "fp8-lm-o2", donate_argnums=(0, 1))
+    executable = fn.executable(params, optimizer.init(params), batch(0))
+    kinds = {"mu": ("f8E4M3FN", False), "nu": ("f16", True), "acc_grads": ("f32", None)}
+    met = set()
+    for argument in executable.args:
+        for kind, (dtype, root) in kinds.items():
+            if f".{kind}[" in argument["name"] and "nu_max" not in argument["name"]:
+                storage = argument["storage"]
+                assert argument["dtype"] == dtype, argument["name"]
+                assert (storage.root if storage else None) == root, argument["name"]
+                met.add(kind)
+    assert {"mu", "nu"} <= met
