@@ -201,7 +201,9 @@ LogicalResult StageSplit::findResults() {
     else if (argument) // state that the step leaves as it is
       owner = ownerOf(*argument);
     auto type = cast<MemRefType>(result.getMemory().getType());
-    if (owner != kEveryone && type.getNumElements() == 1) {
+    // State of one element, as a gate, is a stage's like any other.
+    bool isKept = argument && ownerOf(*argument) != kEveryone;
+    if (owner != kEveryone && !isKept && type.getNumElements() == 1) {
       Moment end = {std::numeric_limits<double>::max(), 0};
       for (int64_t to = 0; to < schedule.getShape().stages; ++to)
         if (to != owner &&

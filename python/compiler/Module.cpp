@@ -98,7 +98,7 @@ static std::string reportText(const std::string &text,
   return run(report, text, json, diagnostics).report;
 }
 
-static std::string optText(const std::string &text, const std::string &pipeline,
+static nb::tuple runPasses(const std::string &text, const std::string &pipeline,
                            bool debugInfo) {
   Diagnostics diagnostics;
   mlir::FailureOr<std::string> result;
@@ -108,7 +108,12 @@ static std::string optText(const std::string &text, const std::string &pipeline,
   }
   if (failed(result))
     raise(diagnostics);
-  return std::move(*result);
+  return nb::make_tuple(std::move(*result), toList(diagnostics));
+}
+
+static nb::object optText(const std::string &text, const std::string &pipeline,
+                          bool debugInfo) {
+  return runPasses(text, pipeline, debugInfo)[0];
 }
 
 static nb::list getRecipes() {
@@ -153,6 +158,9 @@ NB_MODULE(_compiler, module) {
   module.def("opt", &optText, nb::arg("text"), nb::arg("pipeline"),
              nb::arg("debug_info") = false,
              "Returns the IR text after a pass pipeline.");
+  module.def("run_passes", &runPasses, nb::arg("text"), nb::arg("pipeline"),
+             nb::arg("debug_info") = false,
+             "Returns (IR text after a pass pipeline, diagnostics).");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
   module.def("read_recipe", &readRecipeText, nb::arg("text"),

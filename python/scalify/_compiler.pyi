@@ -29,6 +29,11 @@ def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
         debug_info: whether the text has the ops' locations.
     """
 
+def run_passes(
+    text: str, pipeline: str, debug_info: bool = False
+) -> tuple[str, list[dict[str, Any]]]:
+    """Returns what `opt` does, and the remarks of the passes."""
+
 def recipes() -> list[str]:
     """Returns the names of the recipes that are built in."""
 

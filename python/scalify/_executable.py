@@ -224,6 +224,9 @@ class Executable:
     def is_lost(self, share: float) -> bool:
         """Whether more than this share of a cast's values saturated or were NaN in the last step.
 
+        Where scales move, also whether no more than that of what was not zero is left and nothing
+        keeps the scale where it is: after a batch that had raised it, say.
+
         It builds no rows and waits for nothing, so that it can be asked after each step: those of
         a GPU, which would have to be waited for, are never said to.
         """
@@ -232,7 +235,12 @@ class Executable:
         counters = self._runtime.counters()
         if self._elements is None:
             self._elements = np.array([row["elements"] for row in self._runtime.health()])
-        return bool(np.any(counters[:, 0] + counters[:, 3] > share * self._elements))
+        saturated, flushed, zeros, nans, top = counters[:, :5].T.astype(np.float64)
+        lost = saturated + nans > share * self._elements
+        if self.cast_scales is not None:
+            wiped = flushed > (1 - share) * (self._elements - zeros)
+            lost |= wiped & (flushed > 0) & (top == 0)
+        return bool(np.any(lost))
 
     def _counters_of_all(self) -> tuple[NDArray[np.uint64], int]:
         """Returns the sum of what all ranks counted, and how many ranks that is."""

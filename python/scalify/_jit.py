@@ -252,8 +252,10 @@ class Jit:
         if watch.look(health, state, patient, self._may_adapt() and not is_packed):
             self._adapt()
             self.recompile()
-        elif action == "rescale" and executable.cast_scales is not None:
-            executable.rescale()
+        elif (
+            action == "rescale" and executable.cast_scales is not None and not executable.rescale()
+        ):
+            watch.stuck(health)
 
     def _is_lost(self, executable: Executable) -> bool:
         """Whether the step that has just run is looked at though no look is due."""

@@ -58,7 +58,10 @@ def compile_on(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "
                 f"{inner.axes} {inner.size} ranks"
             )
+        said[:] = done.diagnostics
         return done.text
+
+    said: list[dict[str, Any]] = []
 
     def local() -> str:
         if inner.size == 1:
@@ -71,9 +74,9 @@ def compile_on(
         return explain(local(), options)()
 
     if pipeline is not None and comm is not None and mesh.size > inner.size:
-        artefact, said = _stages.compile_stages(pipeline, mesh, local, options)
+        artefact, found = _stages.compile_stages(pipeline, mesh, local, options)
+        said.extend(found)
     else:
-        said = []
 
         def make() -> bytes:
             made, found = build(local(), options)

@@ -107,19 +107,33 @@ class Watch:
             self._sick(health)
         return False
 
+    def stuck(self, health: Iterable[Mapping[str, Any]]) -> None:
+        """Warns of casts that saturate though scales move: none has moved for them."""
+        assert self.policy is not None
+        for row in self.policy.sick(health):
+            if row["saturated"] > self.policy.saturated * row["elements"]:
+                self._say(
+                    f"stuck {row['cast']}",
+                    f"{_told(row)}, and its scale does not move: casts in loops and branches, of "
+                    "state that is returned narrow and by measured scales keep theirs. "
+                    "health='widen' leaves such a cast wide, and recipe 'fp8-current' measures "
+                    "its scale",
+                    frames=5,
+                )
+
     def adapt(self) -> None:
         """Goes on as the policy "rescale"."""
         assert self.policy is not None
         every = max(1, self.policy.every // _LOOKS_ONCE_ADAPTED)
         self.policy = dataclasses.replace(self.policy, action="rescale", every=every)
 
-    def _say(self, key: str, text: str) -> None:
+    def _say(self, key: str, text: str, frames: int = 6) -> None:
         """Warns once of `key`, at the line that called the step."""
         if key in self._said:
             return
         self._said.add(key)
         # _say, what found it, look, Jit._look, Jit.__call__, and the caller.
-        warnings.warn(text, stacklevel=6)
+        warnings.warn(text, stacklevel=frames)
 
     def _broken(self, assumptions: Sequence[Any], state: Sequence[Any]) -> None:
         for broken in broken_assumptions(assumptions, state):

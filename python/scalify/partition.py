@@ -17,7 +17,7 @@ import re
 import signal
 import subprocess
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 from scalify import _compiler
 from scalify.errors import CompileError
@@ -48,10 +48,12 @@ class Partitioned:
         text: StableHLO of `main` on the device's parts. Arguments and results say by `sdy.sharding`
             how their parts make the whole, of type `scalify.whole_type`.
         mesh: sizes of the mesh's axes by their names; devices are numbered row-major over them.
+        diagnostics: remarks, as of state that every device keeps whole, and why.
     """
 
     text: str
     mesh: dict[str, int]
+    diagnostics: tuple[dict[str, Any], ...] = ()
 
     @property
     def devices(self) -> int:
@@ -146,21 +148,28 @@ def partition(
             "in_shardings, or constrain a value"
         )
     split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
+    said: list[dict[str, Any]] = []
+
+    def run(program: str, passes: str) -> str:
+        made, remarks = _compiler.run_passes(program, passes, debug_info=True)
+        # The line that it quotes is one of Shardy's text, which nobody has seen.
+        said.extend({**entry, "source": ""} for entry in remarks)
+        return made
+
     try:
-        local = _compiler.opt(split, AFTER, debug_info=True)
+        local = run(split, AFTER)
         # Shares are found behind loops, and added up in them afterwards.
         if reduce == "last" or zero:
             stacks = str(zero > 0).lower()
-            local = _compiler.opt(local, SUM_LAST.format(stacks=stacks), debug_info=True)
+            local = run(local, SUM_LAST.format(stacks=stacks))
         # Of a mesh of one rank nothing is left, and that has nobody to share with.
         if zero and mesh_of(local):
-            local = _compiler.opt(local, SHARD.format(level=zero), debug_info=True)
+            local = run(local, SHARD.format(level=zero))
             if reduce == "each":
-                local = _compiler.opt(local, SCATTER_EACH, debug_info=True)
+                local = run(local, SCATTER_EACH)
     except CompileError as error:
-        # The line that it quotes is one of Shardy's text, which nobody has seen.
         raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
-    return Partitioned(local, mesh_of(local))
+    return Partitioned(local, mesh_of(local), tuple(said))
 
 
 def main() -> int:
@@ -183,6 +192,8 @@ def main() -> int:
     except (OSError, ValueError) as error:
         print(f"scalify.partition: error: {error}", file=sys.stderr)
         return 1
+    for entry in done.diagnostics:
+        print(f"scalify.partition: {entry['severity']}: {entry['message']}", file=sys.stderr)
     if options.out:
         options.out.write_text(done.text, encoding="utf-8")
     else:

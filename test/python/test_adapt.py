@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -63,6 +64,33 @@ def test_a_nan_is_named_at_once() -> None:
     fn = made(health=scalify.HealthPolicy("report", every=20))
     with pytest.warns(UserWarning, match="read NaN, first cast 'c0: x'"):
         fn(np.full((32, 32), np.nan, np.float32), W)
+
+
+@pytest.mark.parametrize("action", ["rescale", "adapt"])
+def test_a_cast_whose_scale_cannot_move_is_named(action: Any) -> None:
+    """In a loop: what the policy has promised does not come."""
+
+    def total(xs: Any, w: Any) -> Any:
+        return jax.lax.scan(lambda sums, x: (sums + x @ w, None), jnp.zeros_like(w), xs)[0]
+
+    fn = scalify.jit(total, RECIPE, scales=[0, 0], health=scalify.HealthPolicy(action))
+    with pytest.warns(UserWarning, match="its scale does not move: casts in loops") as found:
+        for _ in range(4):
+            fn(np.stack([clipping(), clipping()]), W)
+    assert {one.filename for one in found} == {__file__}
+
+
+def test_a_scale_that_is_far_too_high_is_looked_at_at_once() -> None:
+    """Behind a batch that had raised it, all of the next one would become zero."""
+    fn = made(health=scalify.HealthPolicy("rescale", every=20))
+    large = np.full((32, 32), 2.0**30, np.float32)
+    small = np.ones((32, 32), np.float32)
+    for _ in range(8):
+        fn(large, W)
+    for _ in range(10):
+        out = np.asarray(fn(small, W))
+    # Ones, a power of two, are exact once they are not zero.
+    np.testing.assert_array_equal(out, np.full((32, 32), 32.0))
 
 
 def test_each_shape_and_static_value_is_looked_at() -> None:

@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -150,3 +151,22 @@ def test_the_command(tmp_path: pathlib.Path) -> None:
 def test_the_package_has_the_module() -> None:
     code = "import scalify; scalify.partition.partition"
     subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=True)
+
+
+def test_state_that_stays_whole_is_said() -> None:
+    """In the executable's remarks, too: memory is not what zero= had asked for."""
+
+    def step(w: Any, x: Any) -> Any:
+        grads = jax.grad(lambda w: jnp.mean(jnp.square(x @ w)))(w)
+        return jnp.sort(w - grads, axis=0), jnp.float32(0)
+
+    made = scalify.jit(
+        step,
+        "none",
+        mesh=scalify.make_mesh(data=2),
+        in_shardings=(None, PartitionSpec("data")),
+        zero=3,
+        donate_argnums=0,
+    )
+    said = made.executable(np.ones((8, 8), np.float32), np.ones((4, 8), np.float32)).diagnostics
+    assert any("stays whole on every rank" in entry["message"] for entry in said), said

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import partition_programs
 import pipeline_programs
@@ -192,6 +193,34 @@ def test_state_that_a_step_leaves_as_it_is() -> None:
     wanted = run(None)
     assert wanted[1][-1] == start[1].tobytes()
     assert on_meshes({"pipe": 2}, run) == [wanted] * 2
+
+
+def test_a_weight_of_one_element_is_a_stages() -> None:
+    def loss_of(params: Any, x: Any) -> Any:
+        y = scalify.lax.stage_border(jnp.tanh(x @ params["first"]))
+        return jnp.mean(jnp.square(y @ params["second"] * params["gate"] - x))
+
+    def step(params: Any, xs: Any) -> Any:
+        def turn(carry: Any, x: Any) -> Any:
+            loss, grads = jax.value_and_grad(loss_of)(params, x)
+            return (carry[0] + loss, jax.tree.map(jnp.add, carry[1], grads)), None
+
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        (loss, grads), _ = jax.lax.scan(turn, (jnp.float32(0), zeros), xs)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), loss
+
+    rng = np.random.default_rng(0)
+    first, second = (rng.standard_normal((8, 8)).astype(np.float32) for _ in range(2))
+    params = {"first": first, "second": second, "gate": np.ones(1, np.float32)}
+    xs = rng.standard_normal((2, 4, 8)).astype(np.float32)
+
+    def run(mesh: Mesh | None) -> Any:
+        pipeline = None if mesh is None else scalify.Pipeline("pipe")
+        made = scalify.jit(step, "none", mesh=mesh, pipeline=pipeline, donate_argnums=0)
+        new, loss = made(params, xs)
+        return float(loss), [one.tobytes() for one in whole(new)]
+
+    assert on_meshes({"pipe": 2}, run) == [run(None)] * 2
 
 
 def test_what_crosses_in_fp8_between_ranks() -> None:
