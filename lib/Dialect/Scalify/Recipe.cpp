@@ -189,7 +189,7 @@ LogicalResult RecipeAttr::verify(
     llvm::function_ref<InFlightDiagnostic()> emitError, StringAttr,
     ScaleSource scales, Type forward, Type gradient, ArrayRef<DotFormats> roles,
     ArrayRef<FormatOverride> overrides, StorageFormats storage,
-    GradientFormats gradients, int64_t, ArrayRef<StringAttr> rescale,
+    GradientFormats gradients, int64_t exponent, ArrayRef<StringAttr> rescale,
     BlockSizes blocks, DelayedScaling delayed, DotSums) {
   if (roles.size() != kNumFormats)
     return emitError() << "a recipe has " << kNumFormats
@@ -226,6 +226,9 @@ LogicalResult RecipeAttr::verify(
                        << ": expected 1 to 65536 steps";
   if (delayed.margin < -64 || delayed.margin > 64)
     return emitError() << "part 'margin' of a recipe is " << delayed.margin
+                       << ": expected -64 to 64 binades";
+  if (exponent < -64 || exponent > 64)
+    return emitError() << "part 'gradient_exponent' of a recipe is " << exponent
                        << ": expected -64 to 64 binades";
   bool isMeasured = scales == ScaleSource::Current ||
                     scales == ScaleSource::Block ||
