@@ -207,7 +207,7 @@ def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
     def matmul(x: Any, w: Any) -> Any:
         return x @ w
 
-    x = np.full((32, 32), 2.0**15, np.float32)
+    x = np.full((32, 32), 2.0**20, np.float32)
     w = np.ones((32, 32), np.float32)
     recipe = '#scalify.recipe<"fp8", head = true>'
     fn = scalify.jit(matmul, recipe=recipe, scales=[0, 0], adaptive_scales=True)
@@ -227,9 +227,9 @@ def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
     text = run("state.safetensors", "out.safetensors", "--steps=6", "--rescale-every=2")
     assert text.count("rescale: 1 scales moved") == 2
     out = read(tmp_path / "out.safetensors")
-    # w is cast first. x needs 2^15 / 448, and gets it in moves of four binades.
-    assert out["scalify.scales"].tolist() == [1.0, 2.0**8]
-    assert out["result"][0, 0] == 32 * 2.0**15
+    # w is cast first. x needs 2^20 / 448, and gets it in moves of eight binades.
+    assert out["scalify.scales"].tolist() == [1.0, 2.0**16]
+    assert out["result"][0, 0] == 32 * 2.0**20
     # The output is the next run's input.
     save(tmp_path / "next.safetensors", {"x": x, "w": w, "scalify.scales": out["scalify.scales"]})
     run("next.safetensors", "last.safetensors")
