@@ -28,16 +28,7 @@ from config import ModelConfig, TrainConfig
 __all__ = ["main", "table"]
 
 # In one process fp8-lm-o3 has the code of fp8-lm-o2.
-RECIPES = (
-    "bf16",
-    "fp16",
-    "fp8",
-    "fp8-current",
-    "fp8-delayed",
-    "fp8-block",
-    "fp8-lm-o1",
-    "fp8-lm-o2",
-)
+RECIPES = tuple(recipe for recipe in gradients.PRESETS if recipe != "fp8-lm-o3")
 FACTORS = (1.0, 1 / 3, 3.0)
 # Above F32's validation loss at the example's own rate by this factor a run has diverged.
 LOST = 1.25

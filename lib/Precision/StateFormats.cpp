@@ -92,13 +92,11 @@ static bool reachesRoot(Value value, int depth = 8) {
   return depth > 0 && llvm::any_of(value.getUsers(), [&](Operation *user) {
            if (isRootOf(user, value))
              return true;
-           if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(user))
+           if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                   stablehlo::MaxOp>(user))
              return reachesRoot(user->getResult(0), depth - 1);
-           if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::MaxOp,
-                    stablehlo::DivOp>(user))
+           if (!isa<stablehlo::AddOp, stablehlo::MulOp, stablehlo::DivOp>(user))
              return false;
-           if (isa<stablehlo::MaxOp>(user))
-             return reachesRoot(user->getResult(0), depth - 1);
            Value other = user->getOperand(user->getOperand(0) == value ? 1 : 0);
            if (isa<stablehlo::DivOp>(user) && user->getOperand(0) != value)
              return false;

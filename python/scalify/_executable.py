@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _compiler, _ptxas, _runtime
+from scalify._counters import StepCounters
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
 from scalify._manifest import target_of
 from scalify._scaled_array import ScaledArray, Storage
@@ -64,7 +65,6 @@ class Executable:
         self._comm = comm
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
-        self._elements: NDArray[Any] | None = None
         self._kept = KeptState(self._runtime)
         self.diagnostics = list(diagnostics)
 
@@ -197,7 +197,7 @@ class Executable:
             raise ValueError("the scales of casts are constants: compile with adaptive_scales=True")
         if not len(before):
             return 0
-        counters, _ = self._counters_of_all()
+        counters, _ = self._counted.of_all()
         counters = counters[: len(before)]
         (moved,) = self._runtime.run((before, counters), "rescale")
         after = np.array(moved)
@@ -222,35 +222,8 @@ class Executable:
         self._runtime.set_counters(np.array(counts, np.uint64))
 
     def is_lost(self, share: float) -> bool:
-        """Whether more than this share of a cast's values saturated or were NaN in the last step.
-
-        Where scales move, also whether no more than that of what was not zero is left and nothing
-        keeps the scale where it is: after a batch that had raised it, say.
-
-        It builds no rows and waits for nothing, so that it can be asked after each step: those of
-        a GPU, which would have to be waited for, are never said to.
-        """
-        if self.manifest["target"] != "cpu":
-            return False
-        counters = self._runtime.counters()
-        if self._elements is None:
-            self._elements = np.array([row["elements"] for row in self._runtime.health()])
-        saturated, flushed, zeros, nans, top = counters[:, :5].T.astype(np.float64)
-        lost = saturated + nans > share * self._elements
-        if self.cast_scales is not None:
-            wiped = flushed > (1 - share) * (self._elements - zeros)
-            lost |= wiped & (flushed > 0) & (top == 0)
-        return bool(np.any(lost))
-
-    def _counters_of_all(self) -> tuple[NDArray[np.uint64], int]:
-        """Returns the sum of what all ranks counted, and how many ranks that is."""
-        counters = self.counters
-        is_part = any(argument.get("whole") is not None for argument in self.manifest["args"])
-        if self._comm is None or not is_part:
-            return counters, 1
-        parts = self._comm.all_gather(counters.tobytes())
-        every = [np.frombuffer(part, np.uint64).reshape(counters.shape) for part in parts]
-        return np.sum(every, axis=0, dtype=np.uint64), len(parts)
+        """Whether a cast of the last step lost more than this share: see `StepCounters.is_lost`."""
+        return self._counted.is_lost(share, self.cast_scales is not None)
 
     def health_of_all(self) -> list[dict[str, Any]]:
         """Returns `health()` of all ranks together, the same on each; all of them call it.
@@ -258,19 +231,12 @@ class Executable:
         Counts are sums over the ranks, `elements` as many times those of one rank, and `ranks` says
         how many. `scale` and `moved` are those of the first rank.
         """
-        counters, ranks = self._counters_of_all()
-        rows = self._runtime.health()
-        if ranks > 1 and self._comm is not None:
-            own = np.array([(row["scale"] or 0.0, row["moved"]) for row in rows], np.float64)
-            first = np.frombuffer(self._comm.all_gather(own.tobytes())[0], np.float64)
-            rows = [
-                row | {"scale": scale or None, "moved": moved}
-                for row, (scale, moved) in zip(rows, first.reshape(-1, 2).tolist(), strict=True)
-            ]
-        return [
-            row | {"elements": ranks * row["elements"], "ranks": ranks}
-            for row in _counted(rows, counters)
-        ]
+        return self._counted.health_of_all()
+
+    @functools.cached_property
+    def _counted(self) -> StepCounters:
+        is_part = any(argument.get("whole") is not None for argument in self.manifest["args"])
+        return StepCounters(self._runtime, self._comm if is_part else None, self.manifest["target"])
 
     def _check_donation(self, arrays: Sequence[Any]) -> None:
         ids = [id(array) for array in arrays if isinstance(array, _runtime.Array)]
@@ -448,15 +414,6 @@ def _adopt(array: ScaledArray, storage: Storage, scales: NDArray[Any]) -> None:
     """Sets the scale that a step keeps to that of data which are stored in its format."""
     if storage.may_adopt(array.storage):
         scales[storage.scale_index] = array.scale
-
-
-def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dict[str, Any]]:
-    """Returns rows of health with other counts."""
-    keys = ("saturated", "flushed", "zeros", "nans", "top")
-    return [
-        row | dict(zip(keys, counts.tolist()[: len(keys)], strict=True))
-        for row, counts in zip(rows, counters, strict=True)
-    ]
 
 
 def _wrap(result: Any, storage: Storage | None, scales: NDArray[Any] | None) -> Any:

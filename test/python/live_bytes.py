@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["live_bytes"]
+from scalify._dtypes import to_numpy
 
-WIDTHS = {"f8E4M3FN": 1, "f8E5M2": 1, "i1": 1, "i8": 1, "ui8": 1, "bf16": 2, "f16": 2}
-WIDTHS |= {"f32": 4, "i32": 4, "ui32": 4, "f64": 8, "i64": 8, "ui64": 8}
+__all__ = ["live_bytes"]
 
 
 def _buffers(command: Mapping[str, Any]) -> Iterator[int]:
@@ -71,4 +70,4 @@ def live_bytes(manifest: Mapping[str, Any]) -> int:
 
 
 def _size(buffer: Mapping[str, Any]) -> int:
-    return int(np.prod(buffer["shape"], dtype=np.int64)) * WIDTHS[buffer["dtype"]]
+    return int(np.prod(buffer["shape"], dtype=np.int64)) * to_numpy(buffer["dtype"]).itemsize

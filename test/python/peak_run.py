@@ -10,14 +10,11 @@ import pathlib
 import re
 import sys
 
-import ml_dtypes
 import numpy as np
 
 from scalify import _runtime
+from scalify._dtypes import to_numpy
 from scalify._executable import Executable
-
-DTYPES = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "bf16": ml_dtypes.bfloat16}
-DTYPES |= {"f32": np.float32, "f16": np.float16, "i32": np.int32, "ui32": np.uint32}
 
 
 def anonymous() -> int:
@@ -47,7 +44,9 @@ def main() -> None:
     comm = _runtime.Communicator() if _runtime.launched()[1] > 1 else None
     step = _runtime.Executable(path, 1, comm=comm)
     # Arrays of the runtime: donated ones are not copied.
-    arguments = [_runtime.array(np.ones(a["shape"], DTYPES[a["dtype"]])) for a in manifest["args"]]
+    arguments = [
+        _runtime.array(np.ones(a["shape"], to_numpy(a["dtype"]))) for a in manifest["args"]
+    ]
     given = sum(argument.nbytes for argument in arguments)
     before = anonymous()
     grown = []

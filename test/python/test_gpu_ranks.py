@@ -8,19 +8,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
 import test_pipelines_ranks
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 import scalify
+from scalify._dtypes import to_numpy
 from scalify._executable import Executable, compile_text
 from scalify._stages import build_stages
 from scalify.partition import partition
-
-DTYPES = {"f32": np.float32, "i32": np.int32, "ui32": np.uint32, "f16": np.float16}
-DTYPES |= {"f8E4M3FN": ml_dtypes.float8_e4m3fn}
 
 
 def step(w: Any, x: Any) -> Any:
@@ -87,7 +84,7 @@ def test_stages_ask_nccl_for_their_messages(
     traces, sent = [], []
     for stage, artefact in enumerate(artefacts):
         exe = Executable(artefact, device="null")
-        arguments = [np.zeros(one["shape"], DTYPES[one["dtype"]]) for one in exe.args]
+        arguments = [np.zeros(one["shape"], to_numpy(one["dtype"])) for one in exe.args]
         exe(*arguments)
         rows = exe.collectives
         # Sums are in the order of ranks, which NCCL's are not.

@@ -1,0 +1,89 @@
+"""What the casts of a step counted: on this rank, on all of them, and whether much was lost."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalify import _runtime
+
+__all__ = ["StepCounters"]
+
+# The columns of the table that rows of health have; the last column is of scales.
+COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
+
+
+class StepCounters:
+    """The counters of one executable, of its last step."""
+
+    def __init__(
+        self, runtime: _runtime.Executable, comm: _runtime.Communicator | None, target: str
+    ) -> None:
+        """Looks at an executable's counters.
+
+        Args:
+            runtime: the executable.
+            comm: connects the ranks that count parts of a whole; None where each counts all.
+            target: what the executable is for.
+        """
+        self._runtime, self._comm, self._target = runtime, comm, target
+
+    @functools.cached_property
+    def _elements(self) -> NDArray[np.int64]:
+        return np.array([row["elements"] for row in self._runtime.health()], np.int64)
+
+    def of_all(self) -> tuple[NDArray[np.uint64], int]:
+        """Returns the sum of what all ranks counted, and how many ranks that is."""
+        counters = self._runtime.counters()
+        if self._comm is None:
+            return counters, 1
+        parts = self._comm.all_gather(counters.tobytes())
+        every = [np.frombuffer(part, np.uint64).reshape(counters.shape) for part in parts]
+        return np.sum(every, axis=0, dtype=np.uint64), len(parts)
+
+    def health_of_all(self) -> list[dict[str, Any]]:
+        """Returns the rows of all ranks together, as `Executable.health_of_all` has them."""
+        counters, ranks = self.of_all()
+        rows = self._runtime.health()
+        if ranks > 1 and self._comm is not None:
+            own = np.array([(row["scale"] or 0.0, row["moved"]) for row in rows], np.float64)
+            first = np.frombuffer(self._comm.all_gather(own.tobytes())[0], np.float64)
+            rows = [
+                row | {"scale": scale or None, "moved": moved}
+                for row, (scale, moved) in zip(rows, first.reshape(-1, 2).tolist(), strict=True)
+            ]
+        return [
+            row | {"elements": ranks * row["elements"], "ranks": ranks}
+            for row in _counted(rows, counters)
+        ]
+
+    def is_lost(self, share: float, scales_move: bool) -> bool:
+        """Whether more than this share of a cast's values saturated or were NaN.
+
+        Where scales move, also whether no more than that of what was not zero is left and nothing
+        keeps the scale where it is: after a batch that had raised it, say.
+
+        It builds no rows and waits for nothing, so that it can be asked after each step: those of
+        a GPU, which would have to be waited for, are never said to.
+        """
+        if self._target != "cpu":
+            return False
+        counters = self._runtime.counters()[:, : len(COLUMNS)].astype(np.float64)
+        saturated, flushed, zeros, nans, top = counters.T
+        lost = saturated + nans > share * self._elements
+        if scales_move:
+            wiped = flushed > (1 - share) * (self._elements - zeros)
+            lost |= wiped & (flushed > 0) & (top == 0)
+        return bool(np.any(lost))
+
+
+def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dict[str, Any]]:
+    """Returns rows of health with other counts."""
+    return [
+        row | dict(zip(COLUMNS, counts.tolist()[: len(COLUMNS)], strict=True))
+        for row, counts in zip(rows, counters, strict=True)
+    ]
