@@ -6,12 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StaticIndices.h"
-
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/Slices.h"
 #include "scalify/Fusion/Passes.h"
+#include "scalify/Import/StaticIndices.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"

@@ -8,15 +8,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Stacks.h"
-
-#include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Fusion/Passes.h"
-
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "scalify/Import/Unroller.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_UNROLLLOOPS
@@ -25,187 +19,6 @@ namespace scalify {
 
 using namespace mlir;
 using namespace scalify;
-
-using MaybeValues = FailureOr<SmallVector<Value>>;
-
-namespace {
-/// Writes the iterations of the loops of one block.
-class Unroller {
-public:
-  Unroller(Block &block, int64_t maxOps)
-      : block(block), maxOps(maxOps), folder(block.front().getContext()) {}
-
-  LogicalResult run();
-
-  unsigned numLoops = 0, numIterations = 0, numStacks = 0, numSelects = 0;
-
-private:
-  MaybeValues resolve(Operation *op);
-  MaybeValues unroll(stablehlo::WhileOp loop);
-  MaybeValues inlineBlock(Block &from, ValueRange arguments, Operation *before);
-  Value shareConstant(stablehlo::ConstantOp op);
-  Block *getBranch(Operation *op);
-  MaybeValues select(Operation *op);
-
-  Block &block;
-  int64_t maxOps, count = 0;
-  IndexFolder folder;
-  llvm::DenseMap<std::pair<DictionaryAttr, Type>, Value> constants;
-};
-} // namespace
-
-/// The branch that runs, if that is known.
-Block *Unroller::getBranch(Operation *op) {
-  APInt index;
-  if (!isa<stablehlo::CaseOp, stablehlo::IfOp>(op) ||
-      !matchPattern(op->getOperand(0), m_ConstantInt(&index)))
-    return nullptr;
-  uint64_t last = op->getNumRegions() - 1;
-  // Of an if the first branch is that of true.
-  uint64_t branch = isa<stablehlo::IfOp>(op)
-                        ? (index.isZero() ? last : 0)
-                        : std::min(index.getLimitedValue(last), last);
-  return &op->getRegion(branch).front();
-}
-
-/// One for all iterations, at the start: what has no operands is in no loop.
-Value Unroller::shareConstant(stablehlo::ConstantOp op) {
-  Value &shared = constants[{op->getAttrDictionary(), op.getType()}];
-  if (!shared) {
-    OpBuilder b = OpBuilder::atBlockBegin(&block);
-    shared = b.clone(*op)->getResult(0);
-  }
-  return shared;
-}
-
-/// Copies the ops of a body or a branch; returns what its terminator yields.
-MaybeValues Unroller::inlineBlock(Block &from, ValueRange arguments,
-                                  Operation *before) {
-  OpBuilder b(before);
-  IRMapping map;
-  map.map(from.getArguments(), arguments);
-  for (Operation &op : from.without_terminator()) {
-    if (auto constant = dyn_cast<stablehlo::ConstantOp>(op)) {
-      map.map(constant.getOutput(), shareConstant(constant));
-      continue;
-    }
-    b.setInsertionPoint(before);
-    ++count;
-    MaybeValues values = resolve(b.clone(op, map));
-    if (failed(values))
-      return failure();
-    map.map(op.getResults(), *values);
-  }
-  SmallVector<Value> results;
-  for (Value value : from.getTerminator()->getOperands())
-    results.push_back(map.lookupOrDefault(value));
-  return results;
-}
-
-MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
-  std::optional<int64_t> trips = stablehlo::getTripCount(loop);
-  if (!trips) {
-    loop.emitOpError("runs a number of times that is not known: a plan has no "
-                     "loops; give it constant bounds (jax.lax.scan, or "
-                     "fori_loop with Python integers), or loop over steps");
-    return failure();
-  }
-  Block &body = loop.getBody().front();
-  int64_t size = static_cast<int64_t>(body.getOperations().size());
-  if (*trips > (maxOps - count) / size) {
-    loop.emitOpError("would become ")
-        << *trips << " times " << size << " ops, and there may be " << maxOps
-        << " in all; loop over steps, or raise 'max-ops' of "
-           "--scalify-unroll-loops";
-    return failure();
-  }
-  SmallVector<Value> carries(loop->getOperands());
-  for (int64_t trip = 0; trip < *trips; ++trip) {
-    MaybeValues next = inlineBlock(body, carries, loop);
-    if (failed(next))
-      return failure();
-    carries = *next;
-  }
-  ++numLoops;
-  numIterations += *trips;
-  return carries;
-}
-
-/// Branches without effects are all computed, and the results of one taken.
-MaybeValues Unroller::select(Operation *op) {
-  Value index = op->getOperand(0);
-  int64_t last = op->getNumRegions() - 1;
-  MaybeValues chosen = failure();
-  for (int64_t branch = last; branch >= 0; --branch) {
-    MaybeValues values = inlineBlock(op->getRegion(branch).front(), {}, op);
-    if (failed(values))
-      return failure();
-    if (branch == last) { // of any index without a branch, too
-      chosen = std::move(values);
-      continue;
-    }
-    OpBuilder b(op);
-    Value isThis = index;
-    if (isa<stablehlo::CaseOp>(op)) {
-      auto number = DenseElementsAttr::get(cast<ShapedType>(index.getType()),
-                                           static_cast<int32_t>(branch));
-      isThis = stablehlo::CompareOp::create(
-          b, op->getLoc(), index,
-          stablehlo::ConstantOp::create(b, op->getLoc(), number),
-          stablehlo::ComparisonDirection::EQ);
-      if (Attribute phase = op->getAttr(kPhaseAttr))
-        isThis.getDefiningOp()->setAttr(kPhaseAttr, phase);
-    }
-    for (auto [value, own] : llvm::zip(*chosen, *values)) {
-      auto select =
-          stablehlo::SelectOp::create(b, op->getLoc(), isThis, own, value);
-      if (Attribute phase = op->getAttr(kPhaseAttr))
-        select->setAttr(kPhaseAttr, phase);
-      value = select;
-    }
-  }
-  ++numSelects;
-  return chosen;
-}
-
-/// Folds an op, or replaces a loop or a branch; returns the values in place of
-/// its results.
-MaybeValues Unroller::resolve(Operation *op) {
-  MaybeValues values = SmallVector<Value>();
-  if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
-    values = unroll(loop);
-  else if (Block *branch = getBranch(op))
-    values = inlineBlock(*branch, {}, op);
-  else if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
-    values = select(op);
-  else
-    return folder.fold(op);
-  if (failed(values))
-    return failure();
-  op->replaceAllUsesWith(*values);
-  op->erase();
-  return values;
-}
-
-static void eraseDeadOps(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
-LogicalResult Unroller::run() {
-  SmallVector<Operation *> ops;
-  for (Operation &op : block.without_terminator())
-    ops.push_back(&op);
-  for (Operation *op : ops)
-    if (failed(resolve(op)))
-      return failure();
-  // What only read a stack must not count as its reader.
-  eraseDeadOps(block);
-  numStacks = joinStacks(block, folder);
-  eraseDeadOps(block);
-  return success();
-}
 
 namespace {
 class UnrollLoopsPass : public scalify::impl::UnrollLoopsBase<UnrollLoopsPass> {
@@ -219,17 +32,12 @@ void UnrollLoopsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return;
-  Block &block = function.getBody().front();
-  // A step without loops is as Import left it.
-  if (llvm::none_of(block, [](Operation &op) {
-        return isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op);
-      }))
-    return;
-  Unroller unroller(block, maxOps);
-  if (failed(unroller.run()))
+  FailureOr<UnrollCounts> counts =
+      unrollLoops(function.getBody().front(), {maxOps});
+  if (failed(counts))
     return signalPassFailure();
-  numLoops += unroller.numLoops;
-  numIterations += unroller.numIterations;
-  numStacks += unroller.numStacks;
-  numSelects += unroller.numSelects;
+  numLoops += counts->loops;
+  numIterations += counts->iterations;
+  numStacks += counts->stacks;
+  numSelects += counts->selects;
 }

@@ -23,6 +23,33 @@ using namespace mlir;
 // Rounds of folding and merging; real programs settle in two or three.
 static constexpr int kMaxRounds = 8;
 
+FrozenRewritePatternSet scalify::import::getFolds(MLIRContext *context,
+                                                  const FoldOptions &options) {
+  RewritePatternSet patterns(context);
+  populateAlgebraFolds(patterns, options);
+  populateConstantFolds(patterns, options);
+  populatePadFolds(patterns, options);
+  populateShapeFolds(patterns, options);
+  return std::move(patterns);
+}
+
+LogicalResult
+scalify::import::foldAndMerge(Operation *root,
+                              const FrozenRewritePatternSet &folds,
+                              RewriterBase::Listener *listener) {
+  bool changed = true;
+  for (int round = 0; changed && round < kMaxRounds; ++round) {
+    GreedyRewriteConfig config;
+    config.setListener(listener);
+    if (failed(applyPatternsGreedily(root, folds, config)))
+      return failure();
+    IRRewriter rewriter(root->getContext(), listener);
+    DominanceInfo dominance;
+    eliminateCommonSubExpressions(rewriter, dominance, root, &changed);
+  }
+  return success();
+}
+
 namespace {
 
 class CanonicalizeStableHLO
@@ -32,26 +59,13 @@ public:
   using CanonicalizeStableHLOPassBase::CanonicalizeStableHLOPassBase;
 
   LogicalResult initialize(MLIRContext *context) override {
-    scalify::import::FoldOptions options{maxElements, signedZeros};
-    RewritePatternSet set(context);
-    scalify::import::populateAlgebraFolds(set, options);
-    scalify::import::populateConstantFolds(set, options);
-    scalify::import::populatePadFolds(set, options);
-    scalify::import::populateShapeFolds(set, options);
-    patterns = std::move(set);
+    patterns = scalify::import::getFolds(context, {maxElements, signedZeros});
     return success();
   }
 
   void runOnOperation() override {
-    bool changed = true;
-    for (int round = 0; changed && round < kMaxRounds; ++round) {
-      if (failed(applyPatternsGreedily(getOperation(), patterns)))
-        return signalPassFailure();
-      IRRewriter rewriter(&getContext());
-      DominanceInfo dominance;
-      eliminateCommonSubExpressions(rewriter, dominance, getOperation(),
-                                    &changed);
-    }
+    if (failed(scalify::import::foldAndMerge(getOperation(), patterns)))
+      signalPassFailure();
   }
 
 private:

@@ -43,6 +43,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
   // The scales would only be computed to be thrown away.
   if (!options.casts)
     return;
+  manager.addPass(createJudgePlainForm());
   manager.addPass(createWidenValues());
   ScalingOptions scaling;
   scaling.strict = options.strict;

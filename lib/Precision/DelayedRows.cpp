@@ -9,20 +9,18 @@
 
 #include "DelayedRows.h"
 #include "FreeScales.h"
+#include "Places.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
-#include "scalify/Import/Locations.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/StoredState.h"
 #include "scalify/Precision/ValueOrigin.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/IntEqClasses.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
 
@@ -31,78 +29,27 @@ using namespace scalify;
 using stablehlo::DotGeneralOp;
 using stablehlo::WhileOp;
 
-/// JAX's names without what says how often, or for the how manieth time, they
-/// are run: loops, transformations and checkpoints.
-static std::string getPlainNames(StringRef names) {
-  SmallVector<StringRef> parts;
-  names.split(parts, '/');
-  std::string plain;
-  for (StringRef part : parts) {
-    while (part.consume_front("transpose(") || part.consume_front("jvp(") ||
-           part.consume_front("jit("))
-      part.consume_back(")");
-    part = part.rtrim(')');
-    static const StringRef kMarks[] = {"",           "while",
-                                       "body",       "closed_call",
-                                       "checkpoint", "rematted_computation"};
-    if (!llvm::is_contained(kMarks, part))
-      plain += "/" + part.str();
-  }
-  return plain;
-}
-
-/// The place of the program that a location says, the same for what a loop's
-/// body or a checkpoint evaluates once more.
-static std::string getPlace(Location location) {
-  return llvm::TypeSwitch<Location, std::string>(location)
-      .Case([](NameLoc name) {
-        auto frames = reinterpret_cast<uintptr_t>(
-            name.getChildLoc().getAsOpaquePointer());
-        return getPlainNames(name.getName()) + "@" + llvm::utohexstr(frames);
-      })
-      .Case([](CallSiteLoc call) {
-        return getPlace(call.getCaller()) + ">" + getPlace(call.getCallee());
-      })
-      .Case([](FusedLoc fused) {
-        std::string place;
-        for (Location part : fused.getLocations())
-          place += getPlace(part) + "+";
-        return place;
-      })
-      .Default([](Location other) {
-        return llvm::utohexstr(
-            reinterpret_cast<uintptr_t>(other.getAsOpaquePointer()));
-      });
-}
-
-static bool hasPlace(Location location) {
-  return getFileLocation(location) && !getNameStack(location).empty();
-}
-
 /// Of what is made at one place; empty where that is not known.
 static std::string getProducerKey(QuantizeOp cast) {
   Operation *def = cast.getValue().getDefiningOp();
-  if (!def || !hasPlace(cast.getLoc()))
-    return "";
   std::string key = getPlace(cast.getLoc());
+  if (!def || key.empty())
+    return "";
   llvm::raw_string_ostream(key)
       << '|' << def->getName() << '|' << cast.getType() << '|'
       << isGradient(cast.getValue());
   return key;
 }
 
-/// Of what one operand of the dots of one place reads. A dot of the forward and
-/// those of its gradients are at one place: operand's types and dimensions tell
-/// them apart.
+/// Of what one operand of the dots of one place reads.
 static std::string getReaderKey(QuantizeOp cast, OpOperand &use) {
-  auto dot = mlir::cast<DotGeneralOp>(use.getOwner());
-  std::string key = getPlace(dot.getLoc());
-  llvm::raw_string_ostream(key)
-      << '|' << use.getOperandNumber() << '|' << dot.getDotDimensionNumbers()
-      << '|' << dot.getLhs().getType() << '|' << dot.getRhs().getType() << '|'
-      << getElementTypeOrSelf(cast.getType()) << '|'
-      << isGradient(cast.getValue());
-  return key;
+  std::string place = getDotPlace(use.getOwner());
+  if (place.empty())
+    return "";
+  llvm::raw_string_ostream(place) << '|' << use.getOperandNumber() << '|'
+                                  << getElementTypeOrSelf(cast.getType()) << '|'
+                                  << isGradient(cast.getValue());
+  return place;
 }
 
 /// The uses by dots of what `value` or, moved, its followers hold.
@@ -143,8 +90,8 @@ static SmallVector<std::string> getRowKeys(QuantizeOp cast,
     keys.push_back(key);
   for (Operation *reader : readers)
     for (OpOperand *use : getDotUses(reader->getResult(0)))
-      if (hasPlace(use->getOwner()->getLoc()))
-        keys.push_back(getReaderKey(cast, *use));
+      if (std::string key = getReaderKey(cast, *use); !key.empty())
+        keys.push_back(key);
   return keys;
 }
 

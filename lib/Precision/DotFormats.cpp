@@ -10,6 +10,7 @@
 #include "DotFormats.h"
 
 #include "DotCost.h"
+#include "PlainForm.h"
 #include "SensitiveDots.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
@@ -178,6 +179,19 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     replaceFormats(dot, others, "sensitive", why);
 }
 
+/// What was judged on the plain form of the step.
+void DotFormatChooser::takePlainForm(FunctionOpInterface func) {
+  func.getFunctionBody().walk([&](Operation *dot) {
+    auto part = dot->getAttrOfType<StringAttr>(kPlainPartAttr);
+    if (!part || choices[dot].reason == "name")
+      return;
+    DotFormats formats =
+        part == "sensitive" ? recipe.getSensitive() : recipe.getUnprofitable();
+    replaceFormats(dot, formats, part,
+                   dot->getAttrOfType<StringAttr>(kPlainReasonAttr).str());
+  });
+}
+
 DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
                                    ExceptionPatterns &exceptions)
     : recipe(recipe), roles(func), layers(func, roles) {
@@ -185,8 +199,20 @@ DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
     if (isContraction(op))
       choices[op] = choose(op, exceptions);
   });
+  if (func->hasAttr(kPlainFormAttr)) {
+    takePlainForm(func);
+    return;
+  }
   judgeCost(func);
   judgeNoise(func);
+}
+
+std::pair<std::string, std::string>
+DotFormatChooser::getJudgedPart(Operation *dot) const {
+  const Choice &choice = choices.find(dot)->second;
+  if (choice.judgement.empty())
+    return {};
+  return {choice.part, choice.judgement};
 }
 
 Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {

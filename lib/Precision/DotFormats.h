@@ -26,6 +26,8 @@ public:
     return choice.judgement.empty() ? ""
                                     : choice.part + ": " + choice.judgement;
   }
+  /// The part of the recipe that says so and the model's figures; else empty.
+  std::pair<std::string, std::string> getJudgedPart(mlir::Operation *dot) const;
   /// How a dot on FP8 data is summed where that is not what its phase has; else
   /// null.
   mlir::StringAttr getAccumulation(mlir::Operation *dot) const;
@@ -53,6 +55,7 @@ private:
                       llvm::StringRef part, const std::string &why);
   void judgeCost(mlir::FunctionOpInterface func);
   void judgeNoise(mlir::FunctionOpInterface func);
+  void takePlainForm(mlir::FunctionOpInterface func);
 
   RecipeAttr recipe;
   DotRoles roles;

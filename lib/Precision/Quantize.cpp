@@ -6,6 +6,7 @@
 #include "Caster.h"
 #include "DotFormats.h"
 #include "LargeConstants.h"
+#include "PlainForm.h"
 #include "StorageFormats.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -75,6 +76,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         dots.push_back(op);
     });
     DotFormatChooser formats(recipe, func, exceptions);
+    applyPlainScales(func);
+    dropPlainForm(func);
     Caster caster(recipe, func.getBody().front(), wideCasts);
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
     bool usesRanges = rangeUse == "choose" && isPropagated;

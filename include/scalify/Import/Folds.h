@@ -5,6 +5,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Rewrite/FrozenRewritePatternSet.h"
 
 namespace scalify::import {
 
@@ -30,6 +31,15 @@ void populateShapeFolds(mlir::RewritePatternSet &patterns,
 /// Sums of padded tensors that share no element.
 void populatePadFolds(mlir::RewritePatternSet &patterns,
                       const FoldOptions &options);
+
+/// All of them.
+mlir::FrozenRewritePatternSet getFolds(mlir::MLIRContext *context,
+                                       const FoldOptions &options);
+/// Folds, and merges equal ops, until neither finds more. `listener` hears of
+/// both.
+mlir::LogicalResult
+foldAndMerge(mlir::Operation *root, const mlir::FrozenRewritePatternSet &folds,
+             mlir::RewriterBase::Listener *listener = nullptr);
 
 /// The elements of `value` if it is a constant, else null.
 mlir::DenseElementsAttr getConstant(mlir::Value value);

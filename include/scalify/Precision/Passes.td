@@ -210,6 +210,32 @@ def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
+  let summary = "decides for delayed scales as no way of writing changes it";
+  let description = [{
+    Does nothing unless the recipe's scales are `delayed`. Before: StableHLO as
+    Import leaves it. After: the same, with decisions on its dots that are those
+    of the step's plain form, a copy whose loops are written out and in which
+    what a checkpoint computes again is computed once. The copy goes through
+    Scaling, and the models of `sensitive` and `unprofitable` judge it. So a
+    scan, what it is unrolled, and either of them under a checkpoint, start from
+    the same scales and cast the same dots, and then train to the same bits.
+
+    Dots are found again by their places, as casts have rows by them: of dots at
+    one place (the layers of a stack) all stay wide if one does, and take the
+    largest scales. Loops of an unknown number of iterations stay loops, and
+    branches that data choose stay branches, in the copy too.
+
+    `scalify-quantize` takes the decisions: `scalify.plain_scales` has log2 of
+    the scales of a dot's operands, `scalify.plain_part` and
+    `scalify.plain_reason` why it stays wide.
+
+    ```mlir
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
 def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
   let summary = "scales from the amaxes of earlier steps";
   let description = [{
@@ -227,8 +253,9 @@ def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
     branches the amax is carried out as a maximum.
 
     Casts at one place of the program (names, frames, shape, format) have one
-    row: a value that a checkpoint makes again has that of the value, and a loop
-    has the rows that it has once unrolled. So do an argument and its slices.
+    row, and so do those that products of one place read: a value that a
+    checkpoint makes again has the row of the value, and a loop has the rows
+    that it has once unrolled. So do an argument and its slices.
 
     A cast keeps its constant where its data leave the step or become state,
     in the condition of a loop, and inside of manual computations.

@@ -215,6 +215,32 @@ template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
   }
 };
 
+/// A slice of a concatenation that lies within one of its operands, as JAX
+/// reads what it has saved in a scan that it unrolls.
+struct FoldSliceOfConcatenate : OpRewritePattern<stablehlo::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(stablehlo::SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto whole = op.getOperand().getDefiningOp<stablehlo::ConcatenateOp>();
+    if (!whole)
+      return rewriter.notifyMatchFailure(op, "the operand is no concatenation");
+    Index starts(op.getStartIndices()), limits(op.getLimitIndices());
+    auto dim = whole.getDimension();
+    for (Value part : whole.getInputs()) {
+      int64_t extent = cast<ShapedType>(part.getType()).getDimSize(dim);
+      if (starts[dim] >= 0 && limits[dim] <= extent) {
+        rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
+            op, op.getType(), part, starts, limits, op.getStrides());
+        return success();
+      }
+      starts[dim] -= extent;
+      limits[dim] -= extent;
+    }
+    return rewriter.notifyMatchFailure(op, "reads several operands");
+  }
+};
+
 /// A splat padded with its own value.
 struct FoldPadOfSplat : OpRewritePattern<stablehlo::PadOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -240,9 +266,8 @@ void scalify::import::populateShapeFolds(RewritePatternSet &patterns,
   patterns.add<FoldMove<stablehlo::BroadcastInDimOp>,
                FoldMove<stablehlo::ReverseOp>, FoldMove<stablehlo::SliceOp>,
                FoldMove<stablehlo::TransposeOp>>(context, options.maxElements);
-  patterns
-      .add<FoldBroadcast, FoldIdentity<stablehlo::ConcatenateOp>,
-           FoldIdentity<stablehlo::PadOp>, FoldIdentity<stablehlo::SliceOp>,
-           FoldPadOfSplat, FoldReshape, FoldReshapeOfConstant, FoldTranspose>(
-          context);
+  patterns.add<FoldBroadcast, FoldIdentity<stablehlo::ConcatenateOp>,
+               FoldIdentity<stablehlo::PadOp>, FoldIdentity<stablehlo::SliceOp>,
+               FoldPadOfSplat, FoldReshape, FoldSliceOfConcatenate,
+               FoldReshapeOfConstant, FoldTranspose>(context);
 }

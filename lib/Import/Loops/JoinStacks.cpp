@@ -1,4 +1,4 @@
-//===- Stacks.cpp - Tensors that are written piece by piece ---------------===//
+//===- JoinStacks.cpp - Tensors that are written piece by piece -----------===//
 //
 // A scan writes its outputs into a stack, one update an iteration. As a chain
 // of updates each would be a copy of the whole; as one concatenation every
@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Stacks.h"
+#include "scalify/Import/JoinStacks.h"
 
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
@@ -38,7 +38,7 @@ public:
   /// False if there are fewer than two updates along one dimension.
   bool collect();
   /// The concatenation in place of the last update.
-  Value join(IndexFolder &folder) const;
+  Value join(IndexFolder &folder, bool forPlan) const;
 
 private:
   struct Piece {
@@ -151,7 +151,7 @@ Value Chain::concatenate(OpBuilder &b, ArrayRef<Value> parts) const {
                                           dim);
 }
 
-Value Chain::join(IndexFolder &folder) const {
+Value Chain::join(IndexFolder &folder, bool forPlan) const {
   OpBuilder b(last);
   SmallVector<Value> parts;
   int64_t at = 0, extent = type.getDimSize(dim);
@@ -163,8 +163,8 @@ Value Chain::join(IndexFolder &folder) const {
   }
   if (at < extent)
     parts.push_back(sliceOfBase(b, at, extent, folder));
-  bool isStack = liesInOrder(parts);
-  while (!isStack && parts.size() > kJoined) {
+  bool isStack = forPlan && liesInOrder(parts);
+  while (forPlan && !isStack && parts.size() > kJoined) {
     SmallVector<Value> joined;
     for (size_t i = 0; i < parts.size(); i += kJoined) {
       ArrayRef<Value> some = ArrayRef(parts).slice(i).take_front(kJoined);
@@ -180,7 +180,7 @@ Value Chain::join(IndexFolder &folder) const {
   return whole;
 }
 
-unsigned scalify::joinStacks(Block &block, IndexFolder &folder) {
+unsigned scalify::joinStacks(Block &block, IndexFolder &folder, bool forPlan) {
   unsigned joined = 0;
   // Backwards: the last update of a chain is met first.
   SmallVector<stablehlo::DynamicUpdateSliceOp> updates(
@@ -193,7 +193,7 @@ unsigned scalify::joinStacks(Block &block, IndexFolder &folder) {
     Chain chain(op);
     if (!chain.collect())
       continue;
-    Value whole = chain.join(folder);
+    Value whole = chain.join(folder, forPlan);
     if (Attribute phase = op->getAttr(kPhaseAttr))
       whole.getDefiningOp()->setAttr(kPhaseAttr, phase);
     op.getResult().replaceAllUsesWith(whole);

@@ -1,6 +1,6 @@
 //===- StaticIndices.cpp - Indices that are known -------------------------===//
 
-#include "StaticIndices.h"
+#include "scalify/Import/StaticIndices.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef SCALIFY_LIB_FUSION_STATICINDICES_H
-#define SCALIFY_LIB_FUSION_STATICINDICES_H
+#ifndef SCALIFY_IMPORT_STATICINDICES_H
+#define SCALIFY_IMPORT_STATICINDICES_H
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -47,4 +47,4 @@ getStarts(stablehlo::DynamicUpdateSliceOp op);
 
 } // namespace scalify
 
-#endif // SCALIFY_LIB_FUSION_STATICINDICES_H
+#endif // SCALIFY_IMPORT_STATICINDICES_H

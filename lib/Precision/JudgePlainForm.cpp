@@ -1,0 +1,255 @@
+//===- JudgePlainForm.cpp - Decisions that no way of writing changes ------===//
+
+#include "DotFormats.h"
+#include "Places.h"
+#include "PlainForm.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/StageBorders.h"
+#include "scalify/Import/Folds.h"
+#include "scalify/Import/Passes.h"
+#include "scalify/Import/Unroller.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/IntEqClasses.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_JUDGEPLAINFORM
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+/// What was found of dots that are decided together.
+struct Judgement {
+  std::string part, reason;
+  SmallVector<int32_t> exponents;
+};
+
+/// A copy of a step on the way to its plain form, in which each dot knows the
+/// numbers of the dots that it stands for.
+class PlainForm : RewriterBase::Listener {
+public:
+  explicit PlainForm(ModuleOp module);
+
+  LogicalResult make();
+  void judge(RecipeAttr recipe);
+  void markOriginal() const;
+
+private:
+  void mergeRecomputation();
+  LogicalResult scale();
+  void notifyOperationReplaced(Operation *op, ValueRange values) override;
+
+  SmallVector<Operation *> original;
+  llvm::IntEqClasses classes;
+  OwningOpRef<ModuleOp> copy;
+  func::FuncOp main;
+  std::vector<Judgement> found;
+};
+} // namespace
+
+static SmallVector<Operation *> collectDots(func::FuncOp main) {
+  SmallVector<Operation *> dots;
+  main.walk([&](Operation *op) {
+    if (isContraction(op))
+      dots.push_back(op);
+  });
+  return dots;
+}
+
+/// The number of a dot in the copy: in its location, which loops written out
+/// repeat and which keeps no two ops from being equal.
+static std::optional<unsigned> getNumber(Operation *op) {
+  auto fused = dyn_cast<FusedLoc>(op->getLoc());
+  auto number = fused ? dyn_cast_or_null<IntegerAttr>(fused.getMetadata())
+                      : IntegerAttr();
+  if (!number || !isContraction(op))
+    return std::nullopt;
+  return static_cast<unsigned>(number.getInt());
+}
+
+/// Dots of one place are decided together from the start.
+PlainForm::PlainForm(ModuleOp module)
+    : original(collectDots(module.lookupSymbol<func::FuncOp>("main"))),
+      classes(original.size()), copy(module.clone()),
+      main(copy->lookupSymbol<func::FuncOp>("main")) {
+  llvm::StringMap<unsigned> firstOfPlace;
+  Builder builder(module.getContext());
+  for (auto [i, dot] : llvm::enumerate(collectDots(main))) {
+    if (std::string place = getDotPlace(dot); !place.empty())
+      classes.join(firstOfPlace.try_emplace(place, i).first->second, i);
+    dot->setLoc(FusedLoc::get({dot->getLoc()}, builder.getIndexAttr(i),
+                              module.getContext()));
+  }
+}
+
+void PlainForm::notifyOperationReplaced(Operation *op, ValueRange values) {
+  std::optional<unsigned> number = getNumber(op);
+  Operation *by = values.empty() ? nullptr : values.front().getDefiningOp();
+  if (!number || !by)
+    return;
+  if (std::optional<unsigned> other = getNumber(by))
+    classes.join(*number, *other);
+}
+
+/// Takes away what hides that a checkpoint computes something once more: the
+/// barrier before it, and that it is of the backward.
+void PlainForm::mergeRecomputation() {
+  main.walk([](Operation *op) {
+    op->removeAttr(kPhaseAttr);
+    if (!stablehlo::isPlainBarrier(op))
+      return;
+    op->replaceAllUsesWith(op->getOperands());
+    op->erase();
+  });
+}
+
+LogicalResult PlainForm::make() {
+  UnrollOptions unroll;
+  unroll.partly = true;
+  mergeRecomputation();
+  import::FoldOptions folds{/*maxElements=*/1024, /*signedZeros=*/true};
+  if (failed(unrollLoops(main.getBody().front(), unroll)) ||
+      failed(import::foldAndMerge(
+          main, import::getFolds(copy->getContext(), folds), this)))
+    return failure();
+  classes.compress();
+  return scale();
+}
+
+LogicalResult PlainForm::scale() {
+  PassManager manager(copy->getContext());
+  manager.addPass(createAnnotatePhasesPass());
+  manager.addPass(createWidenValues());
+  ScalingOptions options;
+  options.remarks = false;
+  buildScalingPipeline(manager, options);
+  return manager.run(*copy);
+}
+
+static std::optional<int64_t> getHintExponent(Value operand) {
+  auto hint = operand.getDefiningOp<SetScaleOp>();
+  if (!hint)
+    return std::nullopt;
+  return getScaleExponent(hint.getScale());
+}
+
+/// Of dots that are decided together all stay wide if one does, and the largest
+/// scales count that any of them has.
+static void add(Judgement &found, Operation *dot,
+                const DotFormatChooser &formats) {
+  if (found.part.empty())
+    std::tie(found.part, found.reason) = formats.getJudgedPart(dot);
+  SmallVector<int32_t> exponents;
+  for (Value operand : dot->getOperands().take_front(2)) {
+    std::optional<int64_t> exponent = getHintExponent(operand);
+    if (!exponent)
+      return;
+    exponents.push_back(static_cast<int32_t>(*exponent));
+  }
+  if (found.exponents.empty())
+    found.exponents = exponents;
+  for (auto [largest, own] : llvm::zip_equal(found.exponents, exponents))
+    largest = std::max(largest, own);
+}
+
+void PlainForm::judge(RecipeAttr recipe) {
+  ExceptionPatterns exceptions(recipe);
+  DotFormatChooser formats(recipe, main, exceptions);
+  found.resize(classes.getNumClasses());
+  for (Operation *dot : collectDots(main))
+    if (std::optional<unsigned> number = getNumber(dot))
+      add(found[classes[*number]], dot, formats);
+}
+
+void PlainForm::markOriginal() const {
+  for (auto [i, dot] : llvm::enumerate(original)) {
+    const Judgement &own = found[classes[i]];
+    Builder builder(dot->getContext());
+    if (!own.exponents.empty())
+      dot->setAttr(kPlainScalesAttr,
+                   builder.getDenseI32ArrayAttr(own.exponents));
+    if (own.part.empty())
+      continue;
+    dot->setAttr(kPlainPartAttr, builder.getStringAttr(own.part));
+    dot->setAttr(kPlainReasonAttr, builder.getStringAttr(own.reason));
+  }
+}
+
+static Value makeScale(OpBuilder &builder, Location loc, int exponent) {
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  return stablehlo::ConstantOp::create(
+      builder, loc,
+      cast<ElementsAttr>(
+          DenseElementsAttr::get(type, std::ldexp(1.0f, exponent))));
+}
+
+void scalify::applyPlainScales(FunctionOpInterface func) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&func.getFunctionBody().front());
+  func.getFunctionBody().walk([&](Operation *dot) {
+    auto scales = dot->getAttrOfType<DenseI32ArrayAttr>(kPlainScalesAttr);
+    if (!scales)
+      return;
+    for (auto [operand, exponent] :
+         llvm::zip(dot->getOperands(), scales.asArrayRef()))
+      if (auto hint = operand.getDefiningOp<SetScaleOp>())
+        hint.getScaleMutable().assign(
+            makeScale(builder, hint.getLoc(), exponent));
+  });
+}
+
+void scalify::dropPlainForm(FunctionOpInterface func) {
+  func->removeAttr(kPlainFormAttr);
+  func.getFunctionBody().walk([](Operation *op) {
+    for (StringRef name :
+         {StringRef(kPlainScalesAttr), StringRef(kPlainPartAttr),
+          StringRef(kPlainReasonAttr)})
+      op->removeAttr(name);
+  });
+}
+
+namespace {
+struct JudgePlainFormPass
+    : scalify::impl::JudgePlainFormBase<JudgePlainFormPass> {
+  using JudgePlainFormBase::JudgePlainFormBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    RecipeAttr recipe = RecipeAttr::of(module);
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    if (recipe.getScales() != ScaleSource::Delayed || !main ||
+        main.isExternal() || !main.getBody().hasOneBlock())
+      return;
+    PlainForm plain(module);
+    std::string reason;
+    {
+      // What is wrong with the step, its own passes say.
+      ScopedDiagnosticHandler quiet(&getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+          reason = diagnostic.str();
+        return success();
+      });
+      if (succeeded(plain.make())) {
+        plain.judge(recipe);
+        plain.markOriginal();
+        main->setAttr(kPlainFormAttr, UnitAttr::get(&getContext()));
+        return;
+      }
+    }
+    main.emitRemark("scales and formats are chosen as the step is written, not "
+                    "as a loop or a checkpoint would leave them: ")
+        << reason;
+  }
+};
+} // namespace

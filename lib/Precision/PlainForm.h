@@ -1,0 +1,34 @@
+//===- PlainForm.h - What is decided on a step's plain form -----*- C++ -*-===//
+//
+// The plain form of a step has its loops written out and computes nothing
+// twice: one form for a scan, for layers written one after the other, and for
+// either under a checkpoint. The decisions of delayed scaling are made on it,
+// so that they do not depend on how the step was written.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SCALIFY_LIB_PRECISION_PLAINFORM_H
+#define SCALIFY_LIB_PRECISION_PLAINFORM_H
+
+#include "mlir/IR/Operation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+namespace scalify {
+
+/// On a function: decisions of its plain form are on its dots.
+inline constexpr llvm::StringLiteral kPlainFormAttr = "scalify.plain_form";
+/// On a dot: log2 of the scales of its operands in the plain form.
+inline constexpr llvm::StringLiteral kPlainScalesAttr = "scalify.plain_scales";
+/// On a dot that a model keeps from FP8 in the plain form: the part of the
+/// recipe that says so, and the model's figures.
+inline constexpr llvm::StringLiteral kPlainPartAttr = "scalify.plain_part";
+inline constexpr llvm::StringLiteral kPlainReasonAttr = "scalify.plain_reason";
+
+/// Puts the scales of the plain form in place of those that the operands of
+/// dots have in this one, and takes the function's marks away.
+void applyPlainScales(mlir::FunctionOpInterface func);
+void dropPlainForm(mlir::FunctionOpInterface func);
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_PLAINFORM_H
