@@ -152,6 +152,15 @@ struct FoldBroadcast : OpRewritePattern<stablehlo::BroadcastInDimOp> {
   }
 };
 
+/// Whether the op is a broadcast that only adds dimensions of one element.
+static bool addsOnes(Operation *op) {
+  auto broadcast = dyn_cast_or_null<stablehlo::BroadcastInDimOp>(op);
+  return broadcast &&
+         cast<ShapedType>(broadcast.getOperand().getType()).getNumElements() ==
+             cast<ShapedType>(broadcast.getType()).getNumElements() &&
+         llvm::is_sorted(broadcast.getBroadcastDimensions());
+}
+
 struct FoldReshape : OpRewritePattern<stablehlo::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -161,11 +170,11 @@ struct FoldReshape : OpRewritePattern<stablehlo::ReshapeOp> {
       rewriter.replaceOp(op, op.getOperand());
       return success();
     }
-    auto inner = op.getOperand().getDefiningOp<stablehlo::ReshapeOp>();
-    if (!inner)
+    Operation *inner = op.getOperand().getDefiningOp();
+    if (!isa_and_present<stablehlo::ReshapeOp>(inner) && !addsOnes(inner))
       return rewriter.notifyMatchFailure(op, "the operand is no reshape");
     rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
-                                                      inner.getOperand());
+                                                      inner->getOperand(0));
     return success();
   }
 };
