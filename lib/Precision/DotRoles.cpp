@@ -176,6 +176,16 @@ bool DotRoles::Layers::hasGradientDot(DotGeneralOp dot) const {
          (inputs.contains(rhs) && gradients.contains(lhs));
 }
 
+/// What a layer is known by, also where a checkpoint makes it and its weight
+/// again.
+static SmallVector<Value> getLayerWeights(DotGeneralOp dot) {
+  Value weight = isLikeWeight(dot.getLhs()) ? dot.getLhs() : dot.getRhs();
+  if (isWeight(weight))
+    return {getStepArgument(weight)};
+  SmallVector<Value> behind = getWeightsBehind(weight);
+  return behind.empty() ? SmallVector<Value>{getOrigin(weight)} : behind;
+}
+
 void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
   // A layer that a checkpoint makes again reaches the gradients only; its
   // weight tells it from a head, by what the forward did with it.
@@ -201,11 +211,11 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     if (isProduct)
       return;
     inner.push_back(dot);
-    innerWeights.insert(getOrigin(isLeft ? dot.getLhs() : dot.getRhs()));
+    innerWeights.insert_range(getLayerWeights(dot));
   });
   for (DotGeneralOp dot : candidates) {
-    bool isLeft = isWeight(dot.getLhs());
-    if (innerWeights.contains(getOrigin(isLeft ? dot.getLhs() : dot.getRhs())))
+    if (llvm::all_of(getLayerWeights(dot),
+                     [&](Value own) { return innerWeights.contains(own); }))
       continue;
     heads.add(dot);
     roles[dot] = DotRole::Head;

@@ -197,15 +197,21 @@ static Value makeScale(OpBuilder &builder, Location loc, int exponent) {
 
 void scalify::applyPlainScales(FunctionOpInterface func) {
   OpBuilder builder = OpBuilder::atBlockBegin(&func.getFunctionBody().front());
+  llvm::DenseMap<int32_t, Value> constants;
   func.getFunctionBody().walk([&](Operation *dot) {
     auto scales = dot->getAttrOfType<DenseI32ArrayAttr>(kPlainScalesAttr);
     if (!scales)
       return;
     for (auto [operand, exponent] :
-         llvm::zip(dot->getOperands(), scales.asArrayRef()))
-      if (auto hint = operand.getDefiningOp<SetScaleOp>())
-        hint.getScaleMutable().assign(
-            makeScale(builder, hint.getLoc(), exponent));
+         llvm::zip(dot->getOperands(), scales.asArrayRef())) {
+      auto hint = operand.getDefiningOp<SetScaleOp>();
+      if (!hint || getScaleExponent(hint.getScale()) == exponent)
+        continue;
+      Value &scale = constants[exponent];
+      if (!scale)
+        scale = makeScale(builder, func.getLoc(), exponent);
+      hint.getScaleMutable().assign(scale);
+    }
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -96,23 +97,36 @@ Value scalify::getWeight(Value value) {
   return role && role.getValue() == "batch" ? Value() : arg;
 }
 
+/// Whether weights and constants alone are behind the value; adds those.
 /// `budget` ops are looked at.
-static bool isMadeOfWeights(Value value, unsigned &budget) {
+static bool collectWeights(Value value, unsigned &budget,
+                           llvm::SetVector<Value> &weights) {
   value = getOrigin(value);
-  if (Value weight = getWeight(value))
+  if (Value weight = getWeight(value)) {
+    weights.insert(weight);
     return getArgumentRole(cast<BlockArgument>(weight)) != nullptr;
+  }
   Operation *op = value.getDefiningOp();
   if (!op || stablehlo::isControlFlow(op) || budget == 0)
     return false;
   --budget;
   return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return isMadeOfWeights(operand, budget);
+    return collectWeights(operand, budget, weights);
   });
+}
+
+SmallVector<Value> scalify::getWeightsBehind(Value value) {
+  unsigned budget = 64;
+  llvm::SetVector<Value> weights;
+  if (!collectWeights(value, budget, weights))
+    return {};
+  return weights.takeVector();
 }
 
 bool scalify::isMadeOfWeights(Value value) {
   unsigned budget = 64;
-  return ::isMadeOfWeights(value, budget);
+  llvm::SetVector<Value> weights;
+  return collectWeights(value, budget, weights);
 }
 
 static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {

@@ -94,3 +94,34 @@ func.func @keep_sums(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>, te
   %9 = stablehlo.add %8, %2 : tensor<4xf32>
   return %4, %7, %9 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// What lies in one part of a concatenation is read of that part; a slice over
+// two of them stays.
+// CHECK-LABEL: @parts
+// CHECK-SAME: (%[[X:.*]]: tensor<1x3xf32>, %[[Y:.*]]: tensor<2x3xf32>)
+// CHECK: %[[XY:.*]] = stablehlo.concatenate %[[X]], %[[Y]], dim = 0
+// CHECK: %[[SECOND:.*]] = stablehlo.slice %[[Y]] [1:2, 0:3:2]
+// CHECK: %[[BOTH:.*]] = stablehlo.slice %[[XY]] [0:2, 0:3]
+// CHECK: return %[[X]], %[[Y]], %[[SECOND]], %[[BOTH]]
+func.func @parts(%x: tensor<1x3xf32>, %y: tensor<2x3xf32>) -> (tensor<1x3xf32>, tensor<2x3xf32>, tensor<1x2xf32>, tensor<2x3xf32>) {
+  %0 = stablehlo.concatenate %x, %y, dim = 0 : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
+  %1 = stablehlo.slice %0 [0:1, 0:3] : (tensor<3x3xf32>) -> tensor<1x3xf32>
+  %2 = stablehlo.slice %0 [1:3, 0:3] : (tensor<3x3xf32>) -> tensor<2x3xf32>
+  %3 = stablehlo.slice %0 [2:3, 0:3:2] : (tensor<3x3xf32>) -> tensor<1x2xf32>
+  %4 = stablehlo.slice %0 [0:2, 0:3] : (tensor<3x3xf32>) -> tensor<2x3xf32>
+  return %1, %2, %3, %4 : tensor<1x3xf32>, tensor<2x3xf32>, tensor<1x2xf32>, tensor<2x3xf32>
+}
+
+// A broadcast that only adds dimensions of one element moves nothing.
+// CHECK-LABEL: @ones
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>)
+// CHECK: %[[REPEATED:.*]] = stablehlo.broadcast_in_dim %[[X]], dims = [1, 2]
+// CHECK: %[[FLAT:.*]] = stablehlo.reshape %[[REPEATED]]
+// CHECK: return %[[X]], %[[FLAT]]
+func.func @ones(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<12xf32>) {
+  %0 = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
+  %1 = stablehlo.reshape %0 : (tensor<1x2x3xf32>) -> tensor<2x3xf32>
+  %2 = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<2x3xf32>) -> tensor<2x2x3xf32>
+  %3 = stablehlo.reshape %2 : (tensor<2x2x3xf32>) -> tensor<12xf32>
+  return %1, %3 : tensor<2x3xf32>, tensor<12xf32>
+}

@@ -130,6 +130,39 @@ func.func @main(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tenso
 
 // -----
 
+// The gradient of the last layer comes from the loss, that of the one before
+// from a sum, and the products of one place read both: one row, and the larger
+// of the predictions. What another operand of the product reads has its own.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: tensor<2x16xf32> {scalify.casts = ["c0: negate", "c1: tanh"]
+// CHECK: stablehlo.constant dense<[4.000000e+00, 5.000000e-01]> : tensor<2xf32>
+module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed">} {
+func.func @main(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %s = stablehlo.constant dense<0.5> : tensor<f32>
+  %t = stablehlo.constant dense<4.0> : tensor<f32>
+  %g = stablehlo.negate %x {scalify.phase = "backward"} : tensor<8x8xf32> loc(#l0)
+  %q = scalify.quantize %g, %s {cast = "c0: negate"} : tensor<8x8xf32> -> tensor<8x8xf8E5M2> loc(#l0)
+  %a = scalify.dequantize %q, %s : tensor<8x8xf8E5M2> -> tensor<8x8xf32>
+  %y = stablehlo.tanh %x : tensor<8x8xf32> loc(#l1)
+  %r = scalify.quantize %y, %s {cast = "c1: tanh"} : tensor<8x8xf32> -> tensor<8x8xf8E5M2> loc(#l1)
+  %b = scalify.dequantize %r, %s : tensor<8x8xf8E5M2> -> tensor<8x8xf32>
+  %w = stablehlo.transpose %b, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(#l2)
+  %h = stablehlo.add %d, %g {scalify.phase = "backward"} : tensor<8x8xf32> loc(#l3)
+  %p = scalify.quantize %h, %t {cast = "c2: add"} : tensor<8x8xf32> -> tensor<8x8xf8E5M2> loc(#l3)
+  %c = scalify.dequantize %p, %t : tensor<8x8xf8E5M2> -> tensor<8x8xf32>
+  %e = stablehlo.dot_general %c, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(#l2)
+  return %d, %e : tensor<8x8xf32>, tensor<8x8xf32>
+}
+}
+#f = loc("model.py":12:4)
+#l0 = loc("jit(step)/transpose(jvp(loss))/neg"(#f))
+#l1 = loc("jit(step)/jvp(layer)/tanh"(#f))
+#l2 = loc("jit(step)/transpose(jvp(layer))/dot_general"(#f))
+#l3 = loc("jit(step)/transpose(jvp(layer))/add_any"(#f))
+
+// -----
+
 // Other recipes are left as they are.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: (%arg0: tensor<4x8xf32>) -> tensor<4x8xf32>

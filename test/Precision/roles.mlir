@@ -137,3 +137,31 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     return %logits, %dp, %dy, %dc : tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+// A checkpoint makes a layer again whose weight is computed: by the weight
+// behind it, it is that layer, and no head, though only gradients follow.
+// CHECK-LABEL: func.func @computed_weight
+// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = "forward"}
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss (recipe: head = false)"
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+  func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x8xf32> {scalify.role = "param"}, %u: tensor<8x8xf32> {scalify.role = "param"})
+      -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+    %s = stablehlo.constant dense<0.5> : tensor<f32>
+    %a = stablehlo.add %w, %w {scalify.phase = "forward"} : tensor<8x8xf32>
+    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
+    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
+    %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %b = stablehlo.optimization_barrier {scalify.phase = "forward"} %w : tensor<8x8xf32>
+    %c = stablehlo.add %b, %b {scalify.phase = "forward"} : tensor<8x8xf32>
+    %cs = scalify.set_scale %c, %s : tensor<8x8xf32>
+    %again = stablehlo.dot_general %xs, %cs, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %h = stablehlo.tanh %y {scalify.phase = "forward"} : tensor<4x8xf32>
+    %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
+    %us = scalify.set_scale %u, %s : tensor<8x8xf32>
+    %z = stablehlo.dot_general %hs, %us, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %g = stablehlo.multiply %z, %again {scalify.phase = "backward"} : tensor<4x8xf32>
+    return %z, %g : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+}

@@ -32,6 +32,9 @@ mlir::Value getWeight(mlir::Value value);
 /// normalised weight. Without roles, a batch is not known: then nothing is.
 bool isMadeOfWeights(mlir::Value value);
 
+/// The weights that such a value is made of.
+llvm::SmallVector<mlir::Value> getWeightsBehind(mlir::Value value);
+
 /// Whether the value was made in the backward phase. What only moves data has
 /// no say: a slice in the backward of what the forward stacked is forward.
 bool isGradient(mlir::Value value);
