@@ -51,6 +51,7 @@ public:
 
 private:
   void findWays();
+  void findMicrobatches();
   Way wayTo(Operation *op) const;
   LogicalResult checkBorders();
   void countUpdates();
@@ -127,6 +128,37 @@ void Placement::findWays() {
     }
     for (Value result : op.getResults())
       ways[result] = way;
+  }
+}
+
+/// Before the first border a value is of the first micro-batch that takes it
+/// over it, and what leads to no border is of the last one that it reads: as
+/// the largest magnitude of a cast, of which the step keeps the maximum.
+void Placement::findMicrobatches() {
+  for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (ways[op.getResult(0)].isBehindBorder())
+      continue;
+    int64_t first = -1;
+    for (Operation *user : op.getUsers()) {
+      if (user == block.getTerminator())
+        continue;
+      const Way &behind = ways[user->getResult(0)];
+      if (!isStageBorder(user) && behind.isBehindBorder())
+        continue;
+      if (behind.microbatch >= 0)
+        first =
+            first < 0 ? behind.microbatch : std::min(first, behind.microbatch);
+    }
+    for (Value result : op.getResults())
+      ways[result].microbatch = first;
+  }
+  for (Operation &op : block.without_terminator()) {
+    int64_t last = wayTo(&op).microbatch;
+    for (Value result : op.getResults()) {
+      Way &way = ways[result];
+      if (!isStageBorder(&op) && (way.isBehindBorder() || way.microbatch < 0))
+        way.microbatch = last;
+    }
   }
 }
 
@@ -384,6 +416,7 @@ void Placement::writeTasks() {
 
 LogicalResult Placement::run() {
   findWays();
+  findMicrobatches();
   if (failed(checkBorders()))
     return failure();
   countUpdates();

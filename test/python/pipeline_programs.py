@@ -52,8 +52,14 @@ def loss_of(params: Any, tokens: jax.Array, chunks: int, wire: Any) -> jax.Array
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - picked)
 
 
-def mlp_step(chunks: int, wire: str = "given") -> Any:
-    """Returns step(state, tokens [micro-batch, example, token]) -> (state, loss)."""
+def mlp_step(chunks: int, wire: str = "given", unroll: bool = False) -> Any:
+    """Returns step(state, tokens [micro-batch, example, token]) -> (state, loss).
+
+    Args:
+        chunks: parts of the model, with a border between any two.
+        wire: the format in which activations cross the borders.
+        unroll: whether the micro-batches are written out, not a loop.
+    """
 
     def step(state: Any, tokens: jax.Array) -> Any:
         params = state["params"]
@@ -64,7 +70,7 @@ def mlp_step(chunks: int, wire: str = "given") -> Any:
             return (total + loss, jax.tree.map(jnp.add, sums, grads)), None
 
         zeros = jax.tree.map(jnp.zeros_like, params)
-        (loss, grads), _ = jax.lax.scan(turn, (jnp.float32(0), zeros), tokens)
+        (loss, grads), _ = jax.lax.scan(turn, (jnp.float32(0), zeros), tokens, unroll=unroll)
         count = state["count"] + 1
         norm = jnp.sqrt(
             sum(jnp.sum(jnp.square(one.astype(jnp.float32))) for one in jax.tree.leaves(grads))

@@ -118,6 +118,15 @@ def test_stages_train_as_one_process_does(
     train_both(text, leaves, tokens, recipe, artefacts)
 
 
+@pytest.mark.parametrize("recipe", ["fp8", "fp8-delayed"])
+def test_micro_batches_may_be_written_out(recipe: str) -> None:
+    # Of a cast the largest amax of all micro-batches is kept: one stage's after another's.
+    state, tokens = pipeline_programs.mlp_state(4), pipeline_programs.batches(STEPS, 3)
+    text = pipeline_programs.lower(pipeline_programs.mlp_step(2, unroll=True), state, tokens[0])
+    told = {"recipe": recipe, "packState": False, "pipelineStages": 2}
+    train_both(text, jax.tree.leaves(state), tokens, recipe, build_stages(text, told)[0])
+
+
 def test_llama_trains_as_in_one_process() -> None:
     # Fewer micro-batches than stages: the second one waits, and then the first.
     text, leaves, tokens = pipeline_programs.llama(2, 1)
