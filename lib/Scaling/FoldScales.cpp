@@ -59,10 +59,15 @@ private:
 
 /// Zeros, infinities and masks pass as data of any scale.
 static bool adoptsAnyScale(Value value) {
-  while (auto rescale = value.getDefiningOp<RescaleOp>())
-    value = rescale.getData();
-  Operation *op = value.getDefiningOp();
-  return op && op->hasAttr(kAnyScaleAttr);
+  while (true) {
+    Operation *op = value.getDefiningOp();
+    if (auto rescale = dyn_cast_or_null<RescaleOp>(op))
+      value = rescale.getData();
+    else if (isa_and_present<stablehlo::OptimizationBarrierOp>(op))
+      value = op->getOperand(cast<OpResult>(value).getResultNumber());
+    else
+      return op && op->hasAttr(kAnyScaleAttr);
+  }
 }
 
 /// Bypasses the operands' rescales and puts one on the results.

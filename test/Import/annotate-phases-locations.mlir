@@ -61,3 +61,41 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %1 = stablehlo.sine %0 : tensor<4xf32> loc("jit(step)/transpose(jvp(transpose(jvp())))/sin")
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// A loop over micro-batches holds a forward and its backward. What stands in it
+// without names, as the loop that a checkpointed layer is, has the phase of
+// what it reads and of what reads it; and so has all in its body.
+// CHECK-LABEL: @main
+// CHECK: stablehlo.while
+// CHECK: stablehlo.multiply {{.*}}"forward"
+// CHECK: stablehlo.while
+// CHECK: stablehlo.tanh {{.*}}"forward"
+// CHECK: stablehlo.cosine {{.*}}"forward"
+// CHECK: stablehlo.negate {{.*}}"backward"
+// CHECK: stablehlo.sine {{.*}}"backward"
+// CHECK: stablehlo.add {{.*}}"backward"
+func.func public @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
+  %0:3 = stablehlo.while(%i = %n, %a = %x, %s = %x) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> loc("jit(step)/while/cond/lt")
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %h = stablehlo.multiply %a, %a : tensor<4xf32> loc("closed_call:/mul")
+    %1:2 = stablehlo.while(%j = %n, %y = %h) : tensor<i32>, tensor<4xf32>
+    cond {
+      %c = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %t = stablehlo.tanh %y : tensor<4xf32> loc("closed_call:/tanh")
+      stablehlo.return %j, %t : tensor<i32>, tensor<4xf32>
+    } loc("closed_call:/while")
+    %l = stablehlo.cosine %1#1 : tensor<4xf32> loc("jit(step)/while/body/jvp()/cos")
+    %g = stablehlo.negate %l : tensor<4xf32> loc("jit(step)/while/body/transpose(jvp())/neg")
+    %p = stablehlo.sine %g : tensor<4xf32> loc("closed_call:/sin")
+    %r = stablehlo.add %s, %p : tensor<4xf32> loc("jit(step)/while/body/add")
+    stablehlo.return %i, %a, %r : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  } loc("jit(step)/while")
+  return %0#2 : tensor<4xf32>
+}

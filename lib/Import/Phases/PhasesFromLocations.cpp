@@ -14,6 +14,7 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 
 using namespace mlir;
@@ -42,7 +43,11 @@ public:
 
 private:
   std::optional<Phase> readNode(Operation &node);
-  void findNeeded();
+  void findTold(Block &within);
+  void findNeeded(Block &within);
+  void settleBody(Block &body, Phase around);
+  Phase reach(Operation &node);
+  Phase reachArgument(BlockArgument argument, Phase around);
   void findStateFeeders();
   Phase decide(Operation &node);
 
@@ -69,9 +74,15 @@ std::optional<Phase> LocationPhases::readNode(Operation &node) {
   return phase;
 }
 
+void LocationPhases::findTold(Block &within) {
+  for (Operation &node : within)
+    if (std::optional<Phase> phase = readNode(node))
+      told[&node] = *phase;
+}
+
 /// Which told phases need each op, directly or not: the first of them.
-void LocationPhases::findNeeded() {
-  for (Operation &node : llvm::reverse(block)) {
+void LocationPhases::findNeeded(Block &within) {
+  for (Operation &node : llvm::reverse(within)) {
     auto own = told.find(&node);
     auto later = needed.find(&node);
     if (own == told.end() && later == needed.end())
@@ -100,12 +111,18 @@ void LocationPhases::findStateFeeders() {
           feedsState.insert(source);
 }
 
-/// Of an op whose names tell nothing.
-Phase LocationPhases::decide(Operation &node) {
+/// The last phase of what the op reads.
+Phase LocationPhases::reach(Operation &node) {
   Phase reached = Phase::Forward;
   for (Value read : getReads(node))
     if (Operation *source = read.getDefiningOp())
       reached = std::max(reached, phases.lookup(source));
+  return reached;
+}
+
+/// Of an op whose names tell nothing.
+Phase LocationPhases::decide(Operation &node) {
+  Phase reached = reach(node);
   auto need = needed.find(&node);
   if (need != needed.end())
     return std::min(reached, need->second);
@@ -114,16 +131,63 @@ Phase LocationPhases::decide(Operation &node) {
              : Phase::Optimizer;
 }
 
-bool LocationPhases::compute() {
-  bool anyGradient = false;
-  for (Operation &node : block)
-    if (std::optional<Phase> phase = readNode(node)) {
-      told[&node] = *phase;
-      anyGradient |= *phase == Phase::Backward;
+/// A carry has the phase of what is written into it, if names tell that.
+Phase LocationPhases::reachArgument(BlockArgument argument, Phase around) {
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (!isa<stablehlo::WhileOp>(parent))
+    return around;
+  Value next =
+      argument.getOwner()->getTerminator()->getOperand(argument.getArgNumber());
+  if (next == argument)
+    return Phase::Forward;
+  auto written = told.find(next.getDefiningOp());
+  if (written != told.end())
+    return written->second;
+  Operation *start =
+      parent->getOperand(argument.getArgNumber()).getDefiningOp();
+  return start ? phases.lookup(start) : Phase::Forward;
+}
+
+/// Inside of loops and branches names decide, and then the op around, unless
+/// both a forward and its backward are in there, as of a micro-batch: then, as
+/// outside, what an op reads and what reads it.
+void LocationPhases::settleBody(Block &body, Phase around) {
+  findTold(body);
+  bool hasForward = false, hasBackward = false;
+  for (Operation &node : body)
+    if (auto own = told.find(&node); own != told.end())
+      (own->second == Phase::Forward ? hasForward : hasBackward) = true;
+  bool isMixed = hasForward && hasBackward;
+  if (isMixed)
+    findNeeded(body);
+  for (Operation &node : body) {
+    Phase phase = around;
+    if (auto own = told.find(&node); own != told.end()) {
+      phase = own->second;
+    } else if (isMixed) {
+      phase = reach(node);
+      for (Value read : getReads(node))
+        if (auto argument = dyn_cast<BlockArgument>(read);
+            argument && argument.getOwner() == &body)
+          phase = std::max(phase, reachArgument(argument, around));
+      if (auto need = needed.find(&node); need != needed.end())
+        phase = std::min(phase, need->second);
     }
+    if (takesPhase(&node))
+      phases[&node] = phase;
+    for (Region &region : node.getRegions())
+      for (Block &inner : region)
+        settleBody(inner, phase);
+  }
+}
+
+bool LocationPhases::compute() {
+  findTold(block);
   if (told.empty())
     return false;
-  findNeeded();
+  bool anyGradient = llvm::any_of(
+      told, [](auto &entry) { return entry.second == Phase::Backward; });
+  findNeeded(block);
   if (anyGradient)
     findStateFeeders();
   for (Operation &node : block.without_terminator()) {
@@ -138,12 +202,10 @@ bool LocationPhases::compute() {
       if (phases.lookup(block.findAncestorOpInBlock(*user)) == Phase::Optimizer)
         phases[&node] = Phase::Optimizer;
   }
-  // Inside loops and branches names decide, and then the op around.
-  main.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op->getParentOp() != main && takesPhase(op))
-      phases[op] =
-          getPhaseFromNames(op).value_or(phases.lookup(op->getParentOp()));
-  });
+  for (Operation &node : block)
+    for (Region &region : node.getRegions())
+      for (Block &body : region)
+        settleBody(body, phases.lookup(&node));
   settleConstants(main, phases);
   return true;
 }
