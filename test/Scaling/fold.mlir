@@ -38,14 +38,15 @@ func.func @mask(%x: tensor<4xf32> {scalify.scale = -9 : i32}, %m: tensor<4xi1>) 
 // CHECK-LABEL: func.func @zero_behind_barrier
 // CHECK-NOT: scalify.rescale
 // CHECK: %[[B:.*]]:2 = stablehlo.optimization_barrier
-// CHECK: stablehlo.add %[[B]]#0, %{{.*}}
+// CHECK-NOT: scalify.rescale
+// CHECK: %[[SUM:.*]] = stablehlo.add %[[B]]#0, %[[B]]#1
+// CHECK: scalify.set_scale %[[SUM]],
 // CHECK-NOT: scalify.rescale
 // CHECK: return
-func.func @zero_behind_barrier(%x: tensor<4x8xf32> {scalify.scale = 2 : i32}, %w: tensor<8x8xf32> {scalify.scale = 0 : i32}) -> tensor<4x8xf32> {
+func.func @zero_behind_barrier(%x: tensor<4x8xf32> {scalify.scale = 3 : i32}, %w: tensor<8x8xf32> {scalify.scale = 0 : i32}) -> tensor<4x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4x8xf32>
   %0:2 = stablehlo.optimization_barrier %zero, %x : tensor<4x8xf32>, tensor<4x8xf32>
-  %1 = stablehlo.dot_general %0#1, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  %2 = stablehlo.add %0#0, %1 : tensor<4x8xf32>
-  %3 = stablehlo.dot_general %2, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  return %3 : tensor<4x8xf32>
+  %1 = stablehlo.add %0#0, %0#1 : tensor<4x8xf32>
+  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
 }
