@@ -10,6 +10,7 @@
 #include "DelayedRows.h"
 #include "FreeScales.h"
 #include "KeptArgument.h"
+#include "PlainForm.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
@@ -201,6 +202,7 @@ struct DelayScalesPass : scalify::impl::DelayScalesBase<DelayScalesPass> {
     if (failed(delay.run()))
       return signalPassFailure();
     numDelayed += delay.getNumCasts();
+    dropPlainForm(main);
   }
 };
 } // namespace

@@ -10,6 +10,7 @@
 #include "DelayedRows.h"
 #include "FreeScales.h"
 #include "Places.h"
+#include "PlainForm.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
@@ -29,27 +30,68 @@ using namespace scalify;
 using stablehlo::DotGeneralOp;
 using stablehlo::WhileOp;
 
+/// What makes a value, behind moves, stacks and the carries of loops: several
+/// ops for a carry, which is what came in or what an iteration left.
+static SmallVector<Value> findProducers(Value value) {
+  SmallVector<Value> producers, worklist{value};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    Value origin = getOrigin(next);
+    if (!seen.insert(origin).second)
+      continue;
+    auto argument = dyn_cast<BlockArgument>(origin);
+    Operation *op =
+        argument ? argument.getOwner()->getParentOp() : origin.getDefiningOp();
+    if (auto loop = dyn_cast<WhileOp>(op)) {
+      unsigned index = argument ? argument.getArgNumber()
+                                : cast<OpResult>(origin).getResultNumber();
+      if (argument)
+        worklist.push_back(loop->getOperand(index));
+      worklist.push_back(
+          loop.getBody().front().getTerminator()->getOperand(index));
+    } else if (isa<stablehlo::ConcatenateOp>(op) && origin != next) {
+      // A part of it, as of a stack.
+      llvm::append_range(worklist, op->getOperands());
+    } else {
+      producers.push_back(origin);
+    }
+  }
+  return producers;
+}
+
 /// Of what is made at one place; empty where that is not known.
-static std::string getProducerKey(QuantizeOp cast) {
-  Operation *def = cast.getValue().getDefiningOp();
-  std::string key = getPlace(cast.getLoc());
-  if (!def || key.empty())
+static std::string getProducerKey(QuantizeOp cast, OpResult value) {
+  std::string key = getPlace(value.getOwner()->getLoc());
+  if (key.empty())
     return "";
   llvm::raw_string_ostream(key)
-      << '|' << def->getName() << '|' << cast.getType() << '|'
+      << '|' << value.getOwner()->getName() << value.getResultNumber() << '|'
+      << value.getType() << '|' << getElementTypeOrSelf(cast.getType()) << '|'
       << isGradient(cast.getValue());
   return key;
 }
 
-/// Of what one operand of the dots of one place reads.
+static std::string getArgumentKey(QuantizeOp cast, BlockArgument argument) {
+  std::string key;
+  llvm::raw_string_ostream(key) << "argument " << argument.getArgNumber() << '|'
+                                << getElementTypeOrSelf(cast.getType());
+  return key;
+}
+
+/// Of what one operand of dots reads that are decided together.
 static std::string getReaderKey(QuantizeOp cast, OpOperand &use) {
-  std::string place = getDotPlace(use.getOwner());
-  if (place.empty())
+  std::string key;
+  if (auto dots = use.getOwner()->getAttrOfType<IntegerAttr>(kPlainClassAttr))
+    key = "dots " + std::to_string(dots.getInt());
+  else
+    key = getDotPlace(use.getOwner());
+  if (key.empty())
     return "";
-  llvm::raw_string_ostream(place) << '|' << use.getOperandNumber() << '|'
-                                  << getElementTypeOrSelf(cast.getType()) << '|'
-                                  << isGradient(cast.getValue());
-  return place;
+  llvm::raw_string_ostream(key) << '|' << use.getOperandNumber() << '|'
+                                << getElementTypeOrSelf(cast.getType()) << '|'
+                                << isGradient(cast.getValue());
+  return key;
 }
 
 /// The uses by dots of what `value` or, moved, its followers hold.
@@ -77,21 +119,19 @@ static SmallVector<OpOperand *> getDotUses(Value value) {
 /// no others, though each layer reads one at the same place.
 static SmallVector<std::string> getRowKeys(QuantizeOp cast,
                                            ArrayRef<Operation *> readers) {
+  if (Value weight = getWeight(cast.getValue()))
+    return {getArgumentKey(cast, mlir::cast<BlockArgument>(weight))};
   SmallVector<std::string> keys;
-  if (auto arg =
-          dyn_cast_or_null<BlockArgument>(getStepArgument(cast.getValue()))) {
-    llvm::raw_string_ostream(keys.emplace_back())
-        << "argument " << arg.getArgNumber() << '|'
-        << getElementTypeOrSelf(cast.getType());
-    if (getWeight(arg))
-      return keys;
+  for (Value producer : findProducers(cast.getValue())) {
+    if (auto result = dyn_cast<OpResult>(producer))
+      keys.push_back(getProducerKey(cast, result));
+    else if (isa<FunctionOpInterface>(producer.getParentBlock()->getParentOp()))
+      keys.push_back(getArgumentKey(cast, mlir::cast<BlockArgument>(producer)));
   }
-  if (std::string key = getProducerKey(cast); !key.empty())
-    keys.push_back(key);
   for (Operation *reader : readers)
     for (OpOperand *use : getDotUses(reader->getResult(0)))
-      if (std::string key = getReaderKey(cast, *use); !key.empty())
-        keys.push_back(key);
+      keys.push_back(getReaderKey(cast, *use));
+  llvm::erase_if(keys, [](StringRef key) { return key.empty(); });
   return keys;
 }
 

@@ -66,9 +66,15 @@ static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
   return sums.kinds[static_cast<unsigned>(*kind)];
 }
 
+DotRole DotFormatChooser::findRole(Operation *dot) const {
+  if (auto plain = dot->getAttrOfType<StringAttr>(kPlainRoleAttr))
+    return *symbolizeDotRole(plain);
+  return roles.lookup(dot);
+}
+
 DotFormatChooser::Choice
 DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
-  DotRole role = roles.lookup(dot);
+  DotRole role = findRole(dot);
   std::optional<DotKind> kind = layers.getKind(dot);
   ExceptionPatterns::Match match =
       exceptions.match(dot, layers.getWeight(dot), kind);
@@ -110,7 +116,7 @@ bool DotFormatChooser::isFloat8(Operation *dot) const {
 
 bool DotFormatChooser::makesCastGradient(Operation *dot) const {
   return layers.getKind(dot) == DotKind::WeightGrad &&
-         !isWide(recipe.getFormats(roles.lookup(dot)));
+         !isWide(recipe.getFormats(getRole(dot)));
 }
 
 void DotFormatChooser::replaceFormats(Operation *dot, DotFormats formats,

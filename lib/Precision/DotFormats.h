@@ -31,6 +31,9 @@ public:
   /// How a dot on FP8 data is summed where that is not what its phase has; else
   /// null.
   mlir::StringAttr getAccumulation(mlir::Operation *dot) const;
+  DotRole getRole(mlir::Operation *dot) const {
+    return choices.find(dot)->second.role;
+  }
   const DotLayers &getLayers() const { return layers; }
   /// Whether the dot makes the gradient of a weight in a role that the recipe
   /// casts.
@@ -50,6 +53,7 @@ private:
     Accumulation accumulation;
   };
   Choice choose(mlir::Operation *dot, ExceptionPatterns &exceptions) const;
+  DotRole findRole(mlir::Operation *dot) const;
   bool isFloat8(mlir::Operation *dot) const;
   void replaceFormats(mlir::Operation *dot, DotFormats formats,
                       llvm::StringRef part, const std::string &why);

@@ -32,6 +32,7 @@ using namespace scalify;
 namespace {
 /// What was found of dots that are decided together.
 struct Judgement {
+  std::optional<DotRole> role;
   std::string part, reason;
   SmallVector<int32_t> exponents;
 };
@@ -145,10 +146,12 @@ static std::optional<int64_t> getHintExponent(Value operand) {
   return getScaleExponent(hint.getScale());
 }
 
-/// Of dots that are decided together all stay wide if one does, and the largest
-/// scales count that any of them has.
+/// Of dots that are decided together all stay wide if one does, the first role
+/// counts, and the largest scales that any of them has.
 static void add(Judgement &found, Operation *dot,
                 const DotFormatChooser &formats) {
+  if (!found.role)
+    found.role = formats.getRole(dot);
   if (found.part.empty())
     std::tie(found.part, found.reason) = formats.getJudgedPart(dot);
   SmallVector<int32_t> exponents;
@@ -177,6 +180,10 @@ void PlainForm::markOriginal() const {
   for (auto [i, dot] : llvm::enumerate(original)) {
     const Judgement &own = found[classes[i]];
     Builder builder(dot->getContext());
+    dot->setAttr(kPlainClassAttr, builder.getI64IntegerAttr(classes[i]));
+    if (own.role)
+      dot->setAttr(kPlainRoleAttr,
+                   builder.getStringAttr(stringifyDotRole(*own.role)));
     if (!own.exponents.empty())
       dot->setAttr(kPlainScalesAttr,
                    builder.getDenseI32ArrayAttr(own.exponents));

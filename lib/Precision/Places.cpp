@@ -31,32 +31,38 @@ static std::string getPlainNames(StringRef names) {
   return plain;
 }
 
-static std::string describe(Location location) {
-  return llvm::TypeSwitch<Location, std::string>(location)
-      .Case([](NameLoc name) {
-        auto frames = reinterpret_cast<uintptr_t>(
-            name.getChildLoc().getAsOpaquePointer());
-        return getPlainNames(name.getName()) + "@" + llvm::utohexstr(frames);
+static void addFrames(Location location, SmallVectorImpl<std::string> &frames) {
+  llvm::TypeSwitch<Location>(location)
+      .Case([&](NameLoc name) {
+        frames.push_back(getPlainNames(name.getName()));
+        addFrames(name.getChildLoc(), frames);
       })
-      .Case([](CallSiteLoc call) {
-        return describe(call.getCaller()) + ">" + describe(call.getCallee());
+      .Case([&](CallSiteLoc call) {
+        addFrames(call.getCallee(), frames);
+        addFrames(call.getCaller(), frames);
       })
-      .Case([](FusedLoc fused) {
-        std::string place;
+      .Case([&](FusedLoc fused) {
         for (Location part : fused.getLocations())
-          place += describe(part) + "+";
-        return place;
+          addFrames(part, frames);
       })
-      .Default([](Location other) {
-        return llvm::utohexstr(
-            reinterpret_cast<uintptr_t>(other.getAsOpaquePointer()));
+      .Default([&](Location other) {
+        // With the name of its function.
+        std::string at = "@" + llvm::utohexstr(reinterpret_cast<uintptr_t>(
+                                   other.getAsOpaquePointer()));
+        if (frames.empty())
+          frames.emplace_back();
+        frames.back() += at;
       });
 }
 
 std::string scalify::getPlace(Location location) {
   if (!getFileLocation(location) || getNameStack(location).empty())
     return "";
-  return describe(location);
+  SmallVector<std::string> frames;
+  addFrames(location, frames);
+  // JAX repeats the call of a scan, as often as it has traced the body.
+  frames.erase(llvm::unique(frames), frames.end());
+  return llvm::join(frames, ">");
 }
 
 std::string scalify::getDotPlace(Operation *dot) {

@@ -23,10 +23,15 @@ inline constexpr llvm::StringLiteral kPlainScalesAttr = "scalify.plain_scales";
 /// recipe that says so, and the model's figures.
 inline constexpr llvm::StringLiteral kPlainPartAttr = "scalify.plain_part";
 inline constexpr llvm::StringLiteral kPlainReasonAttr = "scalify.plain_reason";
+/// On a dot: its role in the plain form.
+inline constexpr llvm::StringLiteral kPlainRoleAttr = "scalify.plain_role";
+/// On a dot: the number of those that are decided together.
+inline constexpr llvm::StringLiteral kPlainClassAttr = "scalify.plain_class";
 
 /// Puts the scales of the plain form in place of those that the operands of
-/// dots have in this one, and takes the function's marks away.
+/// dots have in this one.
 void applyPlainScales(mlir::FunctionOpInterface func);
+/// Takes the marks away.
 void dropPlainForm(mlir::FunctionOpInterface func);
 
 } // namespace scalify

@@ -77,7 +77,6 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     });
     DotFormatChooser formats(recipe, func, exceptions);
     applyPlainScales(func);
-    dropPlainForm(func);
     Caster caster(recipe, func.getBody().front(), wideCasts);
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
     bool usesRanges = rangeUse == "choose" && isPropagated;
