@@ -57,9 +57,11 @@ private:
 
 } // namespace
 
-/// Zeros, infinities and masks pass as data of any scale.
+/// Zeros, infinities and masks pass as data of any scale, also where a loop
+/// carries them as they are.
 static bool adoptsAnyScale(Value value) {
   while (true) {
+    value = stablehlo::skipInvariantCarries(value);
     Operation *op = value.getDefiningOp();
     if (auto rescale = dyn_cast_or_null<RescaleOp>(op))
       value = rescale.getData();
@@ -217,7 +219,9 @@ void ScaleFolder::visit(Operation *op) {
   if (auto rescale = dyn_cast<RescaleOp>(op)) {
     SmallVector<Value, 1> folded;
     builder.setInsertionPoint(op);
-    if (succeeded(builder.tryFold(op, folded)) && folded.size() == 1)
+    if (adoptsAnyScale(rescale.getData()))
+      rescale.replaceAllUsesWith(rescale.getData());
+    else if (succeeded(builder.tryFold(op, folded)) && folded.size() == 1)
       rescale.replaceAllUsesWith(folded[0]);
     return;
   }

@@ -39,3 +39,33 @@ func.func @nested(%x: tensor<8x8xf32> {scalify.scale = -7 : i32},
   }
   return %r#1 : tensor<8x8xf32>
 }
+
+// A zero that the outer loop carries as it is, as the first state of a
+// recurrence in each layer, is data of any scale where the inner one starts.
+// CHECK-LABEL: func.func @zero_carried
+// CHECK-NOT:     scalify.rescale
+// CHECK:         return
+func.func @zero_carried(%x: tensor<8x8xf32> {scalify.scale = 5 : i32}) -> tensor<8x8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+  %r:4 = stablehlo.while(%i = %zero, %h0 = %z, %c = %x, %s = %z) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+   cond {
+    %0 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %0 : tensor<i1>
+  } do {
+    %b:2 = stablehlo.optimization_barrier %h0, %c : tensor<8x8xf32>, tensor<8x8xf32>
+    %q:2 = stablehlo.while(%k = %zero, %h = %b#0) : tensor<i32>, tensor<8x8xf32>
+     cond {
+      %0 = stablehlo.compare LT, %k, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %0 : tensor<i1>
+    } do {
+      %k1 = stablehlo.add %k, %one : tensor<i32>
+      stablehlo.return %k1, %b#1 : tensor<i32>, tensor<8x8xf32>
+    }
+    %i1 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i1, %h0, %c, %q#1 : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  }
+  return %r#3 : tensor<8x8xf32>
+}
