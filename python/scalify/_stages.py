@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +14,7 @@ from jax.sharding import PartitionSpec
 from scalify._executable import build
 from scalify._saved import Saved
 from scalify.mesh import Mesh, Owned, Parts, Shard, Shares, layout_of
+from scalify.recipe import Recipe
 
 __all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
 
@@ -80,6 +82,23 @@ class Pipeline:
                     f"{spec} names the axis '{self.axis}' of the stages, which have each the state "
                     "of their layers: shardings are over the other axes"
                 )
+
+    def packs(self, recipe: Recipe, wanted: bool, strict: bool) -> bool:
+        """Returns whether state is narrow data between steps: never in a pipeline, yet.
+
+        Raises:
+            ValueError: the recipe narrows state, and is strict.
+        """
+        if wanted and recipe.narrows_state:
+            text = (
+                f"recipe '{recipe.name}' narrows state, and between steps of a pipeline it is F32 "
+                "with the formats' values: 4 bytes an element; pass pack_state=False if that is "
+                "what you want"
+            )
+            if strict:
+                raise ValueError(text)
+            warnings.warn(text, stacklevel=3)
+        return False
 
     def inner(self, mesh: Mesh) -> Mesh:
         """Returns the mesh of one stage's ranks: the other axes, of which shardings are."""

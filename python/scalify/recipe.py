@@ -198,6 +198,13 @@ class Recipe:
         """Whether scales come from the amaxes of earlier steps, which are state."""
         return self.scales == "delayed"
 
+    @property
+    def narrows_state(self) -> bool:
+        """Whether masters or moments are stored in another format than the step has them in."""
+        return any(
+            part != "given" for part in (self.masters, self.first_moment, self.second_moment)
+        )
+
     def __str__(self) -> str:
         return str(self.__dict__["_text"])
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -310,6 +311,14 @@ def test_pipelines_that_cannot_be() -> None:
         scalify.jit(lambda x: x, pipeline=scalify.Pipeline())
     with pytest.raises(ValueError, match="a stage counts its own casts"):
         scalify.jit(lambda x: x, mesh=mesh, adaptive_scales=True, pipeline=scalify.Pipeline())
+    told = {"recipe": "fp8-lm-o2", "mesh": mesh, "pipeline": scalify.Pipeline()}
+    with pytest.raises(ValueError, match=r"narrows state.*pack_state=False"):
+        scalify.jit(lambda x: x, strict=True, **told)
+    with pytest.warns(UserWarning, match="4 bytes an element; pass pack_state=False"):
+        scalify.jit(lambda x: x, **told)
+    with warnings.catch_warnings(action="error"):
+        scalify.jit(lambda x: x, strict=True, pack_state=False, **told)
+        scalify.jit(lambda x: x, **{**told, "recipe": "fp8"})
     with pytest.raises(CompileError, match="'stablehlo' has no pipelines"):
         _compiler.compile("module {}", '{"target": "stablehlo", "pipelineStages": 2}')
     with pytest.raises(ValueError, match="unknown wire"):
