@@ -18,6 +18,15 @@
 using namespace mlir;
 using namespace scalify;
 
+void Caster::refuse(Operation *op, const llvm::Twine &what) {
+  if (!strict) {
+    op->emitRemark(what);
+    return;
+  }
+  op->emitError(what) << " (strict)";
+  failed = true;
+}
+
 Value Caster::makeConstant(float value) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&block);

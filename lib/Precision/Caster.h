@@ -36,8 +36,9 @@ inline constexpr llvm::StringLiteral kSharedByRanks = ", shared by ranks";
 /// its uses on the narrow data.
 class Caster {
 public:
-  Caster(RecipeAttr recipe, mlir::Block &block, WideCasts &wideCasts)
-      : recipe(recipe), block(block), wideCasts(wideCasts),
+  Caster(RecipeAttr recipe, mlir::Block &block, WideCasts &wideCasts,
+         bool strict)
+      : recipe(recipe), block(block), wideCasts(wideCasts), strict(strict),
         builder(recipe.getContext()) {}
 
   /// Why the cast of the operand's root to `format` is left out; empty if it is
@@ -61,6 +62,10 @@ public:
   /// Lets the slices that loops take of a stack, as of stacked weights, be
   /// slices of its narrow data, where more than one reads them.
   void findStacks(mlir::ArrayRef<SetScaleOp> hints);
+  /// Says that the recipe's format cannot be had, which is an error under
+  /// `strict`, with which it fails, and else a remark.
+  void refuse(mlir::Operation *op, const llvm::Twine &what);
+  bool hasFailed() const { return failed; }
   unsigned getNumCasts() const { return casts.size(); }
   /// Must follow the erasure of ops that the moves are known by.
   void forgetMoves() { moved.clear(); }
@@ -91,6 +96,7 @@ private:
   RecipeAttr recipe;
   mlir::Block &block;
   WideCasts &wideCasts;
+  bool strict, failed = false;
   mlir::OpBuilder builder;
   /// A value in a format, and the kind of its cast.
   using Key = std::pair<std::pair<mlir::Value, mlir::Type>, mlir::Attribute>;

@@ -137,9 +137,11 @@ void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
   }
   std::optional<ScaleHint> hint =
       makeHint(root, /*playsRanks=*/false, recipe.getGradients().stored);
+  if (!hint)
+    return caster.refuse(gradient.getDefiningOp(),
+                         "gradient stays wide: its scale is not known");
   std::string reason =
-      hint ? caster.getReasonToStayWide(gradient, recipe.getGradients().stored)
-           : "its scale is not known";
+      caster.getReasonToStayWide(gradient, recipe.getGradients().stored);
   if (!reason.empty()) {
     gradient.getDefiningOp()->emitRemark("gradient stays wide: ") << reason;
     return;
@@ -164,12 +166,11 @@ void GradientCaster::storeRanks(Value gradient, ArrayRef<OpOperand *> reads) {
   if (sum)
     hint =
         makeHint(gradient, /*playsRanks=*/true, recipe.getGradients().stored);
-  if (!hint) {
-    gradient.getDefiningOp()->emitRemark("gradient stays wide: ")
-        << (sum ? "its scale is not known"
-                : "more than a sum over ranks reads it");
-    return;
-  }
+  if (!hint)
+    return caster.refuse(
+        gradient.getDefiningOp(),
+        sum ? "gradient stays wide: its scale is not known"
+            : "gradient stays wide: more than a sum over ranks reads it");
   cast(gradient, reads, *hint, numStored, kGradientRanks);
   Value total = sum->getResult(0);
   SmallVector<OpOperand *> later;
@@ -187,9 +188,12 @@ QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
   Type format = recipe.getGradients().wire;
   summed.insert(sum);
   hint = makeHint(root, /*playsRanks=*/false, format);
-  std::string reason = hint ? caster.getReasonToStayWide(read->get(), format)
-                            : "its scale is not known (scales = current "
-                              "measures it)";
+  if (!hint) {
+    caster.refuse(sum, "gradient stays wide between ranks: its scale is not "
+                       "known (scales = current measures it)");
+    return nullptr;
+  }
+  std::string reason = caster.getReasonToStayWide(read->get(), format);
   if (!reason.empty()) {
     sum->emitRemark("gradient stays wide between ranks: ") << reason;
     return nullptr;

@@ -77,7 +77,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     });
     DotFormatChooser formats(recipe, func, exceptions);
     applyPlainScales(func);
-    Caster caster(recipe, func.getBody().front(), wideCasts);
+    Caster caster(recipe, func.getBody().front(), wideCasts, strict);
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
     bool usesRanges = rangeUse == "choose" && isPropagated;
     auto getFormat = [&](Operation *dot, Value operand) {
@@ -163,7 +163,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         failed(castGradients(func, recipe, formats, caster, strict));
     eraseDeadOps(func.getBody().front());
     func.walk([&](QuantizeOp) { ++numCasts; });
-    return failure(failedStrict);
+    return failure(failedStrict || caster.hasFailed());
   }
 
   static void eraseDeadOps(Block &block) {

@@ -351,9 +351,10 @@ void StateCaster::run() {
       continue;
     std::optional<int64_t> exponent = getExponent(i, written);
     if (!exponent) {
-      written.getDefiningOp()->emitRemark("state stays wide: of '")
-          << getArgumentName(func.getArgument(i))
-          << "' no scale is known: give it one in scales=";
+      caster.refuse(written.getDefiningOp(),
+                    "state stays wide: of '" +
+                        getArgumentName(func.getArgument(i)) +
+                        "' no scale is known: give it one in scales=");
       continue;
     }
     builder.setInsertionPoint(terminator);
@@ -375,10 +376,11 @@ void StateCaster::run() {
     ++numCast;
   }
   if (numCast > 0 && isStochastic && !hasRoundingKey)
-    func.emitRemark("state is rounded to nearest (")
-        << numCast << " arrays), where updates below half a last place are "
-        << "lost: the recipe's 'state_rounding = stochastic' needs a "
-           "rounding_key, another one in each step";
+    caster.refuse(
+        func, "state is rounded to nearest (" + llvm::Twine(numCast) +
+                  " arrays), where updates below half a last place are lost: "
+                  "the recipe's 'state_rounding = stochastic' needs a "
+                  "rounding_key, another one in each step");
 }
 
 void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster,
