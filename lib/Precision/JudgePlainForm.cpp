@@ -226,8 +226,9 @@ void scalify::dropPlainForm(FunctionOpInterface func) {
   func->removeAttr(kPlainFormAttr);
   func.getFunctionBody().walk([](Operation *op) {
     for (StringRef name :
-         {StringRef(kPlainScalesAttr), StringRef(kPlainPartAttr),
-          StringRef(kPlainReasonAttr)})
+         {StringRef(kPlainClassAttr), StringRef(kPlainRoleAttr),
+          StringRef(kPlainPartAttr), StringRef(kPlainReasonAttr),
+          StringRef(kPlainScalesAttr)})
       op->removeAttr(name);
   });
 }

@@ -1,4 +1,7 @@
 // RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form --scalify-propagate=remarks=0 --scalify-fold --scalify-quantize=remarks=0 --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
+
+// AFTER-NOT: scalify.plain
 
 // A tanh of values above 1 has a root mean square of about 0.8: three of them
 // added to a stream of 1 make it sqrt(1 + 3 * 0.64) = 1.7, by the last product

@@ -221,17 +221,18 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     scan, what it is unrolled, and either of them under a checkpoint, start from
     the same scales and cast the same dots, and then train to the same bits.
 
-    Dots are found again by their places, as casts have rows by them: of dots at
-    one place (the layers of a stack) all stay wide if one does, and take the
-    largest scales. Loops of an unknown number of iterations stay loops, and
+    Of dots at one place (the layers of a stack), and of those that are one in
+    the copy, all stay wide if one does, and take the largest scales. Loops of an unknown number of iterations stay loops, and
     branches that data choose stay branches, in the copy too.
 
-    `scalify-quantize` takes the decisions: `scalify.plain_scales` has log2 of
-    the scales of a dot's operands, `scalify.plain_part` and
-    `scalify.plain_reason` why it stays wide.
+    `scalify-quantize` takes the decisions: `scalify.plain_role` is a dot's
+    role, `scalify.plain_scales` log2 of the scales of its operands,
+    `scalify.plain_part` and `scalify.plain_reason` why it stays wide. By
+    `scalify.plain_class`, which dots that are decided together have in common,
+    `scalify-delay-scales` gives casts a row, and takes the attributes away.
 
     ```mlir
-    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_class = 0, scalify.plain_role = "linear", scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     ```
   }];
 }
