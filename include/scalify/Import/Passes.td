@@ -73,7 +73,8 @@ def CanonicalizeStableHLOPass
     - elementwise ops, conversions and moves of constants are evaluated, where
       the result is a splat or small (`max-elements`); iota never is;
     - neutral elements, inverses and identities of moves go away, and moves of
-      moves are one move;
+      moves are one move; a slice of one part of a concatenation is one of the
+      part, as JAX reads what it saves in a scan that it unrolls;
     - a sum of two zero-padded tensors that share no element is a concatenation
       (`add(pad, pad)` is how JAX adds the gradients of two slices);
     - `stablehlo.optimization_barrier` stays.
@@ -111,7 +112,10 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
     With JAX's locations: `transpose(` in the stack of names is backward, unless
     `rematted_computation` is there too; `jvp(` and recomputation are forward;
     an op with neither is forward if such an op needs it, and otherwise
-    optimizer if it needs a gradient or feeds state.
+    optimizer if it needs a gradient or feeds state. In a body such an op has
+    the phase of the loop or branch around it, unless the body holds both a
+    forward and its backward, as of a micro-batch: then that of what it reads,
+    or that of what reads it if that is earlier.
 
     Without: the ops that the loss needs (a scalar float result; of several, one
     named "loss", else those that reach the weights by the fewest products) are
