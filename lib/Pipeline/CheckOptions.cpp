@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -62,9 +63,28 @@ static LogicalResult checkBytes(const CompileOptions &options,
   return success();
 }
 
+/// LLVM ends the process at a name that it does not know.
+static LogicalResult checkProcessor(StringRef name, Location location) {
+  if (llvm::X86::parseArchX86(name, /*Only64Bit=*/true) == llvm::X86::CK_None)
+    return emitError(location)
+           << "unknown CPU '" << name
+           << "': expected one of LLVM's names, such as x86-64-v3, x86-64-v4, "
+              "znver4, sapphirerapids";
+  SmallVector<StringRef> features;
+  llvm::X86::getFeaturesForCPU(name, features);
+  if (!llvm::is_contained(features, "fma"))
+    return emitError(location)
+           << "CPU '" << name
+           << "' multiplies and adds in two roundings, where kernels have one: "
+              "take x86-64-v3 or a newer one";
+  return success();
+}
+
 static LogicalResult checkMachine(const CompileOptions &options,
                                   Location location) {
   bool isGPU = options.target == kHopper;
+  if (options.target == "cpu" && failed(checkProcessor(options.mcpu, location)))
+    return failure();
   if (options.sums == "nccl" && !isGPU)
     return emitError(location)
            << "target '" << options.target

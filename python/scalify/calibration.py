@@ -270,7 +270,19 @@ def scale_options(
     rescale: Sequence[str],
     wide: Sequence[WideCast] = (),
 ) -> tuple[dict[str, Any], ScalesLike]:
-    """Returns the compiler's options for scales of casts, and the scales of arguments."""
+    """Returns the compiler's options for scales of casts, and the scales of arguments.
+
+    Raises:
+        TypeError: a calibration or a cast to leave wide is none.
+        ValueError: the recipe has no room for a calibration.
+    """
+    if calibration is not None and not isinstance(calibration, Calibration):
+        raise TypeError(
+            f"calibration={calibration!r} is none: scalify.calibrate or Calibration.load makes one"
+        )
+    for cast in wide:
+        if not isinstance(cast, WideCast):
+            raise TypeError(f"{cast!r} in wide= is no WideCast: give Jit.widened, or entries of it")
     if isinstance(rescale, str):
         rescale = (rescale,)
     extra: dict[str, Any] = {"rescaleAt": list(rescale)} if rescale else {}

@@ -165,7 +165,13 @@ def _round_half_away(value: float) -> int:
 
 
 def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
-    """Returns the compiler's option `roles`, if there are any: the order of patterns counts."""
+    """Returns the compiler's option `roles`, if there are any: the order of patterns counts.
+
+    Raises:
+        TypeError: they are no mapping.
+    """
+    if roles is not None and not isinstance(roles, Mapping):
+        raise TypeError(f"roles={roles!r}: expected a mapping of patterns of names to roles")
     return {"roles": [[pattern, role] for pattern, role in roles.items()]} if roles else {}
 
 

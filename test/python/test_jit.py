@@ -277,3 +277,17 @@ def test_random_keys_go_in_and_come_out() -> None:
     key, x = run(jax.random.key(3), np.ones(2, np.float32))
     assert jax.random.key_data(key).tolist() == jax.random.key_data(jax.random.key(3)).tolist()
     assert x.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"wide": ["c0"]}, TypeError, r"'c0' in wide= is no WideCast"),
+        ({"calibration": 3}, TypeError, r"calibration=3 is none: scalify.calibrate"),
+        ({"roles": 3}, TypeError, r"roles=3: expected a mapping"),
+        ({"mcpu": "fast"}, scalify.CompileError, r"unknown CPU 'fast'.*x86-64-v3"),
+    ],
+)
+def test_options_of_the_wrong_kind(options: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        scalify.jit(lambda x: x @ x, **options)(np.ones((8, 8), np.float32))

@@ -9,6 +9,7 @@
 #include "RecipeParts.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -20,7 +21,9 @@ static RecipeAttr getBase(MLIRContext *context, StringRef name) {
   return base ? base : RecipeAttr::getPreset(context, "fp8");
 }
 
-static ParseResult parsePart(AsmParser &parser, RecipeFields &fields) {
+/// `given`: the parts before, to which it is added.
+static ParseResult parsePart(AsmParser &parser, RecipeFields &fields,
+                             llvm::SetVector<StringRef> &given) {
   StringRef key;
   llvm::SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&key))
@@ -30,6 +33,9 @@ static ParseResult parsePart(AsmParser &parser, RecipeFields &fields) {
     return parser.emitError(loc, "unknown part '")
            << key << "' of a recipe: expected one of "
            << llvm::join(getRecipePartNames(), ", ");
+  if (!given.insert(key))
+    return parser.emitError(loc, "part '")
+           << key << "' of a recipe is given twice: leave out one of the two";
   if (parser.parseEqual())
     return failure();
   loc = parser.getCurrentLocation();
@@ -46,8 +52,9 @@ Attribute RecipeAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess() || parser.parseString(&name))
     return {};
   RecipeFields fields(getBase(parser.getContext(), name));
+  llvm::SetVector<StringRef> given;
   while (succeeded(parser.parseOptionalComma()))
-    if (parsePart(parser, fields))
+    if (parsePart(parser, fields, given))
       return {};
   if (parser.parseGreater())
     return {};

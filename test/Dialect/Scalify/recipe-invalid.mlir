@@ -97,3 +97,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16", masters = f32>} {}
 
 // expected-error @+1 {{part 'state_rounding' of a recipe is 'up': expected nearest or stochastic}}
 module attributes {scalify.recipe = #scalify.recipe<"fp16", state_rounding = up>} {}
+
+// -----
+
+// expected-error @+1 {{part 'head' of a recipe is given twice: leave out one of the two}}
+module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, head = false>} {}
