@@ -18,14 +18,16 @@ func.func @identities(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>,
 // Of the same type, but not the same elements.
 // CHECK-LABEL: @not_identities
 // CHECK: stablehlo.transpose
-// CHECK: stablehlo.pad
+// CHECK: stablehlo.pad {{.*}}low = [1, 0]
 // CHECK: stablehlo.broadcast_in_dim
-func.func @not_identities(%x: tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>) {
+// CHECK: stablehlo.pad {{.*}}interior = [1, 0]
+func.func @not_identities(%x: tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>) {
   %z = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<3x3xf32>) -> tensor<3x3xf32>
   %1 = stablehlo.pad %x, %z, low = [1, 0], high = [-1, 0], interior = [0, 0] : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
   %2 = stablehlo.broadcast_in_dim %x, dims = [1, 0] : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  return %0, %1, %2 : tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>
+  %3 = stablehlo.pad %x, %z, low = [0, 0], high = [-2, 0], interior = [1, 0] : (tensor<3x3xf32>, tensor<f32>) -> tensor<3x3xf32>
+  return %0, %1, %2, %3 : tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>, tensor<3x3xf32>
 }
 
 // CHECK-LABEL: @twice

@@ -202,8 +202,8 @@ struct FoldTranspose : OpRewritePattern<stablehlo::TransposeOp> {
 };
 
 /// Whole slices, paddings by nothing, one-operand concatenations: they keep the
-/// type, and nothing of these kinds keeps the type otherwise, negative
-/// paddings aside.
+/// type, and nothing of these kinds keeps the type otherwise, paddings between
+/// elements and negative ones aside.
 template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
 
@@ -213,9 +213,10 @@ template <typename Op> struct FoldIdentity : OpRewritePattern<Op> {
     if (operand.getType() != op.getResult().getType())
       return rewriter.notifyMatchFailure(op, "the type changes");
     if constexpr (std::is_same_v<Op, stablehlo::PadOp>)
-      if (!llvm::all_of(op.getEdgePaddingLow(),
-                        [](int64_t low) { return low == 0; }))
-        return rewriter.notifyMatchFailure(op, "elements are shifted");
+      for (ArrayRef<int64_t> paddings :
+           {op.getEdgePaddingLow(), op.getInteriorPadding()})
+        if (!llvm::all_of(paddings, [](int64_t count) { return count == 0; }))
+          return rewriter.notifyMatchFailure(op, "elements are moved");
     if constexpr (std::is_same_v<Op, stablehlo::ConcatenateOp>)
       if (op.getInputs().size() != 1)
         return rewriter.notifyMatchFailure(op, "there are more operands");
