@@ -6,6 +6,7 @@
 #include "scalify/Import/Locations.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -60,8 +61,10 @@ std::string scalify::getPlace(Location location) {
     return "";
   SmallVector<std::string> frames;
   addFrames(location, frames);
-  // JAX repeats the call of a scan, as often as it has traced the body.
-  frames.erase(llvm::unique(frames), frames.end());
+  // JAX repeats the frames around a scan, as often as it has traced the body.
+  llvm::StringSet<> seen;
+  llvm::erase_if(frames,
+                 [&](StringRef frame) { return !seen.insert(frame).second; });
   return llvm::join(frames, ">");
 }
 

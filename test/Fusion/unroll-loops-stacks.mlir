@@ -79,3 +79,43 @@ func.func @scalars(%x: tensor<1xf32>) -> tensor<20xf32> {
     }
   return %r#2 : tensor<20xf32>
 }
+
+// -----
+
+// Rows that an iteration stacks in twos, as a scan that JAX unrolls in part,
+// are found behind the reshape that puts the twos in one row; a slice that
+// takes the end of one two and the start of the next is no row of the stack.
+// CHECK-LABEL: func.func @in_twos
+// CHECK-SAME: (%[[X:.*]]: tensor<8xf32>)
+// CHECK: %[[S:.*]] = stablehlo.sine %[[X]]
+// CHECK: %[[C:.*]] = stablehlo.cosine %[[S]]
+// CHECK: %[[S2:.*]] = stablehlo.sine %[[C]]
+// CHECK: plan.stack
+// CHECK: %[[ROW:.*]] = stablehlo.reshape %[[S2]] : (tensor<8xf32>) -> tensor<1x8xf32>
+// CHECK: %[[OVER:.*]] = stablehlo.slice %{{.*}} [1:3, 0:8] : (tensor<4x8xf32>) -> tensor<2x8xf32>
+// CHECK: return %[[ROW]], %[[OVER]]
+func.func @in_twos(%x: tensor<8xf32>) -> (tensor<1x8xf32>, tensor<2x8xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %n = stablehlo.constant dense<2> : tensor<i32>
+  %empty = stablehlo.constant dense<0.0> : tensor<2x2x8xf32>
+  %r:3 = stablehlo.while(%i = %zero, %v = %x, %stack = %empty) : tensor<i32>, tensor<8xf32>, tensor<2x2x8xf32>
+  cond {
+    %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %s = stablehlo.sine %v : tensor<8xf32>
+    %c = stablehlo.cosine %s : tensor<8xf32>
+    %s1 = stablehlo.reshape %s : (tensor<8xf32>) -> tensor<1x8xf32>
+    %c1 = stablehlo.reshape %c : (tensor<8xf32>) -> tensor<1x8xf32>
+    %two = stablehlo.concatenate %s1, %c1, dim = 0 : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
+    %piece = stablehlo.reshape %two : (tensor<2x8xf32>) -> tensor<1x2x8xf32>
+    %t = stablehlo.dynamic_update_slice %stack, %piece, %i, %zero, %zero : (tensor<2x2x8xf32>, tensor<1x2x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x2x8xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %c, %t : tensor<i32>, tensor<8xf32>, tensor<2x2x8xf32>
+  }
+  %rows = stablehlo.reshape %r#2 : (tensor<2x2x8xf32>) -> tensor<4x8xf32>
+  %row = stablehlo.slice %rows [2:3, 0:8] : (tensor<4x8xf32>) -> tensor<1x8xf32>
+  %over = stablehlo.slice %rows [1:3, 0:8] : (tensor<4x8xf32>) -> tensor<2x8xf32>
+  return %row, %over : tensor<1x8xf32>, tensor<2x8xf32>
+}

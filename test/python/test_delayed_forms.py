@@ -153,10 +153,11 @@ def test_results_of_each_layer() -> None:
     check(STACKS, {**bodies, "checkpoint": jax.checkpoint(with_head)})
 
 
-def test_a_scan_that_is_unrolled_in_part() -> None:
+@pytest.mark.parametrize("body", [growing, with_head, gated])
+def test_a_scan_that_is_unrolled_in_part(body: Callable[..., Any]) -> None:
     # Two iterations of a loop together, and the third behind it.
     assert LAYERS == 3
-    check({"scan": scan, "twos": functools.partial(scan, unroll=2)}, {"plain": growing})
+    check({"scan": scan, "twos": functools.partial(scan, unroll=2)}, {"plain": body})
 
 
 def test_two_stacks_with_nothing_between() -> None:

@@ -7,6 +7,7 @@
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Import/Folds.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -60,6 +61,7 @@ private:
   bool stepInto(stablehlo::DynamicUpdateSliceOp op);
   bool stepInto(stablehlo::ConcatenateOp op);
   bool stepInto(stablehlo::SliceOp op);
+  bool stepInto(stablehlo::ReshapeOp op);
 };
 } // namespace
 
@@ -109,6 +111,39 @@ bool Part::stepInto(stablehlo::SliceOp op) {
   return true;
 }
 
+/// Elements that follow each other do so in both shapes, and may be a box in
+/// the other one, too: a row of a stack whose rows come in twos.
+bool Part::stepInto(stablehlo::ReshapeOp op) {
+  ArrayRef<int64_t> from = typeOf(op.getResult()).getShape();
+  size_t whole = from.size(); // from here on all of each dimension
+  while (whole > 0 && sizes[whole - 1] == from[whole - 1])
+    --whole;
+  for (size_t dim = 0; dim + 1 < whole; ++dim)
+    if (sizes[dim] != 1)
+      return false;
+  int64_t count = computeProduct(sizes);
+  if (count == 0)
+    return false;
+  int64_t place = linearize(starts, computeStrides(from));
+  ArrayRef<int64_t> to = typeOf(op.getOperand()).getShape();
+  SmallVector<int64_t> places(to.size()), extents(to.size(), 1);
+  for (auto [dim, stride] : llvm::enumerate(computeStrides(to))) {
+    places[dim] = place / stride % to[dim];
+    if (count >= stride)
+      extents[dim] = std::min(count / stride, to[dim]);
+    // What goes on in the next row.
+    if (places[dim] + extents[dim] > to[dim] ||
+        (extents[dim] > 1 && (place % stride != 0 || count % stride != 0)))
+      return false;
+  }
+  if (computeProduct(extents) != count)
+    return false;
+  value = op.getOperand();
+  starts = places;
+  sizes = extents;
+  return true;
+}
+
 bool Part::step() {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -119,6 +154,8 @@ bool Part::step() {
     return stepInto(joined);
   if (auto slice = dyn_cast<stablehlo::SliceOp>(op))
     return stepInto(slice);
+  if (auto reshape = dyn_cast<stablehlo::ReshapeOp>(op))
+    return stepInto(reshape);
   if (!stablehlo::isPlainBarrier(op))
     return false;
   value = op->getOperand(cast<OpResult>(value).getResultNumber());
@@ -131,8 +168,13 @@ static void replaceBySlice(PatternRewriter &rewriter, Operation *op,
   SmallVector<int64_t> limits, strides(starts.size(), 1);
   for (auto [start, size] : llvm::zip_equal(starts, sizes))
     limits.push_back(start + size);
-  rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
-      op, op->getResult(0).getType(), value, starts, limits, strides);
+  RankedTensorType type = typeOf(op->getResult(0));
+  Value slice =
+      stablehlo::SliceOp::create(rewriter, op->getLoc(), type.clone(sizes),
+                                 value, starts, limits, strides);
+  if (slice.getType() != type)
+    slice = stablehlo::ReshapeOp::create(rewriter, op->getLoc(), type, slice);
+  rewriter.replaceOp(op, slice);
 }
 
 //===----------------------------------------------------------------------===//

@@ -215,8 +215,8 @@ LogicalResult Unroller::run() {
 
 FailureOr<UnrollCounts> scalify::unrollLoops(Block &block,
                                              UnrollOptions options) {
-  // A step without loops is as it was.
-  if (llvm::none_of(block, [](Operation &op) {
+  // A step without loops is as Import left it.
+  if (!options.partly && llvm::none_of(block, [](Operation &op) {
         return isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op);
       }))
     return UnrollCounts();
