@@ -376,11 +376,10 @@ void StateCaster::run() {
     ++numCast;
   }
   if (numCast > 0 && isStochastic && !hasRoundingKey)
-    caster.refuse(
-        func, "state is rounded to nearest (" + llvm::Twine(numCast) +
-                  " arrays), where updates below half a last place are lost: "
-                  "the recipe's 'state_rounding = stochastic' needs a "
-                  "rounding_key, another one in each step");
+    func.emitRemark("state is rounded to nearest (")
+        << numCast << " arrays), where updates below half a last place are "
+        << "lost: the recipe's 'state_rounding = stochastic' needs a "
+           "rounding_key, another one in each step";
 }
 
 void scalify::castState(func::FuncOp func, RecipeAttr recipe, Caster &caster,
