@@ -133,18 +133,17 @@ Phase LocationPhases::decide(Operation &node) {
 
 /// A carry has the phase of what is written into it, if names tell that.
 Phase LocationPhases::reachArgument(BlockArgument argument, Phase around) {
-  Operation *parent = argument.getOwner()->getParentOp();
-  if (!isa<stablehlo::WhileOp>(parent))
+  auto loop = dyn_cast<stablehlo::WhileOp>(argument.getOwner()->getParentOp());
+  if (!loop || argument.getOwner() != &loop.getBody().front())
     return around;
-  Value next =
-      argument.getOwner()->getTerminator()->getOperand(argument.getArgNumber());
+  unsigned index = argument.getArgNumber();
+  Value next = argument.getOwner()->getTerminator()->getOperand(index);
   if (next == argument)
     return Phase::Forward;
   auto written = told.find(next.getDefiningOp());
   if (written != told.end())
     return written->second;
-  Operation *start =
-      parent->getOperand(argument.getArgNumber()).getDefiningOp();
+  Operation *start = loop->getOperand(index).getDefiningOp();
   return start ? phases.lookup(start) : Phase::Forward;
 }
 
