@@ -2,10 +2,10 @@
 
 #include "Clusters.h"
 #include "OpCosts.h"
+#include "Stacks.h"
 
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
-#include "scalify/Import/JoinStacks.h"
 
 #include <queue>
 

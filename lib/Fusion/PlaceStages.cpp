@@ -8,13 +8,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "OpCosts.h"
+#include "Stacks.h"
 #include "StageSchedule.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Fusion/Passes.h"
-#include "scalify/Import/JoinStacks.h"
 
 #include "llvm/ADT/MapVector.h"
 

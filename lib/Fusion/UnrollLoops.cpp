@@ -8,6 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Stacks.h"
+
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Unroller.h"
@@ -32,8 +34,11 @@ void UnrollLoopsPass::runOnOperation() {
   func::FuncOp function = getOperation();
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return;
+  UnrollOptions options;
+  options.maxOps = maxOps;
+  options.joinPieces = stackPieces;
   FailureOr<UnrollCounts> counts =
-      unrollLoops(function.getBody().front(), {maxOps});
+      unrollLoops(function.getBody().front(), std::move(options));
   if (failed(counts))
     return signalPassFailure();
   numLoops += counts->loops;

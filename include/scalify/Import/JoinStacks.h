@@ -5,19 +5,24 @@
 
 #include "scalify/Import/StaticIndices.h"
 
-#include "llvm/ADT/StringRef.h"
+#include <functional>
 
 namespace scalify {
 
-/// On a concatenation: its pieces lie one behind the other in memory, and what
-/// computes a piece writes it there.
-inline constexpr llvm::StringLiteral kStackAttr = "plan.stack";
+/// Makes one value of pieces that lie one behind the other along a dimension.
+using JoinPieces = std::function<mlir::Value(
+    mlir::OpBuilder &, mlir::Location, mlir::RankedTensorType whole,
+    mlir::ArrayRef<mlir::Value> pieces, int64_t dim)>;
 
-/// Joins what a chain of updates at known places writes: a concatenation of
-/// the updates, and of slices of what they leave. `forPlan` sees to what memory
-/// wants: it marks those whose pieces can be computed in place, and joins
-/// others by a few at a time. Returns how many chains there were.
-unsigned joinStacks(mlir::Block &block, IndexFolder &folder, bool forPlan);
+/// As one concatenation.
+mlir::Value concatenatePieces(mlir::OpBuilder &b, mlir::Location loc,
+                              mlir::RankedTensorType whole,
+                              mlir::ArrayRef<mlir::Value> pieces, int64_t dim);
+
+/// Joins what a chain of updates at known places writes: the updates, and
+/// slices of what they leave. Returns how many chains there were.
+unsigned joinStacks(mlir::Block &block, IndexFolder &folder,
+                    const JoinPieces &joinPieces);
 
 } // namespace scalify
 

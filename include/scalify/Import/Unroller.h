@@ -3,6 +3,8 @@
 #ifndef SCALIFY_IMPORT_UNROLLER_H
 #define SCALIFY_IMPORT_UNROLLER_H
 
+#include "scalify/Import/JoinStacks.h"
+
 #include "mlir/IR/Block.h"
 
 namespace scalify {
@@ -14,6 +16,8 @@ struct UnrollOptions {
   /// number of iterations or of too many ops, and branches that data choose.
   /// Otherwise such loops are errors, and of such branches all are computed.
   bool partly = false;
+  /// How the pieces that iterations write of a stack become one value.
+  JoinPieces joinPieces = concatenatePieces;
 };
 
 struct UnrollCounts {

@@ -9,19 +9,12 @@
 
 #include "scalify/Import/JoinStacks.h"
 
-#include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include <map>
 
 using namespace mlir;
 using namespace scalify;
-
-/// Every buffer of the runtime starts at a multiple of it, pieces too.
-static constexpr int64_t kAlignment = 64;
-/// Pieces that cannot be written in place are joined by so many: a kernel reads
-/// each of them for every element.
-static constexpr size_t kJoined = 8;
 
 static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
@@ -38,7 +31,7 @@ public:
   /// False if there are fewer than two updates along one dimension.
   bool collect();
   /// The concatenation in place of the last update.
-  Value join(IndexFolder &folder, bool forPlan) const;
+  Value join(IndexFolder &folder, const JoinPieces &joinPieces) const;
 
 private:
   struct Piece {
@@ -49,8 +42,6 @@ private:
   bool add(stablehlo::DynamicUpdateSliceOp op);
   Value sliceOfBase(OpBuilder &b, int64_t begin, int64_t end,
                     IndexFolder &folder) const;
-  bool liesInOrder(ArrayRef<Value> parts) const;
-  Value concatenate(OpBuilder &b, ArrayRef<Value> parts) const;
 
   stablehlo::DynamicUpdateSliceOp last;
   Location loc;
@@ -128,30 +119,7 @@ Value Chain::sliceOfBase(OpBuilder &b, int64_t begin, int64_t end,
       .front();
 }
 
-bool Chain::liesInOrder(ArrayRef<Value> parts) const {
-  int64_t offset = 0;
-  for (int64_t extent : type.getShape().take_front(dim))
-    if (extent != 1)
-      return false;
-  for (Value part : parts) {
-    if (offset % kAlignment != 0)
-      return false;
-    offset += typeOf(part).getNumElements() *
-              plan::elementBytes(type.getElementType());
-  }
-  return true;
-}
-
-Value Chain::concatenate(OpBuilder &b, ArrayRef<Value> parts) const {
-  SmallVector<int64_t> shape(type.getShape());
-  shape[dim] = 0;
-  for (Value part : parts)
-    shape[dim] += typeOf(part).getDimSize(dim);
-  return stablehlo::ConcatenateOp::create(b, loc, type.clone(shape), parts,
-                                          dim);
-}
-
-Value Chain::join(IndexFolder &folder, bool forPlan) const {
+Value Chain::join(IndexFolder &folder, const JoinPieces &joinPieces) const {
   OpBuilder b(last);
   SmallVector<Value> parts;
   int64_t at = 0, extent = type.getDimSize(dim);
@@ -163,24 +131,17 @@ Value Chain::join(IndexFolder &folder, bool forPlan) const {
   }
   if (at < extent)
     parts.push_back(sliceOfBase(b, at, extent, folder));
-  bool isStack = forPlan && liesInOrder(parts);
-  while (forPlan && !isStack && parts.size() > kJoined) {
-    SmallVector<Value> joined;
-    for (size_t i = 0; i < parts.size(); i += kJoined) {
-      ArrayRef<Value> some = ArrayRef(parts).slice(i).take_front(kJoined);
-      joined.push_back(concatenate(b, some));
-      joined.back().getDefiningOp()->setAttr("plan.materialise",
-                                             b.getUnitAttr());
-    }
-    parts = joined;
-  }
-  Value whole = concatenate(b, parts);
-  if (isStack)
-    whole.getDefiningOp()->setAttr(kStackAttr, b.getUnitAttr());
-  return whole;
+  return joinPieces(b, loc, type, parts, dim);
 }
 
-unsigned scalify::joinStacks(Block &block, IndexFolder &folder, bool forPlan) {
+Value scalify::concatenatePieces(OpBuilder &b, Location loc,
+                                 RankedTensorType whole, ArrayRef<Value> pieces,
+                                 int64_t dim) {
+  return stablehlo::ConcatenateOp::create(b, loc, whole, pieces, dim);
+}
+
+unsigned scalify::joinStacks(Block &block, IndexFolder &folder,
+                             const JoinPieces &joinPieces) {
   unsigned joined = 0;
   // Backwards: the last update of a chain is met first.
   SmallVector<stablehlo::DynamicUpdateSliceOp> updates(
@@ -193,7 +154,7 @@ unsigned scalify::joinStacks(Block &block, IndexFolder &folder, bool forPlan) {
     Chain chain(op);
     if (!chain.collect())
       continue;
-    Value whole = chain.join(folder, forPlan);
+    Value whole = chain.join(folder, joinPieces);
     if (Attribute phase = op->getAttr(kPhaseAttr))
       whole.getDefiningOp()->setAttr(kPhaseAttr, phase);
     op.getResult().replaceAllUsesWith(whole);

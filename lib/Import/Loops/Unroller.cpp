@@ -4,7 +4,6 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
-#include "scalify/Import/JoinStacks.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -20,7 +19,8 @@ namespace {
 class Unroller {
 public:
   Unroller(Block &block, UnrollOptions options)
-      : block(block), options(options), folder(block.front().getContext()) {}
+      : block(block), options(std::move(options)),
+        folder(block.front().getContext()) {}
 
   LogicalResult run();
 
@@ -208,7 +208,7 @@ LogicalResult Unroller::run() {
       return failure();
   // What only read a stack must not count as its reader.
   eraseDeadOps(block);
-  counts.stacks = joinStacks(block, folder, /*forPlan=*/!options.partly);
+  counts.stacks = joinStacks(block, folder, options.joinPieces);
   eraseDeadOps(block);
   return success();
 }
@@ -220,7 +220,7 @@ FailureOr<UnrollCounts> scalify::unrollLoops(Block &block,
         return isa<stablehlo::WhileOp, stablehlo::CaseOp, stablehlo::IfOp>(op);
       }))
     return UnrollCounts();
-  Unroller unroller(block, options);
+  Unroller unroller(block, std::move(options));
   if (failed(unroller.run()))
     return failure();
   return unroller.counts;
