@@ -19,8 +19,6 @@
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/StringMap.h"
 
-#include <cmath>
-
 namespace scalify {
 #define GEN_PASS_DEF_JUDGEPLAINFORM
 #include "scalify/Precision/Passes.h.inc"
@@ -192,45 +190,6 @@ void PlainForm::markOriginal() const {
     dot->setAttr(kPlainPartAttr, builder.getStringAttr(own.part));
     dot->setAttr(kPlainReasonAttr, builder.getStringAttr(own.reason));
   }
-}
-
-static Value makeScale(OpBuilder &builder, Location loc, int exponent) {
-  auto type = RankedTensorType::get({}, builder.getF32Type());
-  return stablehlo::ConstantOp::create(
-      builder, loc,
-      cast<ElementsAttr>(
-          DenseElementsAttr::get(type, std::ldexp(1.0f, exponent))));
-}
-
-void scalify::applyPlainScales(FunctionOpInterface func) {
-  OpBuilder builder = OpBuilder::atBlockBegin(&func.getFunctionBody().front());
-  llvm::DenseMap<int32_t, Value> constants;
-  func.getFunctionBody().walk([&](Operation *dot) {
-    auto scales = dot->getAttrOfType<DenseI32ArrayAttr>(kPlainScalesAttr);
-    if (!scales)
-      return;
-    for (auto [operand, exponent] :
-         llvm::zip(dot->getOperands(), scales.asArrayRef())) {
-      auto hint = operand.getDefiningOp<SetScaleOp>();
-      if (!hint || getScaleExponent(hint.getScale()) == exponent)
-        continue;
-      Value &scale = constants[exponent];
-      if (!scale)
-        scale = makeScale(builder, func.getLoc(), exponent);
-      hint.getScaleMutable().assign(scale);
-    }
-  });
-}
-
-void scalify::dropPlainForm(FunctionOpInterface func) {
-  func->removeAttr(kPlainFormAttr);
-  func.getFunctionBody().walk([](Operation *op) {
-    for (StringRef name :
-         {StringRef(kPlainClassAttr), StringRef(kPlainRoleAttr),
-          StringRef(kPlainPartAttr), StringRef(kPlainReasonAttr),
-          StringRef(kPlainScalesAttr)})
-      op->removeAttr(name);
-  });
 }
 
 namespace {

@@ -15,6 +15,8 @@
 
 namespace scalify {
 
+class Caster;
+
 /// On a function: decisions of its plain form are on its dots.
 inline constexpr llvm::StringLiteral kPlainFormAttr = "scalify.plain_form";
 /// On a dot: log2 of the scales of its operands in the plain form.
@@ -30,7 +32,7 @@ inline constexpr llvm::StringLiteral kPlainClassAttr = "scalify.plain_class";
 
 /// Puts the scales of the plain form in place of those that the operands of
 /// dots have in this one.
-void applyPlainScales(mlir::FunctionOpInterface func);
+void applyPlainScales(mlir::FunctionOpInterface func, Caster &caster);
 /// Takes the marks away.
 void dropPlainForm(mlir::FunctionOpInterface func);
 

@@ -76,8 +76,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         dots.push_back(op);
     });
     DotFormatChooser formats(recipe, func, exceptions);
-    applyPlainScales(func);
     Caster caster(recipe, func.getBody().front(), wideCasts, strict);
+    applyPlainScales(func, caster);
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
     bool usesRanges = rangeUse == "choose" && isPropagated;
     auto getFormat = [&](Operation *dot, Value operand) {

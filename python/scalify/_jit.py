@@ -535,9 +535,9 @@ def jit(
     )
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
-    if pipeline is not None:
-        pack_state = pipeline.packs(Recipe.of(recipe), pack_state, strict)
-    extra |= {"rangeUse": range_use, "packState": pack_state}
+    if pipeline is not None and pack_state:
+        pipeline.check_state(Recipe.of(recipe), strict)
+    extra |= {"rangeUse": range_use, "packState": pack_state and pipeline is None}
     options = {
         "recipe": str(recipe),
         "target": target,

@@ -83,22 +83,22 @@ class Pipeline:
                     "of their layers: shardings are over the other axes"
                 )
 
-    def packs(self, recipe: Recipe, wanted: bool, strict: bool) -> bool:
-        """Returns whether state is narrow data between steps: never in a pipeline, yet.
+    def check_state(self, recipe: Recipe, strict: bool) -> None:
+        """Says, where a recipe narrows state, that between steps of stages it is wide.
 
         Raises:
-            ValueError: the recipe narrows state, and is strict.
+            ValueError: it does, and `strict` asks for what it says.
         """
-        if wanted and recipe.narrows_state:
-            text = (
-                f"recipe '{recipe.name}' narrows state, and between steps of a pipeline it is F32 "
-                "with the formats' values: 4 bytes an element; pass pack_state=False if that is "
-                "what you want"
-            )
-            if strict:
-                raise ValueError(text)
-            warnings.warn(text, stacklevel=3)
-        return False
+        if not recipe.narrows_state:
+            return
+        text = (
+            f"recipe '{recipe.name}' narrows state, and between steps of a pipeline it is F32 "
+            "with the formats' values: 4 bytes an element; pass pack_state=False if that is "
+            "what you want"
+        )
+        if strict:
+            raise ValueError(text)
+        warnings.warn(text, stacklevel=3)
 
     def inner(self, mesh: Mesh) -> Mesh:
         """Returns the mesh of one stage's ranks: the other axes, of which shardings are."""

@@ -278,11 +278,9 @@ def scale_options(
     """
     if calibration is not None and not isinstance(calibration, Calibration):
         raise TypeError(
-            f"calibration={calibration!r} is none: scalify.calibrate or Calibration.load makes one"
+            f"calibration={calibration!r}: expected a Calibration, as scalify.calibrate or "
+            "Calibration.load makes one"
         )
-    for cast in wide:
-        if not isinstance(cast, WideCast):
-            raise TypeError(f"{cast!r} in wide= is no WideCast: give Jit.widened, or entries of it")
     if isinstance(rescale, str):
         rescale = (rescale,)
     extra: dict[str, Any] = {"rescaleAt": list(rescale)} if rescale else {}
@@ -300,5 +298,13 @@ def scale_options(
 
 
 def wide_option(wide: Iterable[WideCast]) -> list[dict[str, Any]]:
-    """Returns the compiler's option `wide`."""
-    return [dataclasses.asdict(cast) for cast in wide]
+    """Returns the compiler's option `wide`.
+
+    Raises:
+        TypeError: an entry is no WideCast.
+    """
+    casts = list(wide)
+    for cast in casts:
+        if not isinstance(cast, WideCast):
+            raise TypeError(f"{cast!r} in wide= is no WideCast: give Jit.widened, or entries of it")
+    return [dataclasses.asdict(cast) for cast in casts]

@@ -3,6 +3,8 @@
 #ifndef SCALIFY_IMPORT_FOLDS_H
 #define SCALIFY_IMPORT_FOLDS_H
 
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Rewrite/FrozenRewritePatternSet.h"
@@ -43,6 +45,15 @@ foldAndMerge(mlir::Operation *root, const mlir::FrozenRewritePatternSet &folds,
 
 /// The elements of `value` if it is a constant, else null.
 mlir::DenseElementsAttr getConstant(mlir::Value value);
+
+/// Whether the op is a broadcast that only adds dimensions of one element.
+bool addsOnes(mlir::Operation *op);
+
+/// The operand of a concatenation that has all of its elements from `begin` to
+/// `end` along its dimension, and the place of the first of them there; null if
+/// they are of several operands.
+std::pair<mlir::Value, int64_t> findPiece(stablehlo::ConcatenateOp op,
+                                          int64_t begin, int64_t end);
 
 /// Whether every element of `value` is known to be zero, of either sign.
 bool isZero(mlir::Value value);

@@ -222,8 +222,9 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     the same scales and cast the same dots, and then train to the same bits.
 
     Of dots at one place (the layers of a stack), and of those that are one in
-    the copy, all stay wide if one does, and take the largest scales. Loops of an unknown number of iterations stay loops, and
-    branches that data choose stay branches, in the copy too.
+    the copy, all stay wide if one does, and take the largest scales. Loops of
+    an unknown number of iterations stay loops, and branches that data choose
+    stay branches, in the copy too.
 
     `scalify-quantize` takes the decisions: `scalify.plain_role` is a dot's
     role, `scalify.plain_scales` log2 of the scales of its operands,

@@ -9,8 +9,8 @@
 #include "RecipeParts.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -23,7 +23,7 @@ static RecipeAttr getBase(MLIRContext *context, StringRef name) {
 
 /// `given`: the parts before, to which it is added.
 static ParseResult parsePart(AsmParser &parser, RecipeFields &fields,
-                             llvm::SetVector<StringRef> &given) {
+                             llvm::StringSet<> &given) {
   StringRef key;
   llvm::SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&key))
@@ -33,7 +33,7 @@ static ParseResult parsePart(AsmParser &parser, RecipeFields &fields,
     return parser.emitError(loc, "unknown part '")
            << key << "' of a recipe: expected one of "
            << llvm::join(getRecipePartNames(), ", ");
-  if (!given.insert(key))
+  if (!given.insert(key).second)
     return parser.emitError(loc, "part '")
            << key << "' of a recipe is given twice: leave out one of the two";
   if (parser.parseEqual())
@@ -52,7 +52,7 @@ Attribute RecipeAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess() || parser.parseString(&name))
     return {};
   RecipeFields fields(getBase(parser.getContext(), name));
-  llvm::SetVector<StringRef> given;
+  llvm::StringSet<> given;
   while (succeeded(parser.parseOptionalComma()))
     if (parsePart(parser, fields, given))
       return {};

@@ -20,6 +20,28 @@ using namespace scalify::import;
 
 using Index = SmallVector<int64_t>;
 
+bool scalify::import::addsOnes(Operation *op) {
+  auto broadcast = dyn_cast_or_null<stablehlo::BroadcastInDimOp>(op);
+  return broadcast &&
+         cast<ShapedType>(broadcast.getOperand().getType()).getNumElements() ==
+             cast<ShapedType>(broadcast.getType()).getNumElements() &&
+         llvm::is_sorted(broadcast.getBroadcastDimensions());
+}
+
+std::pair<Value, int64_t>
+scalify::import::findPiece(stablehlo::ConcatenateOp op, int64_t begin,
+                           int64_t end) {
+  for (Value piece : op.getInputs()) {
+    int64_t extent =
+        cast<ShapedType>(piece.getType()).getDimSize(op.getDimension());
+    if (begin >= 0 && end <= extent)
+      return {piece, begin};
+    begin -= extent;
+    end -= extent;
+  }
+  return {Value(), 0};
+}
+
 //===----------------------------------------------------------------------===//
 // Moves of constants
 //===----------------------------------------------------------------------===//
@@ -152,15 +174,6 @@ struct FoldBroadcast : OpRewritePattern<stablehlo::BroadcastInDimOp> {
   }
 };
 
-/// Whether the op is a broadcast that only adds dimensions of one element.
-static bool addsOnes(Operation *op) {
-  auto broadcast = dyn_cast_or_null<stablehlo::BroadcastInDimOp>(op);
-  return broadcast &&
-         cast<ShapedType>(broadcast.getOperand().getType()).getNumElements() ==
-             cast<ShapedType>(broadcast.getType()).getNumElements() &&
-         llvm::is_sorted(broadcast.getBroadcastDimensions());
-}
-
 struct FoldReshape : OpRewritePattern<stablehlo::ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -237,17 +250,14 @@ struct FoldSliceOfConcatenate : OpRewritePattern<stablehlo::SliceOp> {
       return rewriter.notifyMatchFailure(op, "the operand is no concatenation");
     Index starts(op.getStartIndices()), limits(op.getLimitIndices());
     auto dim = whole.getDimension();
-    for (Value part : whole.getInputs()) {
-      int64_t extent = cast<ShapedType>(part.getType()).getDimSize(dim);
-      if (starts[dim] >= 0 && limits[dim] <= extent) {
-        rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
-            op, op.getType(), part, starts, limits, op.getStrides());
-        return success();
-      }
-      starts[dim] -= extent;
-      limits[dim] -= extent;
-    }
-    return rewriter.notifyMatchFailure(op, "reads several operands");
+    auto [piece, first] = findPiece(whole, starts[dim], limits[dim]);
+    if (!piece)
+      return rewriter.notifyMatchFailure(op, "reads several operands");
+    limits[dim] += first - starts[dim];
+    starts[dim] = first;
+    rewriter.replaceOpWithNewOp<stablehlo::SliceOp>(
+        op, op.getType(), piece, starts, limits, op.getStrides());
+    return success();
   }
 };
 

@@ -89,17 +89,14 @@ bool Part::stepInto(stablehlo::DynamicUpdateSliceOp op) {
 }
 
 bool Part::stepInto(stablehlo::ConcatenateOp op) {
-  int64_t dim = op.getDimension(), begin = 0;
-  for (Value input : op.getInputs()) {
-    int64_t extent = typeOf(input).getDimSize(dim);
-    if (starts[dim] >= begin && starts[dim] + sizes[dim] <= begin + extent) {
-      value = input;
-      starts[dim] -= begin;
-      return true;
-    }
-    begin += extent;
-  }
-  return false;
+  int64_t &start = starts[op.getDimension()];
+  auto [piece, first] =
+      import::findPiece(op, start, start + sizes[op.getDimension()]);
+  if (!piece)
+    return false;
+  value = piece;
+  start = first;
+  return true;
 }
 
 bool Part::stepInto(stablehlo::SliceOp op) {
@@ -275,9 +272,7 @@ struct FoldBroadcastOfOnes : OpRewritePattern<stablehlo::BroadcastInDimOp> {
 
   LogicalResult matchAndRewrite(stablehlo::BroadcastInDimOp op,
                                 PatternRewriter &rewriter) const override {
-    if (typeOf(op.getOperand()).getNumElements() !=
-            typeOf(op.getResult()).getNumElements() ||
-        !llvm::is_sorted(op.getBroadcastDimensions()))
+    if (!import::addsOnes(op))
       return rewriter.notifyMatchFailure(op, "repeats or moves elements");
     rewriter.replaceOpWithNewOp<stablehlo::ReshapeOp>(op, op.getType(),
                                                       op.getOperand());
