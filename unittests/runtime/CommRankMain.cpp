@@ -37,8 +37,12 @@ std::string fail(Communicator &comm, const std::string &how) {
   std::printf("rank %d has done the first\n", comm.rank());
   std::fflush(stdout);
   comm.beginStep(3);
-  if (isCulprit && (how == "kill" || how == "kill0"))
+  if (isCulprit && (how == "kill" || how == "kill0")) {
+    // A rank whose last chunk of the first is under way would, rightly, name
+    // the first.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     ::raise(SIGKILL);
+  }
   if (isCulprit && how == "late")
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   if (isCulprit && how == "abort")
