@@ -12,9 +12,11 @@
 #include "StageSchedule.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Fusion/Passes.h"
+#include "scalify/Precision/StoredState.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -90,8 +92,11 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// State is kept by one stage; what a step reads beside it every stage gets.
+/// Scales of state each stage has: it says by them what state stands for.
 bool Placement::isOwned(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
+  if (getArgumentName(argument) == kStateScalesName)
+    return false;
   auto role = main.getArgAttrOfType<StringAttr>(number, kRoleAttr);
   if (role &&
       llvm::is_contained({"param", "moment", "master"}, role.getValue()))

@@ -188,7 +188,8 @@ LogicalResult StageSplit::findMessages() {
   return success();
 }
 
-/// A result stays where it is made; a number, as the loss, goes to all.
+/// A result stays where it is made; a number, as the loss, goes to all, and so
+/// does what takes the place of an argument that all have.
 LogicalResult StageSplit::findResults() {
   for (auto result : program.getBody().getOps<plan::ResultOp>()) {
     std::optional<size_t> writer;
@@ -202,8 +203,9 @@ LogicalResult StageSplit::findResults() {
       owner = ownerOf(*argument);
     auto type = cast<MemRefType>(result.getMemory().getType());
     // State of one element, as a gate, is a stage's like any other.
-    bool isKept = argument && ownerOf(*argument) != kEveryone;
-    if (owner != kEveryone && !isKept && type.getNumElements() == 1) {
+    bool isForAll =
+        argument ? ownerOf(*argument) == kEveryone : type.getNumElements() == 1;
+    if (owner != kEveryone && isForAll) {
       Moment end = {std::numeric_limits<double>::max(), 0};
       for (int64_t to = 0; to < schedule.getShape().stages; ++to)
         if (to != owner &&

@@ -115,15 +115,13 @@ class Executable:
 
     def _narrow(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns what the runtime takes for the caller's arguments."""
+        stored = [one.storage if isinstance(one, ScaledArray) else None for one in arrays]
+        self._adopt(stored, [arg["storage"] for arg in self.args])
         scales = self._kept.get(STATE_SCALES)
-        inputs = []
-        for array, argument in zip(arrays, self.args, strict=False):
-            storage = argument["storage"]
-            if scales is not None and isinstance(array, ScaledArray) and storage is not None:
-                _adopt(array, storage, scales)
-            inputs.append(_narrow(array, argument, scales))
-        if scales is not None:
-            self._kept.set(STATE_SCALES, scales)
+        inputs = [
+            _narrow(array, argument, scales)
+            for array, argument in zip(arrays, self.args, strict=False)
+        ]
         return inputs + list(arrays[len(inputs) :])
 
     @property
@@ -269,6 +267,46 @@ class Executable:
         return args
 
     @functools.cached_property
+    def stored(self) -> dict[str, list[Storage | None]]:
+        """How the "args" and "results" of the whole step are stored: those of all stages."""
+        whole = self.manifest.get("pipeline")
+        if whole is None:
+            return {"args": [arg["storage"] for arg in self.args], "results": self._storages}
+        found = {}
+        for which, key in (("args", "arg_types"), ("results", "result_types")):
+            entries = (entry.get("stored") for entry in whole[key])
+            found[which] = [entry and Storage(**entry) for entry in entries]
+        return found
+
+    def storage_of_result(self, index: int) -> Storage | None:
+        """Returns how a result of the whole step is stored after the last step; None if as it is.
+
+        Args:
+            index: among all stages' results.
+        """
+        storage = self.stored["results"][index]
+        return None if storage is None else storage.at(self._kept.get(STATE_SCALES))
+
+    def adopt(self, given: Sequence[Storage | None]) -> None:
+        """Sets the scales of state that a step keeps to those of arguments that are stored so.
+
+        A stage of a pipeline has to know also those of the others' state, which it does not take.
+
+        Args:
+            given: how the arguments of the whole step are stored.
+        """
+        self._adopt(given, self.stored["args"])
+
+    def _adopt(self, given: Sequence[Storage | None], own: Sequence[Storage | None]) -> None:
+        scales = self._kept.get(STATE_SCALES)
+        if scales is None:
+            return
+        for theirs, storage in zip(given, own, strict=False):
+            if theirs is not None and storage is not None and storage.may_adopt(theirs):
+                scales[storage.scale_index] = 2.0**theirs.exponent
+        self._kept.set(STATE_SCALES, scales)
+
+    @functools.cached_property
     def _storages(self) -> list[Storage | None]:
         """How each result is stored: as the argument whose memory it takes over."""
         aliases = (result["alias_arg"] for result in self.results)
@@ -408,12 +446,6 @@ def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None
             f"stores as {storage.dtype}, not {values.dtype} of shape {values.shape}"
         )
     return storage.narrow(values)
-
-
-def _adopt(array: ScaledArray, storage: Storage, scales: NDArray[Any]) -> None:
-    """Sets the scale that a step keeps to that of data which are stored in its format."""
-    if storage.may_adopt(array.storage):
-        scales[storage.scale_index] = array.scale
 
 
 def _wrap(result: Any, storage: Storage | None, scales: NDArray[Any] | None) -> Any:

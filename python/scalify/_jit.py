@@ -489,8 +489,8 @@ def jit(
             scales are left for such that move ("adapt"). "off" does not look.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
-            between steps, of one or two bytes an element. False, with adaptive scales, and with
-            `pipeline`, which warns: F32 with the same values.
+            between steps, of one or two bytes an element. False, and with adaptive scales: F32
+            with the same values.
         mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
@@ -535,9 +535,7 @@ def jit(
     )
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
-    if pipeline is not None and pack_state:
-        pipeline.check_state(Recipe.of(recipe), strict)
-    extra |= {"rangeUse": range_use, "packState": pack_state and pipeline is None}
+    extra |= {"rangeUse": range_use, "packState": pack_state}
     options = {
         "recipe": str(recipe),
         "target": target,

@@ -198,10 +198,14 @@ def _labels(executable: Executable) -> dict[str, list[str]]:
             labels[arg["name"]] = [
                 f"{name} #{names[:row].count(name)}" for row, name in enumerate(names)
             ]
+    # All stages of a pipeline have the scales of all.
+    pipeline = executable.manifest.get("pipeline")
+    args = executable.manifest["args"] if pipeline is None else pipeline["arg_types"]
+    storages = zip(executable.stored["args"], args, strict=False)
     stored = {
-        arg["storage"].scale_index: arg["name"]
-        for arg in executable.args
-        if arg["storage"] is not None and arg["storage"].scale_index is not None
+        one.scale_index: arg["name"]
+        for one, arg in storages
+        if one is not None and one.scale_index is not None
     }
     if stored:
         labels[STATE_SCALES] = labels[STATE_AMAX] = [stored[row] for row in sorted(stored)]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from scalify import _stages
 from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
+from scalify._scaled_array import ScaledArray, Storage
 from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 
@@ -95,6 +95,7 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
         RuntimeError: an array of a checkpoint cannot be read, by this rank or another one.
     """
     if "pipeline" in executable.manifest:
+        executable.adopt([_stored(array) for array in arrays])
         return _stages.cut(executable.manifest, mesh, arrays)
     layouts = [layout_of(entry) for entry in executable.manifest["args"]]
 
@@ -110,7 +111,7 @@ def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
     if isinstance(array, Saved):
         return array.part(layout, mesh.rank)
     if not isinstance(array, Shard):
-        return array if layout is None else layout.cut(np.asarray(array), mesh.rank)
+        return array if layout is None else _stages.part_of(array, layout, mesh.rank)
     if array.layout != layout:
         raise ValueError(
             f"{array} lies in other parts than the step takes it in: give in_shardings like "
@@ -119,10 +120,15 @@ def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
     return array.data
 
 
+def _stored(array: Any) -> Storage | None:
+    data = array.data if isinstance(array, Shard) else array
+    return data.storage if isinstance(data, (ScaledArray, Saved)) else None
+
+
 def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
     """Returns what the caller gets, `count` results: parts as Shards, whole values as they are."""
     if "pipeline" in executable.manifest:
-        return _stages.wrap(executable.manifest, mesh, results, count)
+        return _stages.wrap(executable, mesh, results, count)
     layouts = [layout_of(entry) for entry in executable.manifest["results"]]
     return [
         result if layout is None else Shard(result, layout, mesh)

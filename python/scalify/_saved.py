@@ -104,7 +104,7 @@ class Saved:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the true values."""
-        return np.dtype(np.float32) if self._storage else self._stored_dtype
+        return np.dtype(np.float32) if self.storage else self._stored_dtype
 
     @property
     def ndim(self) -> int:
@@ -122,7 +122,8 @@ class Saved:
         return math.prod(self.shape) * self._stored_dtype.itemsize
 
     @property
-    def _storage(self) -> Storage | None:
+    def storage(self) -> Storage | None:
+        """How its values were stored, if narrow."""
         stored = self.entry["stored"]
         return None if stored is None else Storage(**stored)
 
@@ -143,7 +144,7 @@ class Saved:
         row = data.reshape(-1)
         for block in blocks_of(layout, self.shape, rank):
             self._fill(row[block.offset : block.offset + block.size], block)
-        return data if self._storage is None else ScaledArray(data, self._storage)
+        return data if self.storage is None else ScaledArray(data, self.storage)
 
     def _fill(self, elements: NDArray[Any], wanted: Block) -> None:
         """Reads a block of the whole array from the files that have some of it."""

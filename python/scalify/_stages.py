@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -11,10 +10,11 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from scalify._executable import build
+from scalify._dtypes import to_numpy
+from scalify._executable import Executable, build
 from scalify._saved import Saved
+from scalify._scaled_array import ScaledArray
 from scalify.mesh import Mesh, Owned, Parts, Shard, Shares, layout_of
-from scalify.recipe import Recipe
 
 __all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
 
@@ -82,23 +82,6 @@ class Pipeline:
                     f"{spec} names the axis '{self.axis}' of the stages, which have each the state "
                     "of their layers: shardings are over the other axes"
                 )
-
-    def check_state(self, recipe: Recipe, strict: bool) -> None:
-        """Says, where a recipe narrows state, that between steps of stages it is wide.
-
-        Raises:
-            ValueError: it does, and `strict` asks for what it says.
-        """
-        if not recipe.narrows_state:
-            return
-        text = (
-            f"recipe '{recipe.name}' narrows state, and between steps of a pipeline it is F32 "
-            "with the formats' values: 4 bytes an element; pass pack_state=False if that is "
-            "what you want"
-        )
-        if strict:
-            raise ValueError(text)
-        warnings.warn(text, stacklevel=3)
 
     def inner(self, mesh: Mesh) -> Mesh:
         """Returns the mesh of one stage's ranks: the other axes, of which shardings are."""
@@ -220,26 +203,37 @@ def _take(array: Any, layout: Parts | Shares | Owned | None, rank: int) -> Any:
         return array.data
     if layout is None or (isinstance(layout, Owned) and layout.parts is None):
         return array
+    return part_of(array, layout, rank)
+
+
+def part_of(array: Any, layout: Parts | Shares | Owned, rank: int) -> Any:
+    """Returns a rank's part of a whole array: stored as that is."""
+    if isinstance(array, ScaledArray):
+        return ScaledArray(layout.cut(np.asarray(array.data), rank), array.storage)
     return layout.cut(np.asarray(array), rank)
 
 
-def wrap(manifest: Mapping[str, Any], mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
+def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:
     """Returns all results of the step: a stage's own as Shards, of which other ranks have nothing.
 
     Args:
-        manifest: of the stage's artefact.
+        executable: of the stage.
         mesh: whose ranks are the stages.
         results: those that this stage's executable returned.
         count: how many the whole step returns to its caller.
     """
-    pipeline = manifest["pipeline"]
-    types = pipeline["result_types"][:count]
-    layouts = _layouts(manifest, "result")[:count]
+    pipeline = executable.manifest["pipeline"]
+    layouts = _layouts(executable.manifest, "result")[:count]
     found = dict(zip(pipeline["results"], results, strict=False))
+
+    def nothing(index: int) -> Any:
+        data = np.empty(0, to_numpy(pipeline["result_types"][index]["dtype"]))
+        storage = executable.storage_of_result(index)
+        return data if storage is None else ScaledArray(data, storage)
 
     def wrapped(index: int, layout: Any) -> Any:
         if isinstance(layout, Owned):
-            return layout.shard(found.get(index), types[index]["dtype"], mesh)
+            return Shard(found[index] if index in found else nothing(index), layout, mesh)
         return found[index] if layout is None else Shard(found[index], layout, mesh)
 
     return [wrapped(index, layout) for index, layout in enumerate(layouts)]

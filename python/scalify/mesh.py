@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
-from scalify._dtypes import to_numpy
 from scalify.errors import CompileError
 
 __all__ = ["Mesh", "Owned", "Parts", "Shard", "Shares", "layout_of", "make_mesh"]
@@ -176,11 +175,6 @@ class Owned:
         if rank not in self.owners:
             return (0,)
         return self.shape if self.parts is None else self.parts.part_shape(rank - self.owners.start)
-
-    def shard(self, data: Any, dtype: str, mesh: Mesh) -> Shard:
-        """Returns what a rank has of the value: `data` on a rank of its stage."""
-        mine = data if mesh.rank in self.owners else np.empty(0, to_numpy(dtype))
-        return Shard(mine, self, mesh)
 
 
 def layout_of(entry: Mapping[str, Any]) -> Parts | Shares | None:

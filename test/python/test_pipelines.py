@@ -7,7 +7,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,7 +46,7 @@ def stages_of(
 ) -> list[bytes]:
     """Returns the artefact of each stage."""
     text, _, _ = program(stages, virtual, microbatches, dtype)
-    options = {"recipe": recipe, "packState": False}
+    options = {"recipe": recipe}
     told = {"pipelineStages": stages, "pipelineVirtual": virtual}
     return build_stages(text, {**options, **told})[0]
 
@@ -72,7 +71,7 @@ def train_both(
     text: str, leaves: Sequence[Any], tokens: Sequence[Any], recipe: str, artefacts: list[bytes]
 ) -> list[Executable]:
     """Trains alone and on stages, compares all bits, and returns the stages' executables."""
-    alone = Executable(build(text, {"recipe": recipe, "packState": False})[0], 1)
+    alone = Executable(build(text, {"recipe": recipe})[0], 1)
     state, losses = list(leaves), []
     for batch in tokens:
         *state, loss = alone(*state, batch)
@@ -124,21 +123,21 @@ def test_micro_batches_may_be_written_out(recipe: str) -> None:
     # Of a cast the largest amax of all micro-batches is kept: one stage's after another's.
     state, tokens = pipeline_programs.mlp_state(4), pipeline_programs.batches(STEPS, 3)
     text = pipeline_programs.lower(pipeline_programs.mlp_step(2, unroll=True), state, tokens[0])
-    told = {"recipe": recipe, "packState": False, "pipelineStages": 2}
+    told = {"recipe": recipe, "pipelineStages": 2}
     train_both(text, jax.tree.leaves(state), tokens, recipe, build_stages(text, told)[0])
 
 
 def test_llama_trains_as_in_one_process() -> None:
     # Fewer micro-batches than stages: the second one waits, and then the first.
     text, leaves, tokens = pipeline_programs.llama(2, 1)
-    told = {"recipe": "fp8", "packState": False, "pipelineStages": 2}
+    told = {"recipe": "fp8", "pipelineStages": 2}
     train_both(text, leaves, tokens, "fp8", build_stages(text, told)[0])
 
 
 def test_what_crosses_in_fp8() -> None:
     state, tokens = pipeline_programs.mlp_state(2), pipeline_programs.batches(2, 2)
     text = pipeline_programs.lower(pipeline_programs.mlp_step(2, "fp8"), state, tokens[0])
-    told = {"recipe": "fp8", "packState": False, "pipelineStages": 2}
+    told = {"recipe": "fp8", "pipelineStages": 2}
     first, last = train_both(
         text, jax.tree.leaves(state), tokens, "fp8", build_stages(text, told)[0]
     )
@@ -311,14 +310,6 @@ def test_pipelines_that_cannot_be() -> None:
         scalify.jit(lambda x: x, pipeline=scalify.Pipeline())
     with pytest.raises(ValueError, match="a stage counts its own casts"):
         scalify.jit(lambda x: x, mesh=mesh, adaptive_scales=True, pipeline=scalify.Pipeline())
-    told = {"recipe": "fp8-lm-o2", "mesh": mesh, "pipeline": scalify.Pipeline()}
-    with pytest.raises(ValueError, match=r"narrows state.*pack_state=False"):
-        scalify.jit(lambda x: x, strict=True, **told)
-    with pytest.warns(UserWarning, match="4 bytes an element; pass pack_state=False"):
-        scalify.jit(lambda x: x, **told)
-    with warnings.catch_warnings(action="error"):
-        scalify.jit(lambda x: x, strict=True, pack_state=False, **told)
-        scalify.jit(lambda x: x, **{**told, "recipe": "fp8"})
     with pytest.raises(CompileError, match="'stablehlo' has no pipelines"):
         _compiler.compile("module {}", '{"target": "stablehlo", "pipelineStages": 2}')
     with pytest.raises(ValueError, match="unknown wire"):

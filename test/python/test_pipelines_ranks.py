@@ -19,8 +19,10 @@ from test_pipelines import launch
 
 import scalify
 from scalify._executable import build
+from scalify._scaled_array import Storage
 from scalify.errors import CompileError
 from scalify.mesh import Mesh, Owned, Shard
+from scalify.recipe import Recipe
 
 
 def llama(
@@ -45,7 +47,6 @@ def llama(
             out_shardings=(None if zero else specs, P()),
             zero=zero,
             bucket_bytes=bucket,
-            pack_state=False,
             threads=1,
         )
 
@@ -70,7 +71,6 @@ def mlp(
             donate_argnums=0,
             in_shardings=(None, P(None, "data")),
             zero=zero,
-            pack_state=False,
             threads=1,
         )
 
@@ -97,6 +97,12 @@ def whole(state: Any) -> list[Any]:
     return [leaf.gather() if isinstance(leaf, Shard) else np.asarray(leaf) for leaf in leaves]
 
 
+def stored(leaf: Any) -> Storage | None:
+    """Returns how a leaf of a state is stored, if narrow."""
+    data = leaf.data if isinstance(leaf, Shard) else leaf
+    return data.storage if isinstance(data, scalify.ScaledArray) else None
+
+
 @pytest.mark.parametrize(
     ("program", "axes", "recipe", "virtual", "zero"),
     [
@@ -106,6 +112,8 @@ def whole(state: Any) -> list[Any]:
         (llama, {"pipe": 2, "data": 2, "tensor": 2}, "none", 1, 1),
         # The history of amaxes is one stage's, and the largest of all its ranks.
         (mlp, {"pipe": 2, "data": 2}, "fp8-delayed", 2, 3),
+        # State is narrow between steps, by scales of which every stage has all.
+        (mlp, {"pipe": 2, "data": 2}, "fp8-lm-o3", 1, 1),
     ],
 )
 def test_stages_of_ranks_train_as_one_process_does(
@@ -125,11 +133,16 @@ def test_stages_of_ranks_train_as_one_process_does(
             found,
             whole(trained),
             [getattr(leaf, "layout", None) for leaf in jax.tree.leaves(trained)],
+            [stored(leaf) for leaf in jax.tree.leaves(trained)],
         )
 
     expected = [array.tobytes() for array in whole(wanted)]
-    for found, arrays, layouts in on_meshes(axes, run):
+    storages = [stored(leaf) for leaf in jax.tree.leaves(wanted)]
+    assert any(storages) == Recipe.of(recipe).narrows_state
+    for found, arrays, layouts, kinds in on_meshes(axes, run):
         assert found == losses
+        # Also of what another stage has a rank knows how it is stored.
+        assert kinds == storages
         assert [array.tobytes() for array in arrays] == expected
         # Each array of the state is one stage's; both have some.
         owners = [one.owner for one in layouts if isinstance(one, Owned)]
@@ -298,12 +311,15 @@ def test_a_checkpoint_of_stages_and_ranks_goes_on_elsewhere(tmp_path: pathlib.Pa
         assert [array.tobytes() for array in arrays] == wanted
 
 
-@pytest.mark.parametrize("is_saved_by_stages", [True, False])
+@pytest.mark.parametrize(
+    ("recipe", "is_saved_by_stages"),
+    [("fp8-delayed", True), ("fp8-delayed", False), ("fp8-lm-o2", True), ("fp8-lm-o2", False)],
+)
 def test_what_a_step_keeps_goes_from_stages_to_ranks_and_back(
-    is_saved_by_stages: bool, tmp_path: pathlib.Path
+    recipe: str, is_saved_by_stages: bool, tmp_path: pathlib.Path
 ) -> None:
     axes = {"pipe": 2, "data": 2}
-    make, state, batches = mlp(axes, "fp8-delayed", 1, 1)
+    make, state, batches = mlp(axes, recipe, 1, 1)
     pipeline = scalify.Pipeline("pipe")
 
     def made(mesh: Mesh) -> scalify.Jit:
@@ -329,6 +345,29 @@ def test_what_a_step_keeps_goes_from_stages_to_ranks_and_back(
             warnings.simplefilter("error")
             assert all(found == wanted[0] for found in on_meshes(other, go_on))
     assert go_on(scalify.make_mesh(**axes)) == wanted[0]
+
+
+def test_state_alone_says_how_it_is_stored(tmp_path: pathlib.Path) -> None:
+    # A step that starts anew takes the scales of all stages' state from the arrays.
+    axes = {"pipe": 2, "data": 2}
+    make, state, batches = mlp(axes, "fp8-lm-o2", 1, 1)
+
+    def made(mesh: Mesh) -> scalify.Jit:
+        return make(mesh, scalify.Pipeline("pipe") if "pipe" in mesh.axes else None)
+
+    def save(mesh: Mesh) -> None:
+        _, trained = train(made(mesh), state, batches[:2])
+        scalify.checkpoint.save(tmp_path, trained, 2, mesh=mesh)
+
+    def go_on(mesh: Mesh) -> Any:
+        _, arrays = scalify.checkpoint.load(tmp_path, state, mesh=mesh)
+        losses, last = train(made(mesh), arrays, batches)
+        return losses, [array.tobytes() for array in whole(last)]
+
+    on_meshes(axes, save)
+    wanted = go_on(scalify.make_mesh(data=2))
+    for other in (axes, {"data": 2}):
+        assert all(found == wanted for found in on_meshes(other, go_on))
 
 
 def test_a_script_on_stages_of_ranks() -> None:

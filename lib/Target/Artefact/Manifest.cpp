@@ -319,6 +319,25 @@ static json::Object typeInfo(Type type) {
                       {"dtype", dtypeOf(tensor.getElementType())}};
 }
 
+static std::string nameOf(DictionaryAttr attrs, size_t number) {
+  auto name = attrs.getAs<StringAttr>("scalify.name");
+  return name ? name.str() : "arg" + std::to_string(number);
+}
+
+/// What the data of an argument or result stand for, if they are narrow.
+static void writeStored(json::Object &entry, DictionaryAttr attrs) {
+  auto stored = attrs.getAs<DictionaryAttr>("scalify.stored");
+  if (!stored)
+    return;
+  json::Object found{
+      {"dtype", entry["dtype"]},
+      {"exponent", stored.getAs<IntegerAttr>("exponent").getInt()},
+      {"root", stored.getAs<BoolAttr>("root").getValue()}};
+  if (auto index = stored.getAs<IntegerAttr>("scale_index"))
+    found["scale_index"] = index.getInt();
+  entry["stored"] = std::move(found);
+}
+
 void ManifestWriter::writeArgs(json::Object &manifest) {
   json::Array args, results;
   auto list = [&](StringRef name) {
@@ -333,7 +352,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     auto attrs = cast<DictionaryAttr>(attr);
     json::Object arg =
         typeInfo(cast<TypeAttr>(list("plan.arg_types")[i]).getValue());
-    arg["name"] = text(attrs, "scalify.name", "arg" + std::to_string(i));
+    arg["name"] = nameOf(attrs, i);
     arg["role"] = text(attrs, "scalify.role", "input");
     auto scale = attrs.getAs<IntegerAttr>("scalify.scale");
     arg["scale_exp"] =
@@ -349,15 +368,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
         names.push_back(name.getValue());
       arg["casts"] = std::move(names);
     }
-    if (auto stored = attrs.getAs<DictionaryAttr>("scalify.stored")) {
-      json::Object entry{
-          {"dtype", arg["dtype"]},
-          {"exponent", stored.getAs<IntegerAttr>("exponent").getInt()},
-          {"root", stored.getAs<BoolAttr>("root").getValue()}};
-      if (auto index = stored.getAs<IntegerAttr>("scale_index"))
-        entry["scale_index"] = index.getInt();
-      arg["stored"] = std::move(entry);
-    }
+    writeStored(arg, attrs);
     arg["alias_result"] =
         alias ? json::Value(alias.getInt()) : json::Value(nullptr);
     writeShards(arg, attrs);
@@ -482,17 +493,30 @@ static json::Object pipelineOf(DictionaryAttr pipeline) {
   for (StringRef name : {"stages", "virtual", "microbatches", "ranks", "stage",
                          "args", "arg_owners", "results", "result_owners"})
     entry[name.str()] = toJSON(pipeline.get(name));
-  for (StringRef one : {"arg", "result"}) {
-    auto types = pipeline.getAs<ArrayAttr>((one + "_types").str());
-    auto attrs = pipeline.getAs<ArrayAttr>((one + "_attrs").str());
+  auto describe = [&](StringRef types, StringRef attrs) {
     json::Array all;
-    for (auto [type, attr] : llvm::zip_equal(types, attrs)) {
+    for (auto [type, attr] :
+         llvm::zip_equal(pipeline.getAs<ArrayAttr>(types),
+                         pipeline.getAs<ArrayAttr>(attrs))) {
       json::Object info = typeInfo(cast<TypeAttr>(type).getValue());
       writeShards(info, cast<DictionaryAttr>(attr));
       all.push_back(std::move(info));
     }
-    entry[(one + "_types").str()] = std::move(all);
+    return all;
+  };
+  json::Array args = describe("arg_types", "arg_attrs");
+  json::Array results = describe("result_types", "result_attrs");
+  for (auto [i, attr] :
+       llvm::enumerate(pipeline.getAs<ArrayAttr>("arg_attrs"))) {
+    auto attrs = cast<DictionaryAttr>(attr);
+    json::Object &arg = *args[i].getAsObject();
+    arg["name"] = nameOf(attrs, i);
+    writeStored(arg, attrs);
+    if (auto alias = attrs.getAs<IntegerAttr>("tf.aliasing_output"))
+      writeStored(*results[alias.getInt()].getAsObject(), attrs);
   }
+  entry["arg_types"] = std::move(args);
+  entry["result_types"] = std::move(results);
   return entry;
 }
 
