@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from scalify import _compiler, _ptxas, _runtime
 from scalify._counters import StepCounters
-from scalify._kept import AMAX_HISTORY, CAST_SCALES, STATE_SCALES, KeptState
+from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
 from scalify._manifest import target_of
-from scalify._scaled_array import ScaledArray, Storage
+from scalify._scaled_array import Storage
+from scalify._stored_state import StoredState
 from scalify._wire import collectives
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
@@ -107,22 +108,9 @@ class Executable:
         """
         if self._absent:
             raise RuntimeError(self._absent)
-        inputs = self._narrow(arrays)
+        inputs = self.stored.take(arrays)
         self._check_donation(inputs)
-        results = self._kept.run(inputs)
-        scales = self._kept.get(STATE_SCALES)
-        return [_wrap(*pair, scales) for pair in zip(results, self._storages, strict=True)]
-
-    def _narrow(self, arrays: Sequence[Any]) -> list[Any]:
-        """Returns what the runtime takes for the caller's arguments."""
-        stored = [one.storage if isinstance(one, ScaledArray) else None for one in arrays]
-        self._adopt(stored, [arg["storage"] for arg in self.args])
-        scales = self._kept.get(STATE_SCALES)
-        inputs = [
-            _narrow(array, argument, scales)
-            for array, argument in zip(arrays, self.args, strict=False)
-        ]
-        return inputs + list(arrays[len(inputs) :])
+        return self.stored.give(self._kept.run(inputs))
 
     @property
     def kept(self) -> dict[str, NDArray[Any]]:
@@ -267,50 +255,9 @@ class Executable:
         return args
 
     @functools.cached_property
-    def stored(self) -> dict[str, list[Storage | None]]:
-        """How the "args" and "results" of the whole step are stored: those of all stages."""
-        whole = self.manifest.get("pipeline")
-        if whole is None:
-            return {"args": [arg["storage"] for arg in self.args], "results": self._storages}
-        found = {}
-        for which, key in (("args", "arg_types"), ("results", "result_types")):
-            entries = (entry.get("stored") for entry in whole[key])
-            found[which] = [entry and Storage(**entry) for entry in entries]
-        return found
-
-    def storage_of_result(self, index: int) -> Storage | None:
-        """Returns how a result of the whole step is stored after the last step; None if as it is.
-
-        Args:
-            index: among all stages' results.
-        """
-        storage = self.stored["results"][index]
-        return None if storage is None else storage.at(self._kept.get(STATE_SCALES))
-
-    def adopt(self, given: Sequence[Storage | None]) -> None:
-        """Sets the scales of state that a step keeps to those of arguments that are stored so.
-
-        A stage of a pipeline has to know also those of the others' state, which it does not take.
-
-        Args:
-            given: how the arguments of the whole step are stored.
-        """
-        self._adopt(given, self.stored["args"])
-
-    def _adopt(self, given: Sequence[Storage | None], own: Sequence[Storage | None]) -> None:
-        scales = self._kept.get(STATE_SCALES)
-        if scales is None:
-            return
-        for theirs, storage in zip(given, own, strict=False):
-            if theirs is not None and storage is not None and storage.may_adopt(theirs):
-                scales[storage.scale_index] = 2.0**theirs.exponent
-        self._kept.set(STATE_SCALES, scales)
-
-    @functools.cached_property
-    def _storages(self) -> list[Storage | None]:
-        """How each result is stored: as the argument whose memory it takes over."""
-        aliases = (result["alias_arg"] for result in self.results)
-        return [None if alias is None else self.args[alias]["storage"] for alias in aliases]
+    def stored(self) -> StoredState:
+        """How arguments and results are stored, those of all stages of a pipeline."""
+        return StoredState(self._kept, self.args, self.results, self.manifest.get("pipeline"))
 
     @functools.cached_property
     def results(self) -> list[dict[str, Any]]:
@@ -430,26 +377,6 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
-
-
-def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None) -> Any:
-    """Returns what the runtime takes for an argument: narrow data, where it stores these."""
-    if argument["storage"] is None:
-        return np.asarray(array) if isinstance(array, ScaledArray) else array
-    storage: Storage = argument["storage"].at(scales)
-    if isinstance(array, ScaledArray) and array.storage == storage:
-        return array.data
-    values = np.asarray(array)
-    if values.shape != argument["shape"] or values.dtype != np.float32:
-        raise ValueError(
-            f"argument '{argument['name']}' takes float32 of shape {argument['shape']}, which it "
-            f"stores as {storage.dtype}, not {values.dtype} of shape {values.shape}"
-        )
-    return storage.narrow(values)
-
-
-def _wrap(result: Any, storage: Storage | None, scales: NDArray[Any] | None) -> Any:
-    return result if storage is None else ScaledArray(result, storage.at(scales))
 
 
 def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:

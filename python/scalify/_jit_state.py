@@ -201,7 +201,7 @@ def _labels(executable: Executable) -> dict[str, list[str]]:
     # All stages of a pipeline have the scales of all.
     pipeline = executable.manifest.get("pipeline")
     args = executable.manifest["args"] if pipeline is None else pipeline["arg_types"]
-    storages = zip(executable.stored["args"], args, strict=False)
+    storages = zip(executable.stored.arguments, args, strict=False)
     stored = {
         one.scale_index: arg["name"]
         for one, arg in storages

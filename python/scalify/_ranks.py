@@ -95,7 +95,7 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
         RuntimeError: an array of a checkpoint cannot be read, by this rank or another one.
     """
     if "pipeline" in executable.manifest:
-        executable.adopt([_stored(array) for array in arrays])
+        executable.stored.adopt([_stored(array) for array in arrays])
         return _stages.cut(executable.manifest, mesh, arrays)
     layouts = [layout_of(entry) for entry in executable.manifest["args"]]
 

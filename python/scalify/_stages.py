@@ -228,7 +228,7 @@ def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int)
 
     def nothing(index: int) -> Any:
         data = np.empty(0, to_numpy(pipeline["result_types"][index]["dtype"]))
-        storage = executable.storage_of_result(index)
+        storage = executable.stored.of_result(index)
         return data if storage is None else ScaledArray(data, storage)
 
     def wrapped(index: int, layout: Any) -> Any:
