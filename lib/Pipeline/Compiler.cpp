@@ -479,8 +479,8 @@ static void registerPassesOnce() {
 
 FailureOr<std::string>
 scalify::runPipeline(StringRef text, StringRef pipeline,
-                     std::vector<DiagnosticRecord> &diagnostics,
-                     bool debugInfo) {
+                     std::vector<DiagnosticRecord> &diagnostics, bool debugInfo,
+                     ArrayRef<ArgumentRole> roles) {
   registerPassesOnce();
   MLIRContext context(getRegistry());
   context.printOpOnDiagnostic(false);
@@ -507,7 +507,8 @@ scalify::runPipeline(StringRef text, StringRef pipeline,
         << "': " << StringRef(error).trim();
     return failure();
   }
-  if (failed(manager.run(*module)))
+  if (failed(applyArgumentRoles(*module, roles)) ||
+      failed(manager.run(*module)))
     return failure();
   return print(*module, debugInfo);
 }

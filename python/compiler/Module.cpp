@@ -99,12 +99,14 @@ static std::string reportText(const std::string &text,
 }
 
 static nb::tuple runPasses(const std::string &text, const std::string &pipeline,
-                           bool debugInfo) {
+                           bool debugInfo, const std::string &json) {
+  CompileOptions options = readOptions(json);
   Diagnostics diagnostics;
   mlir::FailureOr<std::string> result;
   {
     nb::gil_scoped_release release;
-    result = runPipeline(text, pipeline, diagnostics, debugInfo);
+    result =
+        runPipeline(text, pipeline, diagnostics, debugInfo, options.roles);
   }
   if (failed(result))
     raise(diagnostics);
@@ -113,7 +115,7 @@ static nb::tuple runPasses(const std::string &text, const std::string &pipeline,
 
 static nb::object optText(const std::string &text, const std::string &pipeline,
                           bool debugInfo) {
-  return runPasses(text, pipeline, debugInfo)[0];
+  return runPasses(text, pipeline, debugInfo, "{}")[0];
 }
 
 static nb::list getRecipes() {
@@ -159,8 +161,9 @@ NB_MODULE(_compiler, module) {
              nb::arg("debug_info") = false,
              "Returns the IR text after a pass pipeline.");
   module.def("run_passes", &runPasses, nb::arg("text"), nb::arg("pipeline"),
-             nb::arg("debug_info") = false,
-             "Returns (IR text after a pass pipeline, diagnostics).");
+             nb::arg("debug_info") = false, nb::arg("options") = "{}",
+             "Returns (IR text after a pass pipeline, diagnostics); of the "
+             "options `roles` counts.");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
   module.def("read_recipe", &readRecipeText, nb::arg("text"),

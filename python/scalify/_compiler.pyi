@@ -30,9 +30,16 @@ def opt(text: str, pipeline: str, debug_info: bool = False) -> str:
     """
 
 def run_passes(
-    text: str, pipeline: str, debug_info: bool = False
+    text: str, pipeline: str, debug_info: bool = False, options: str = "{}"
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Returns what `opt` does, and the remarks of the passes."""
+    """Returns what `opt` does, and the remarks of the passes.
+
+    Args:
+        text: see `opt`.
+        pipeline: see `opt`.
+        debug_info: see `opt`.
+        options: of `compile`, of which `roles` counts here.
+    """
 
 def recipes() -> list[str]:
     """Returns the names of the recipes that are built in."""

@@ -52,7 +52,7 @@ def compile_on(
     def program(how: Reduce) -> str:
         from scalify.partition import partition  # late: as for the package
 
-        done = partition(text, zero=zero, reduce=how)
+        done = partition(text, zero=zero, reduce=how, roles=dict(options.get("roles", ())))
         if done.devices != inner.size:
             raise ValueError(
                 f"the step's own mesh {done.mesh} has {done.devices} devices, and the mesh "

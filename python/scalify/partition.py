@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import math
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from scalify import _compiler
 from scalify.errors import CompileError
+from scalify.scales import roles_option
 
 __all__ = ["Partitioned", "data_parallel", "main", "partition"]
 
@@ -33,7 +36,7 @@ ROLES = (
 BEFORE = f"builtin.module({FLAT},scalify-hide-marks)"
 AFTER = "builtin.module(scalify-localize,scalify-restore-marks)"
 SUM_LAST = "builtin.module(scalify-sum-behind-loops{{stacks={stacks}}})"
-SHARD = "builtin.module(" + ROLES + ",scalify-shard-state{{level={level}}})"
+SHARD = "builtin.module(scalify-shard-state{{level={level}}})"
 DATA_PARALLEL = f"builtin.module({FLAT},{ROLES}," + "scalify-shard-batch{{ranks={ranks}}})"
 SCATTER_EACH = "builtin.module(scalify-scatter-in-loops)"
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
@@ -121,6 +124,7 @@ def partition(
     seconds: float = 600,
     zero: int = 0,
     reduce: Literal["last", "each"] = "last",
+    roles: Mapping[str, str] | None = None,
 ) -> Partitioned:
     """Returns the program that each device of a mesh runs.
 
@@ -134,6 +138,7 @@ def partition(
             the last one, or each as it comes, which moves as many times the bytes. With "last"
             and `zero` those of scanned layers stand behind the loop, too; each layer's is made
             beside the layers that follow in the backward.
+        roles: of arguments, as for `scalify.jit`, by which `zero` goes.
 
     Raises:
         ValueError: `reduce` is neither.
@@ -150,8 +155,9 @@ def partition(
     split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
     said: list[dict[str, Any]] = []
 
-    def run(program: str, passes: str) -> str:
-        made, remarks = _compiler.run_passes(program, passes, debug_info=True)
+    def run(program: str, passes: str, options: Mapping[str, Any] | None = None) -> str:
+        told = json.dumps(options or {})
+        made, remarks = _compiler.run_passes(program, passes, debug_info=True, options=told)
         # The line that it quotes is one of Shardy's text, which nobody has seen.
         said.extend({**entry, "source": ""} for entry in remarks)
         return made
@@ -164,7 +170,8 @@ def partition(
             local = run(local, SUM_LAST.format(stacks=stacks))
         # Of a mesh of one rank nothing is left, and that has nobody to share with.
         if zero and mesh_of(local):
-            local = run(local, SHARD.format(level=zero))
+            local = run(local, f"builtin.module({ROLES})")
+            local = run(local, SHARD.format(level=zero), roles_option(roles))
             if reduce == "each":
                 local = run(local, SCATTER_EACH)
     except CompileError as error:

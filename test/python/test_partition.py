@@ -170,3 +170,31 @@ def test_state_that_stays_whole_is_said() -> None:
     )
     said = made.executable(np.ones((8, 8), np.float32), np.ones((4, 8), np.float32)).diagnostics
     assert any("stays whole on every rank" in entry["message"] for entry in said), said
+
+
+def test_roles_that_are_given_decide_what_is_shared() -> None:
+    """ZeRO-1 shares moments: an average of weights, which rules take for one, may be a param."""
+
+    def step(state: Any, x: Any) -> Any:
+        w, average = state
+        w = w - jax.grad(lambda w: jnp.mean(jnp.square(x @ w)))(w)
+        return (w, 0.9 * average + 0.1 * w), jnp.float32(0)
+
+    def shared(roles: dict[str, str] | None) -> list[bool]:
+        made = scalify.jit(
+            step,
+            "none",
+            mesh=scalify.make_mesh(data=2),
+            in_shardings=(None, PartitionSpec("data")),
+            zero=1,
+            donate_argnums=0,
+            roles=roles,
+        )
+        w = np.ones((8, 8), np.float32)
+        args = made.executable((w, w), np.ones((4, 8), np.float32)).manifest["args"]
+        return ["flat" in arg for arg in args]
+
+    assert shared(None) == [False, True, False]
+    assert shared({r"state\[1\]": "param"}) == [False, False, False]
+    with pytest.raises(CompileError, match=r"has no argument 'ema'.*state\[1\]"):
+        shared({"ema": "param"})
