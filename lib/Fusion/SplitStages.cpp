@@ -252,6 +252,7 @@ private:
   LogicalResult emit(size_t command);
   LogicalResult checkIsSent(const Message &message);
   LogicalResult emit(const Message &message);
+  void replaceArgument(const Message &message);
   LogicalResult emitAll();
 
   StageSplit &split;
@@ -379,10 +380,11 @@ Value StageWriter::bufferOf(Value buffer) {
   return buffers[buffer] = copy->getResult(0);
 }
 
-/// Memory for what another stage sends.
+/// Memory for what another stage sends. That of a result that takes the place
+/// of an argument may be read until the step ends.
 Value StageWriter::versionOf(const Version &version) {
   auto result = version.first.getDefiningOp<plan::ResultOp>();
-  if (result && resultOf.contains(result.getIndex()))
+  if (result && resultOf.contains(result.getIndex()) && !result.getAliasArg())
     return bufferOf(version.first);
   int64_t writer =
       version.second ? static_cast<int64_t>(*version.second) : kEveryone;
@@ -458,6 +460,17 @@ LogicalResult StageWriter::emit(const Message &message) {
   return success();
 }
 
+/// What came in the place of an argument is put there.
+void StageWriter::replaceArgument(const Message &message) {
+  auto result = message.what.first.getDefiningOp<plan::ResultOp>();
+  if (message.to != stage || !result || !result.getAliasArg() ||
+      !resultOf.contains(result.getIndex()) ||
+      split.writers[message.what.first].back() != message.what.second)
+    return;
+  plan::CopyOp::create(b, result.getLoc(), versionOf(message.what),
+                       bufferOf(message.what.first));
+}
+
 LogicalResult StageWriter::emitAll() {
   SmallVector<const Message *> messages;
   for (const Message &message : split.messages)
@@ -487,6 +500,8 @@ LogicalResult StageWriter::emitAll() {
   for (size_t number = 0; number < isWanted.size(); ++number)
     if (isWanted[number] && failed(emit(number)))
       return failure();
+  for (const Message *message : messages)
+    replaceArgument(*message);
   return success();
 }
 

@@ -108,6 +108,8 @@ def train_both(
         (4, 1, 6, "none", jnp.bfloat16),
         (4, 2, 4, "fp8", np.float32),
         (2, 1, 2, "fp8-delayed", np.float32),
+        # Scales of state that only the update reads, old and new.
+        (2, 1, 2, "fp8-lm-o2", jnp.bfloat16),
     ],
 )
 def test_stages_train_as_one_process_does(
