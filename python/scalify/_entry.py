@@ -21,6 +21,9 @@ from scalify.mesh import Mesh, Shard
 
 __all__ = ["Entry"]
 
+# Assumptions of an artefact, and the arrays that they are of.
+Assumed = tuple[list[dict[str, Any]], list[Any]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -57,15 +60,41 @@ class Entry:
             return results
         return wrap(self.executable, self.mesh, results, len(self.lowered.out_keys))
 
-    def state(self, leaves: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """Returns the arguments as a step leaves them: donated ones are results now."""
+    def assumed(self, leaves: Sequence[Any]) -> Assumed:
+        """Returns what is assumed of this rank's arguments, and these, of all arguments.
+
+        Raises:
+            ValueError: there are not as many as the step takes.
+        """
+        if len(leaves) != len(self.lowered.in_avals):
+            raise ValueError(
+                f"the step takes {len(self.lowered.in_avals)} arguments, not {len(leaves)}: their "
+                "assumptions are by position"
+            )
+        return self._assumed(own(self.executable.manifest, "args", leaves))
+
+    def assumed_after(self, leaves: Sequence[Any], results: Sequence[Any]) -> Assumed:
+        """Returns the same of arguments as a step leaves them: donated ones are results now."""
         leaves = own(self.executable.manifest, "args", leaves)
         results = own(self.executable.manifest, "results", results)
         aliases = [argument["alias_result"] for argument in self.executable.args]
-        return [
-            leaf if alias is None else results[alias]
-            for leaf, alias in zip(leaves, aliases, strict=True)
+        return self._assumed(
+            [
+                leaf if alias is None else results[alias]
+                for leaf, alias in zip(leaves, aliases, strict=True)
+            ]
+        )
+
+    def _assumed(self, mine: Sequence[Any]) -> Assumed:
+        # A part is held to the whole's bounds; a share is a row of elements, without axes.
+        flat = [isinstance(one, Shard) and one.is_flat for one in mine]
+        assumptions = [
+            {key: value for key, value in entry.items() if key != "norms"}
+            if flat[entry["index"]]
+            else entry
+            for entry in self.executable.assumptions
         ]
+        return assumptions, [one.data if isinstance(one, Shard) else one for one in mine]
 
 
 def _prepare(leaf: Any, aval: Any) -> Any:

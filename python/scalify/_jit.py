@@ -28,7 +28,7 @@ from scalify.calibration import (
     wide_option,
 )
 from scalify.mesh import Mesh, Shard
-from scalify.ranges import RangesLike
+from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, roles_option, to_option
@@ -236,10 +236,7 @@ class Jit:
             return
 
         def state() -> tuple[Sequence[Any], Sequence[Any]]:
-            found = entry.state(leaves, results)
-            return executable.assumptions, [
-                one.data if isinstance(one, Shard) else one for one in found
-            ]
+            return entry.assumed_after(leaves, results)
 
         action = watch.policy.action if watch.policy is not None else None
         patient = Patient()
@@ -305,11 +302,15 @@ class Jit:
 
         Args:
             *args: none, or the step's arguments as they are now: a row follows for each
-                assumption of proofs that they break, as `Executable.health` has it.
+                assumption of proofs that they break, as `Executable.health` has it. Of a
+                Shard a rank looks at its own part.
             **kwargs: those given by name.
         """
-        leaves = self._signature.bind(args, kwargs).leaves if args or kwargs else []
-        return self.executable().health(*leaves)
+        rows = self.executable().health()
+        if self._last is not None and (args or kwargs):
+            leaves = self._signature.bind(args, kwargs).leaves
+            rows += broken_assumptions(*self._last.assumed(leaves))
+        return rows
 
     def scales(self, *args: Any, **kwargs: Any) -> Scales:
         """Returns the scales of the arguments, to keep with a checkpoint; as for `executable`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -175,13 +176,19 @@ def _layouts(manifest: Mapping[str, Any], which: Literal["arg", "result"]) -> li
 def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
     """Returns this stage's arguments, of all; `own` by what a Shard holds.
 
+    One element, as a gate, may be another stage's by another recipe, and goes there.
+
     Raises:
         ValueError: a Shard is another stage's than the one that takes it.
         RuntimeError: an array of a checkpoint cannot be read, by this stage or another one.
     """
     layouts = _layouts(manifest, "arg")[: len(arrays)]
-    for array, layout in zip(arrays, layouts, strict=True):
+    arrays = list(arrays)
+    for index, (array, layout) in enumerate(zip(arrays, layouts, strict=True)):
         if isinstance(array, Shard) and array.layout != layout:
+            if math.prod(array.shape) == 1:
+                arrays[index] = array.gather()  # all ranks see the same layouts
+                continue
             raise ValueError(
                 f"{array} is not where the step takes it: give it as it came from a step of the "
                 "same pipeline and shardings, or pass .gather()"

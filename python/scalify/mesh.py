@@ -228,6 +228,12 @@ class Shard:
         """The number of dimensions."""
         return len(self.shape)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the part is a share: elements in a row, not a block of the whole."""
+        layout = self.layout.parts if isinstance(self.layout, Owned) else self.layout
+        return isinstance(layout, Shares)
+
     def gather(self) -> NDArray[Any]:
         """Returns the whole array; every rank has to ask for it, in the same order."""
         if isinstance(self.layout, Owned):

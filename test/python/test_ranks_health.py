@@ -52,6 +52,19 @@ def jitted(mesh: Mesh, **options: Any) -> scalify.Jit:
     )
 
 
+def test_a_rank_looks_at_its_part_of_what_is_assumed() -> None:
+    ranges = {r"params['in']": {"max": 1e-3}, r"params['out']": {"max": 1e3}}
+
+    def run(mesh: Mesh) -> list[str]:
+        step = jitted(mesh, ranges=ranges, range_use="choose", health="off")
+        params, x, y = arguments()
+        params, _ = step(params, x, y)
+        return [row["assumption"] for row in step.health(params, x, y) if "assumption" in row]
+
+    for found in on_meshes({"data": 2, "tensor": 2}, run):
+        assert found == ["params['in']"]
+
+
 def trained(step: scalify.Jit) -> list[float]:
     params, x, y = arguments()
     losses = []
