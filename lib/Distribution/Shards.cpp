@@ -232,8 +232,11 @@ Value Shards::onShares(Operation *op) {
 /// to equal shares.
 Value Shards::fill(OpBuilder &builder, Location loc, Value value) {
   RankedTensorType type = typeOf(value);
-  return fillSlices(builder, loc, value, slicesOf(type),
-                    lastSize(getFilledType(type)));
+  Value filled = fillSlices(builder, loc, value, slicesOf(type),
+                            lastSize(getFilledType(type)));
+  if (auto pad = filled.getDefiningOp<PadOp>(); pad && filled != value)
+    pad->setAttr(kFillsSharesAttr, builder.getUnitAttr());
+  return filled;
 }
 
 Value Shards::cut(Value value) {

@@ -55,7 +55,7 @@ sdy.mesh @mesh = <["data"=4]>
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[M:.*]]: tensor<3xf32> {{.*}}scalify.whole_type = tensor<12xf32>
-// CHECK: %[[ROW:.*]] = stablehlo.pad %{{.*}}, low = [0], high = [2], interior = [0] : (tensor<10xf32>, tensor<f32>) -> tensor<12xf32>
+// CHECK: %[[ROW:.*]] = stablehlo.pad %{{.*}}, low = [0], high = [2], interior = [0] {scalify.fills_shares} : (tensor<10xf32>, tensor<f32>) -> tensor<12xf32>
 // CHECK: %[[G:.*]] = "stablehlo.reduce_scatter"(%[[ROW]])
 // CHECK: %[[SQUARE:.*]] = stablehlo.multiply %[[G]], %[[G]] : tensor<3xf32>
 // CHECK: %[[CHUNKS:.*]] = stablehlo.reshape %[[SQUARE]] : (tensor<3xf32>) -> tensor<3x1xf32>

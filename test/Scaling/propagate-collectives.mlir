@@ -96,3 +96,16 @@ func.func @moves(%x: tensor<8x6xf32> {scalify.scale = -5 : i32}) -> (tensor<32x6
   %3 = "stablehlo.collective_broadcast"(%x) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<8x6xf32>) -> tensor<8x6xf32>
   return %0, %1, %2, %3 : tensor<32x6xf32>, tensor<16x3xf32>, tensor<8x6xf32>, tensor<8x6xf32>
 }
+
+// -----
+
+// What fills up ranks' shares has no say in the scale; other zeros have.
+// CHECK-LABEL: func.func @fills
+func.func @fills(%x: tensor<1xf32> {scalify.scale = 3 : i32}) -> (tensor<8xf32>, tensor<8xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: stablehlo.pad {{.*}}scalify.rule = "pad: fills up shares", scalify.scale = 3 : i32
+  %0 = stablehlo.pad %x, %zero, low = [0], high = [7], interior = [0] {scalify.fills_shares} : (tensor<1xf32>, tensor<f32>) -> tensor<8xf32>
+  // CHECK: stablehlo.pad {{.*}}scalify.rule = "pad: density of the operand", scalify.scale = 2 : i32
+  %1 = stablehlo.pad %x, %zero, low = [0], high = [7], interior = [0] : (tensor<1xf32>, tensor<f32>) -> tensor<8xf32>
+  return %0, %1 : tensor<8xf32>, tensor<8xf32>
+}

@@ -7,6 +7,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Stacks.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -79,6 +80,13 @@ static void concatenateFacts(const FactsQuery &query,
 }
 
 static void padFacts(const FactsQuery &query, MutableArrayRef<ScaleFacts> out) {
+  // By them a tensor of few elements would have another scale with each number
+  // of ranks.
+  if (query.op->hasAttr(stablehlo::kFillsSharesAttr)) {
+    out[0] = query.operand(0);
+    out[0].rule = "pad: fills up shares";
+    return;
+  }
   double share = countElements(query.op->getOperand(0)) /
                  std::max(1.0, countElements(query.op->getResult(0)));
   out[0] = mixOf(query.operand(0), std::min(1.0, share), query.operand(1));

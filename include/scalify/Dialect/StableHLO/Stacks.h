@@ -40,6 +40,10 @@ mlir::Value fillSlices(mlir::OpBuilder &builder, mlir::Location loc,
                        mlir::Value value, llvm::ArrayRef<int64_t> slices,
                        int64_t size);
 
+/// On a pad that fills up to ranks' equal shares: what it adds is no part of the
+/// tensor, and has no say in its scale.
+inline constexpr llvm::StringLiteral kFillsSharesAttr = "scalify.fills_shares";
+
 /// The elements that are summed before sums of chunks are: by how many there
 /// are alone, so that no sum depends on how many ranks share them.
 int64_t getChunk(int64_t elements);
