@@ -259,3 +259,17 @@ def test_loop_of_unknown_length_is_named() -> None:
 
     with pytest.raises(errors.CompileError, match=r"'stablehlo.while' op runs a number of times"):
         compiled(collatz, [np.int32(5)])
+
+
+def test_one_key_of_several() -> None:
+    # One integer of what Threefry computes in twenty rounds, each of which reads the last twice.
+    def fn(key: Any) -> Any:
+        keys = jax.random.split(jax.random.wrap_key_data(key), 3)
+        total = jnp.zeros(8)
+        for one in keys:
+            total = total + jax.random.uniform(one, (8,))
+        return total
+
+    key = np.array([1, 2], np.uint32)
+    found = scalify.jit(fn, "none", threads=1)(key)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(jax.jit(fn)(key)))

@@ -236,6 +236,16 @@ struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
   }
 };
 
+/// Whether the elementwise ops behind an op are few, each counted as often as it
+/// is read: those of a random number are thousands.
+static bool isSmallTree(Operation *op, int &budget) {
+  if (!op || !isElementwiseOp(op))
+    return true;
+  return budget-- > 0 && llvm::all_of(op->getOperands(), [&](Value operand) {
+           return isSmallTree(operand.getDefiningOp(), budget);
+         });
+}
+
 /// One integer of a tensor that is computed of integers: only it is computed.
 struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -252,6 +262,8 @@ struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
         !isIndex(op.getOperand()) ||
         !llvm::all_of(inner->getOperands(), isIndex))
       return rewriter.notifyMatchFailure(op, "not one integer of integers");
+    if (int budget = 16; !isSmallTree(inner, budget))
+      return rewriter.notifyMatchFailure(op, "copies what many ops compute");
     SmallVector<Value> operands;
     for (Value operand : inner->getOperands())
       operands.push_back(stablehlo::SliceOp::create(
