@@ -88,3 +88,28 @@ func.func @scalars(%key: tensor<2xui32>, %loss: tensor<f32>) -> (tensor<2xui32>,
   }
   return %r#1, %r#2 : tensor<2xui32>, tensor<f32>
 }
+
+// -----
+
+// Zeros that the loop carries are constants: ELU's exponential is of what is
+// below them.
+// CHECK-LABEL: func.func @carried_zeros
+func.func @carried_zeros(%x: tensor<8x8xf32> {scalify.scale = 1 : i32}) -> tensor<8x8xf32> {
+  %0 = stablehlo.constant dense<0> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+  %1:3 = stablehlo.while(%i = %0, %z = %zeros, %c = %x) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+  cond {
+    %4 = stablehlo.constant dense<4> : tensor<i32>
+    %p = stablehlo.compare LT, %i, %4 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %p = stablehlo.compare GT, %x, %z : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xi1>
+    // CHECK: stablehlo.select {{.*}}scalify.rule = "threshold: keeps what is beyond"
+    %s = stablehlo.select %p, %z, %x : tensor<8x8xi1>, tensor<8x8xf32>
+    %e = stablehlo.exponential_minus_one %s : tensor<8x8xf32>
+    %n = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %n : tensor<i32>
+    stablehlo.return %j, %z, %e : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+  }
+  return %1#2 : tensor<8x8xf32>
+}

@@ -236,8 +236,8 @@ struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
   }
 };
 
-/// Whether the elementwise ops behind an op are few, each counted as often as it
-/// is read: those of a random number are thousands.
+/// Whether the elementwise ops behind an op are few, each counted as often as
+/// it is read: those of a random number are thousands.
 static bool isSmallTree(Operation *op, int &budget) {
   if (!op || !isElementwiseOp(op))
     return true;

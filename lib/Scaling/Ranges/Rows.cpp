@@ -2,6 +2,7 @@
 
 #include "Rows.h"
 
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
@@ -59,9 +60,10 @@ bool scalify::isSame(Value a, Value b) {
 }
 
 std::optional<double> scalify::getSplat(Value value) {
+  value = hlo::skipLoopInvariants(value);
   while (isa_and_nonnull<hlo::BroadcastInDimOp, hlo::ReshapeOp, hlo::ConvertOp>(
       value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+    value = hlo::skipLoopInvariants(value.getDefiningOp()->getOperand(0));
   DenseFPElementsAttr attr;
   if (!matchPattern(value, m_Constant(&attr)) || !attr.isSplat())
     return std::nullopt;

@@ -16,6 +16,7 @@
 #include "LogAddExp.h"
 #include "Moments.h"
 #include "Residuals.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
@@ -26,10 +27,12 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
+/// Also of a constant that a loop carries, as JAX's zeros.
 static std::optional<double> getSplat(Value value) {
   DenseElementsAttr dense;
-  if (!matchPattern(peelToSource(value), m_Constant(&dense)) ||
-      !dense.isSplat() || !isa<FloatType>(dense.getElementType()))
+  Value source = peelToSource(skipLoopInvariants(peelToSource(value)));
+  if (!matchPattern(source, m_Constant(&dense)) || !dense.isSplat() ||
+      !isa<FloatType>(dense.getElementType()))
     return std::nullopt;
   return dense.getSplatValue<APFloat>().convertToDouble();
 }
