@@ -226,13 +226,24 @@ class HealthPolicy:
             raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
 
     def sick(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Returns the rows of `health` whose shares are above the limits."""
+        """X
+
+        That is where nine tenths of what was not zero, and a tenth of all, became zero, and nothing
+        is in the four binades at the top of the format: the scale is too high for all of them.
+        """
         return [
             row
             for row in health
             if row["saturated"] > self.saturated * row["elements"]
             or row["flushed"] > self.flushed * row["elements"]
+            or _is_wiped(row)
         ]
+
+
+def _is_wiped(row: Mapping[str, Any]) -> bool:
+    not_zero = row["elements"] - row["zeros"]
+    least = max(0.9 * not_zero, 0.1 * row["elements"])
+    return bool(row["flushed"] > least and row["top"] == 0)
 
 
 class Patient:

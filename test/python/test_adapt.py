@@ -93,6 +93,17 @@ def test_a_scale_that_is_far_too_high_is_looked_at_at_once() -> None:
     np.testing.assert_array_equal(out, np.full((32, 32), 32.0))
 
 
+@pytest.mark.parametrize(("largest", "is_sick"), [(2.0**-12, True), (448.0, False)])
+def test_a_cast_of_which_nothing_is_left_is_sick(largest: float, is_sick: bool) -> None:
+    """Under the policy that there is unasked, for which tails that become zero are healthy."""
+    fn = made()
+    x = np.full((32, 32), 2.0**-12, np.float32)
+    x[0, 0] = largest
+    for _ in range(21):
+        fn(x, W)
+    assert (fn.executable().cast_scales is not None) == is_sick
+
+
 def test_each_shape_and_static_value_is_looked_at() -> None:
     fn = made(health=POLICY)
     for _ in range(2):
