@@ -226,7 +226,7 @@ class HealthPolicy:
             raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
 
     def sick(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """X
+        """Returns the rows of `health` with shares above the limits, or with nothing left.
 
         That is where nine tenths of what was not zero, and a tenth of all, became zero, and nothing
         is in the four binades at the top of the format: the scale is too high for all of them.
