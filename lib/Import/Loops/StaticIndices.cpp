@@ -238,12 +238,14 @@ struct FoldSliceOfIota : OpRewritePattern<stablehlo::SliceOp> {
 
 /// Whether the elementwise ops behind an op are few, each counted as often as
 /// it is read: those of a random number are thousands.
-static bool isSmallTree(Operation *op, int &budget) {
-  if (!op || !isElementwiseOp(op))
-    return true;
-  return budget-- > 0 && llvm::all_of(op->getOperands(), [&](Value operand) {
-           return isSmallTree(operand.getDefiningOp(), budget);
-         });
+static bool isSmallTree(Operation *root) {
+  constexpr size_t kMost = 16;
+  SmallVector<Operation *> tree = {root};
+  for (size_t i = 0; i < tree.size() && tree.size() <= kMost; ++i)
+    for (Value operand : tree[i]->getOperands())
+      if (Operation *op = operand.getDefiningOp(); op && isElementwiseOp(op))
+        tree.push_back(op);
+  return tree.size() <= kMost;
 }
 
 /// One integer of a tensor that is computed of integers: only it is computed.
@@ -262,7 +264,7 @@ struct SliceOperands : OpRewritePattern<stablehlo::SliceOp> {
         !isIndex(op.getOperand()) ||
         !llvm::all_of(inner->getOperands(), isIndex))
       return rewriter.notifyMatchFailure(op, "not one integer of integers");
-    if (int budget = 16; !isSmallTree(inner, budget))
+    if (!isSmallTree(inner))
       return rewriter.notifyMatchFailure(op, "copies what many ops compute");
     SmallVector<Value> operands;
     for (Value operand : inner->getOperands())
