@@ -105,8 +105,7 @@ static nb::tuple runPasses(const std::string &text, const std::string &pipeline,
   mlir::FailureOr<std::string> result;
   {
     nb::gil_scoped_release release;
-    result =
-        runPipeline(text, pipeline, diagnostics, debugInfo, options.roles);
+    result = runPipeline(text, pipeline, diagnostics, debugInfo, options.roles);
   }
   if (failed(result))
     raise(diagnostics);

@@ -179,8 +179,8 @@ transformToStableHLO(llvm::StringRef text, CompileOptions options,
                      std::vector<DiagnosticRecord> &diagnostics);
 
 /// The IR text after a pass pipeline in mlir-opt's syntax; `builtin.module(`
-/// may be left out. Arguments have `roles` before. With `debugInfo` the text has
-/// the ops' locations.
+/// may be left out. Arguments have `roles` before. With `debugInfo` the text
+/// has the ops' locations.
 mlir::FailureOr<std::string>
 runPipeline(llvm::StringRef text, llvm::StringRef pipeline,
             std::vector<DiagnosticRecord> &diagnostics, bool debugInfo = false,

@@ -40,8 +40,8 @@ mlir::Value fillSlices(mlir::OpBuilder &builder, mlir::Location loc,
                        mlir::Value value, llvm::ArrayRef<int64_t> slices,
                        int64_t size);
 
-/// On a pad that fills up to ranks' equal shares: what it adds is no part of the
-/// tensor, and has no say in its scale.
+/// On a pad that fills up to ranks' equal shares: what it adds is no part of
+/// the tensor, and has no say in its scale.
 inline constexpr llvm::StringLiteral kFillsSharesAttr = "scalify.fills_shares";
 
 /// The elements that are summed before sums of chunks are: by how many there
