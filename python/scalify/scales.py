@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from scalify.ranges import Range, RangesLike, measure_ranges
 
@@ -30,8 +29,6 @@ _GROWTH_SHARE = 0.6
 _MOST_GROWTH = 3
 # An array whose mean is this share of its root mean square is carried by it.
 _CARRIED = 0.5
-# One of equal elements below this is a gate that training opens.
-_GATE = 2.0**-6
 
 # Mean and standard deviation.
 Moments: TypeAlias = tuple[float, float]
@@ -119,8 +116,7 @@ def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
             (rms times the square root of its width) is near one, as Flax draws them, turns and
             hardly grows; one of gain 0.2, as 0.02 is at width 100, doubles or more in the first
             hundreds of steps, and one of 0.05, as 0.02 / sqrt(2 * layers) is, gains three
-            binades or more. An array carried by its mean, as a norm's gains are, grows by none,
-            but for equal elements below 2^-6, as LayerScale's: half-way to that.
+            binades or more. An array carried by its mean, as a norm's gains are, grows by none.
         headroom: the factor by which proofs assume that an array may grow, as
             `scalify.measure_ranges` has it.
     """
@@ -139,20 +135,7 @@ def _moments(leaf: Any) -> Moments | None:
         return None
     wide = np.asarray(leaf).astype(np.float64)
     mean, deviation = float(np.mean(wide)), float(np.std(wide))
-    if abs(mean) < _CARRIED * math.hypot(mean, deviation):
-        return None
-    return mean * _opening(wide), deviation
-
-
-def _opening(wide: NDArray[np.float64]) -> float:
-    """Returns by how much the elements of an array are thought to grow if they are a gate's.
-
-    LayerScale's (Touvron et al., 2021, "Going deeper with Image Transformers") are all 1e-5 or so,
-    and go to 2^-6 and beyond in some hundred steps: half of the way, on which neither end is far.
-    """
-    first = abs(float(wide.flat[0]))
-    is_gate = wide.size > 1 and 0 < first < _GATE and bool((wide == wide.flat[0]).all())
-    return math.sqrt(_GATE / first) if is_gate else 1.0
+    return (mean, deviation) if abs(mean) >= _CARRIED * math.hypot(mean, deviation) else None
 
 
 def _exponent(leaf: Any, growth: int) -> int | None:
@@ -172,7 +155,7 @@ def _exponent(leaf: Any, growth: int) -> int | None:
     missing = _round_half_away(_GROWTH_SHARE * -math.log2(gain))
     growth *= max(0, min(_MOST_GROWTH, missing))
     if abs(float(np.mean(wide))) >= _CARRIED * math.sqrt(square):
-        growth, square = 0, square * _opening(wide) ** 2
+        growth = 0
     return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))
 
 

@@ -153,16 +153,6 @@ def test_static_arguments_keywords_and_caching(monkeypatch: pytest.MonkeyPatch) 
         run(x, [2], sign=np.float32(1))
 
 
-def test_a_gate_has_room_to_open() -> None:
-    # Half-way from 2^-16.6 to 2^-6; what is not of equal elements has been trained.
-    tree = {
-        "gate": np.full(64, 1e-5, np.float32),
-        "gain": np.ones(64, np.float32),
-        "trained": np.linspace(1e-5, 2e-5, 64, dtype=np.float32),
-    }
-    assert scalify.measure(tree).exponents == (0, -11, -16)
-
-
 def test_scales_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = []
     original = scalify.measure
