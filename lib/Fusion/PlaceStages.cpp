@@ -92,7 +92,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// State is kept by one stage; what a step reads beside it every stage gets.
-/// Scales of state each stage has: it says by them what state stands for.
+/// Scales of state each stage has: all state is what they say.
 bool Placement::isOwned(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   if (getArgumentName(argument) == kStateScalesName)

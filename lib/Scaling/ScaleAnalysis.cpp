@@ -103,11 +103,12 @@ static ScaleFacts seedZero(BlockArgument arg, bool isParameter) {
 
 /// Facts of an argument that its mean carries. A parameter that starts far
 /// below the usual size (the 1e-4 and 1e-6 of a LayerScale) does not stay
-/// there, as an optimizer moves all of them by its rate: half-way to 2^-5.
+/// there, as an optimizer moves all of them by its rate: 2^-5, or as far
+/// towards it as leaves gradients at the start with their bits.
 static ScaleFacts seedMoments(double mean, double deviation, bool isParameter) {
   double size = std::hypot(mean, deviation);
   double growth = isParameter && size > 0 && size < kEndOfGates
-                      ? std::sqrt(kEndOfGates / size)
+                      ? std::min(kMostOfGates, kEndOfGates / size)
                       : 1.0;
   return ScaleFacts::moments(growth * mean, std::pow(growth * deviation, 2));
 }

@@ -9,6 +9,8 @@ namespace scalify {
 
 /// Where hundreds of steps of an adaptive optimizer take a gate.
 inline constexpr double kEndOfGates = 0x1p-5;
+/// As far as gates are taken to go from where they start.
+inline constexpr double kMostOfGates = 0x1p8;
 
 /// A weight that starts at zero passes through all sizes up to its last: its
 /// own scale is lower by this than what its products are made of.
