@@ -161,7 +161,7 @@ def test_a_bucket_is_of_one_chunk() -> None:
     losses, wanted = train(make(scalify.make_mesh(data=2), None), state, batches)
     expected = [array.tobytes() for array in whole(wanted)]
     counted = {}
-    for bucket in (0, 4096, None):
+    for bucket in (0, None):
         make, _, _ = llama(axes, "fp8", 2, 3, bucket)
 
         def run(mesh: Mesh, make: Any = make) -> Any:
@@ -178,9 +178,9 @@ def test_a_bucket_is_of_one_chunk() -> None:
         assert not any(strays for _, _, strays in found)
         counted[bucket] = [[k.count("message") for _, k, _ in found], len(found[0][1])]
     messages = [row[0] for row in counted.values()]
-    assert messages[0] == messages[1] == messages[2]
+    assert messages[0] == messages[1]
     # Of each chunk a rank gathers and sums by itself what fits in one bucket.
-    assert counted[None][1] < counted[4096][1] < counted[0][1]
+    assert counted[None][1] < counted[0][1]
 
 
 def test_state_that_a_step_leaves_as_it_is() -> None:
@@ -322,7 +322,7 @@ def test_a_checkpoint_of_stages_and_ranks_goes_on_elsewhere(tmp_path: pathlib.Pa
 
 @pytest.mark.parametrize(
     ("recipe", "is_saved_by_stages"),
-    [("fp8-delayed", True), ("fp8-delayed", False), ("fp8-lm-o2", True), ("fp8-lm-o2", False)],
+    [("fp8-delayed", False), ("fp8-lm-o2", True)],
 )
 def test_what_a_step_keeps_goes_from_stages_to_ranks_and_back(
     recipe: str, is_saved_by_stages: bool, tmp_path: pathlib.Path

@@ -1,4 +1,7 @@
-"""Twenty steps of LLaMA on ranks, bit for bit those of one process that computes all of them."""
+"""Twenty steps of LLaMA on ranks, bit for bit those of one process that computes all of them.
+
+Other meshes and formats are in `make matrix`.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,6 @@ def lower(sharded: Sharded) -> str:
             {"all_gather f16": 21, "all_to_all f8E4M3FN": 14},
         ),
         ({"data": 4, "tensor": 2}, "bf16", 1, {}),
-        ({"data": 2, "tensor": 2, "sequence": 2}, "none", 0, {}),
         # Of each layer 7 gradients, 2 sums of the forward and 5 of the backward: q, k, v, and gate
         # and up have one input each.
         ({"data": 2, "tensor": 2, "sequence": 2}, E4M3_WIRES, 0, {"all_to_all f8E4M3FN": 28}),
@@ -112,7 +114,7 @@ def test_ranks_train_as_one_process_does(
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "fp16", "fp8-lm-o2"])
+@pytest.mark.parametrize("recipe", ["fp16", "fp8-lm-o2"])
 def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ranks gather is cast where an array that each has whole is, and nowhere else."""
     sharded = program({"data": 2}, monkeypatch)
@@ -131,7 +133,6 @@ def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("axes", "recipe", "zero"),
     [
-        ({"data": 4}, "bf16", 3),
         ({"data": 2, "tensor": 2}, E4M3_WIRES, 0),
         ({"data": 2, "tensor": 2}, "fp8-delayed", 1),
         ({"data": 4}, "fp8-lm-o3", 2),
