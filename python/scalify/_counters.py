@@ -11,10 +11,25 @@ from numpy.typing import NDArray
 
 from scalify import _runtime
 
-__all__ = ["StepCounters"]
+__all__ = ["StepCounters", "is_wiped"]
 
 # The columns of the table that rows of health have; the last column is of scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
+
+
+def is_wiped(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:
+    """Returns whether no more than a share of what was not zero is left, with nothing at the top.
+
+    The scale is too high for all of a cast's values then, of one cast or of an array of them.
+
+    Args:
+        flushed: counts, as rows of health have them.
+        zeros: counts.
+        top: counts.
+        elements: counts.
+        left: the share.
+    """
+    return (flushed > (1 - left) * (elements - zeros)) & (flushed > 0) & (top == 0)
 
 
 class StepCounters:
@@ -76,8 +91,7 @@ class StepCounters:
         saturated, flushed, zeros, nans, top = counters.T
         lost = saturated + nans > share * self._elements
         if scales_move:
-            wiped = flushed > (1 - share) * (self._elements - zeros)
-            lost |= wiped & (flushed > 0) & (top == 0)
+            lost |= is_wiped(flushed, zeros, top, self._elements, share)
         return bool(np.any(lost))
 
 

@@ -10,7 +10,6 @@ import jax
 from scalify import _stages
 from scalify._executable import Executable, build, explain
 from scalify._saved import Saved
-from scalify._scaled_array import ScaledArray, Storage
 from scalify._within import Reduce, choose_reduce
 from scalify.mesh import Mesh, Parts, Shard, Shares, layout_of
 
@@ -95,8 +94,7 @@ def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
         RuntimeError: an array of a checkpoint cannot be read, by this rank or another one.
     """
     if "pipeline" in executable.manifest:
-        executable.stored.adopt([_stored(array) for array in arrays])
-        return _stages.cut(executable.manifest, mesh, arrays)
+        return _stages.cut(executable, mesh, arrays)
     layouts = [layout_of(entry) for entry in executable.manifest["args"]]
 
     def parts() -> list[Any]:
@@ -118,11 +116,6 @@ def _cut(array: Any, layout: Parts | Shares | None, mesh: Mesh) -> Any:
             "the out_shardings that it came from, or pass .gather()"
         )
     return array.data
-
-
-def _stored(array: Any) -> Storage | None:
-    data = array.data if isinstance(array, Shard) else array
-    return data.storage if isinstance(data, (ScaledArray, Saved)) else None
 
 
 def wrap(executable: Executable, mesh: Mesh, results: Sequence[Any], count: int) -> list[Any]:

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec
 from scalify._dtypes import to_numpy
 from scalify._executable import Executable, build
 from scalify._saved import Saved
-from scalify._scaled_array import ScaledArray
+from scalify._scaled_array import ScaledArray, Storage
 from scalify.mesh import Mesh, Owned, Parts, Shard, Shares, layout_of
 
 __all__ = ["Pipeline", "build_stages", "cut", "own", "wrap"]
@@ -173,15 +173,18 @@ def _layouts(manifest: Mapping[str, Any], which: Literal["arg", "result"]) -> li
     return found
 
 
-def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
+def cut(executable: Executable, mesh: Mesh, arrays: Sequence[Any]) -> list[Any]:
     """Returns this stage's arguments, of all; `own` by what a Shard holds.
 
-    One element, as a gate, may be another stage's by another recipe, and goes there.
+    One element, as a gate, may be another stage's by another recipe, and goes there. Of the state
+    of all stages the executable takes over the scales by which it is stored.
 
     Raises:
         ValueError: a Shard is another stage's than the one that takes it.
         RuntimeError: an array of a checkpoint cannot be read, by this stage or another one.
     """
+    executable.stored.adopt([_storage_of(array) for array in arrays])
+    manifest = executable.manifest
     layouts = _layouts(manifest, "arg")[: len(arrays)]
     arrays = list(arrays)
     for index, (array, layout) in enumerate(zip(arrays, layouts, strict=True)):
@@ -201,6 +204,11 @@ def cut(manifest: Mapping[str, Any], mesh: Mesh, arrays: Sequence[Any]) -> list[
     if any(isinstance(array, Saved) for array in arrays):
         return mesh.together("a checkpoint was not read", mine)
     return mine()
+
+
+def _storage_of(array: Any) -> Storage | None:
+    data = array.data if isinstance(array, Shard) else array
+    return data.storage if isinstance(data, (ScaledArray, Saved)) else None
 
 
 def _take(array: Any, layout: Parts | Shares | Owned | None, rank: int) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
+from scalify._counters import is_wiped
 from scalify._dtypes import to_numpy
 from scalify.recipe import Recipe, RecipeLike
 from scalify.scales import Scales, ScalesLike
@@ -241,9 +242,9 @@ class HealthPolicy:
 
 
 def _is_wiped(row: Mapping[str, Any]) -> bool:
-    not_zero = row["elements"] - row["zeros"]
-    least = max(0.9 * not_zero, 0.1 * row["elements"])
-    return bool(row["flushed"] > least and row["top"] == 0)
+    flushed, elements = row["flushed"], row["elements"]
+    wiped = is_wiped(flushed, row["zeros"], row["top"], elements, left=0.1)
+    return bool(wiped) and flushed > 0.1 * elements
 
 
 class Patient:

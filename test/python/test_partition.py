@@ -153,6 +153,14 @@ def test_the_package_has_the_module() -> None:
     subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=True)
 
 
+def on_two_ranks(step: Any, zero: int, **options: Any) -> scalify.Jit:
+    """Returns a step of state and a batch, whose rows two ranks share, by a level of ZeRO."""
+    mesh, specs = scalify.make_mesh(data=2), (None, P("data"))
+    return scalify.jit(
+        step, "none", mesh=mesh, in_shardings=specs, zero=zero, donate_argnums=0, **options
+    )
+
+
 def test_state_that_stays_whole_is_said() -> None:
     """In the executable's remarks, too: memory is not what zero= had asked for."""
 
@@ -160,14 +168,7 @@ def test_state_that_stays_whole_is_said() -> None:
         grads = jax.grad(lambda w: jnp.mean(jnp.square(x @ w)))(w)
         return jnp.sort(w - grads, axis=0), jnp.float32(0)
 
-    made = scalify.jit(
-        step,
-        "none",
-        mesh=scalify.make_mesh(data=2),
-        in_shardings=(None, PartitionSpec("data")),
-        zero=3,
-        donate_argnums=0,
-    )
+    made = on_two_ranks(step, 3)
     said = made.executable(np.ones((8, 8), np.float32), np.ones((4, 8), np.float32)).diagnostics
     assert any("stays whole on every rank" in entry["message"] for entry in said), said
 
@@ -181,15 +182,7 @@ def test_roles_that_are_given_decide_what_is_shared() -> None:
         return (w, 0.9 * average + 0.1 * w), jnp.float32(0)
 
     def shared(roles: dict[str, str] | None) -> list[bool]:
-        made = scalify.jit(
-            step,
-            "none",
-            mesh=scalify.make_mesh(data=2),
-            in_shardings=(None, PartitionSpec("data")),
-            zero=1,
-            donate_argnums=0,
-            roles=roles,
-        )
+        made = on_two_ranks(step, 1, roles=roles)
         w = np.ones((8, 8), np.float32)
         args = made.executable((w, w), np.ones((4, 8), np.float32)).manifest["args"]
         return ["flat" in arg for arg in args]

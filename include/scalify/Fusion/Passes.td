@@ -262,7 +262,7 @@ def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
     on stage c mod `stages`. The module's `plan.pipeline` also has the `ranks` of
     each stage: those of the mesh that the program is of. Ops that read no state have none: every stage that
     wants what they make does them. Arguments that are state have the stage that
-    keeps them (`plan.owner`).
+    keeps them (`plan.owner`), but for the scales of narrow state: all have these.
 
     What reads state alone, as a cast of a weight, is in the first task that
     reads it. The optimizer is where its gradients are. A value that another
@@ -294,7 +294,8 @@ def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
     results and commands of one stage. A stage does its tasks in the order of
     the schedule, 1F1B or interleaved; what it reads of others comes by
     `plan.message`, all messages of all stages in one order. Results stay with
-    the stage that makes them; those of one element go to all.
+    the stage that makes them; those of one element, and what replaces an
+    argument that all stages have, go to all.
 
     ```mlir
     plan.kernel "tanh" ... writes(%h : memref<8xf32>) attributes {plan.task = "F0.0"}
