@@ -103,13 +103,14 @@ static ScaleFacts seedZero(BlockArgument arg, bool isParameter) {
 
 /// Facts of an argument that its mean carries. A parameter that starts far
 /// below the usual size (the 1e-4 and 1e-6 of a LayerScale) does not stay
-/// there, as an optimizer moves all of them by its rate: 2^-5, or as far
-/// towards it as leaves gradients at the start with their bits.
+/// there, as an optimizer moves all of them by its rate: half-way to 2^-5 and
+/// two binades, since it is small for the first steps alone.
 static ScaleFacts seedMoments(double mean, double deviation, bool isParameter) {
   double size = std::hypot(mean, deviation);
-  double growth = isParameter && size > 0 && size < kEndOfGates
-                      ? std::min(kMostOfGates, kEndOfGates / size)
-                      : 1.0;
+  double growth = 1;
+  if (isParameter && size > 0 && size < kEndOfGates)
+    growth = std::min(
+        {4 * std::sqrt(kEndOfGates / size), kMostOfGates, kEndOfGates / size});
   return ScaleFacts::moments(growth * mean, std::pow(growth * deviation, 2));
 }
 
