@@ -24,6 +24,7 @@ from scalify import checkpoint, lax, nn  # noqa: E402
 from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
+from scalify._filter import FilterJit, filter_jit, filter_transform  # noqa: E402
 from scalify._jit import Jit, jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._scaled_array import ScaledArray  # noqa: E402
@@ -45,6 +46,7 @@ __all__ = [
     "Calibration",
     "CompileError",
     "Executable",
+    "FilterJit",
     "HealthPolicy",
     "Jit",
     "Mesh",
@@ -63,6 +65,8 @@ __all__ = [
     "checkpoint",
     "collect",
     "compile",
+    "filter_jit",
+    "filter_transform",
     "jit",
     "largest_batch",
     "lax",
@@ -80,7 +84,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Late: `python -m scalify.partition` warns where the package has imported what it runs.
-    if name == "partition":
-        return importlib.import_module("scalify.partition")
+    # Late: `python -m scalify.partition` warns where the package has imported what it runs, and
+    # Flax is there only for who uses it.
+    if name in ("nnx", "partition"):
+        return importlib.import_module(f"scalify.{name}")
     raise AttributeError(f"module 'scalify' has no attribute '{name}'")

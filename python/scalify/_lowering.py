@@ -18,6 +18,7 @@ from jax.extend import source_info_util
 from jax.sharding import PartitionSpec
 
 from scalify import _runtime
+from scalify._modules import Watched, advice_for
 
 __all__ = [
     "Arguments",
@@ -175,7 +176,9 @@ class Signature:
                 for leaf, impl in zip(bound.leaves, kinds, strict=True)
             ]
             args, kwargs = _merge(bound, leaves)
+            watched = Watched((args, kwargs))
             outputs = self.fn(*args, **kwargs)
+            watched.check(outputs, self.name)
             out_kinds[:] = map(key_impl, jax.tree.leaves(outputs))
             return jax.tree.map(to_physical, outputs)
 
@@ -304,7 +307,7 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
         return tuple(leaf.shape), dtype, bool(getattr(leaf, "weak_type", False))
     except AttributeError:
         raise TypeError(
-            f"a value of type {type(leaf).__name__} is no array: mark the argument as static"
+            f"a value of type {type(leaf).__name__} is no array: {advice_for(leaf)}"
         ) from None
 
 

@@ -1,0 +1,111 @@
+"""What steps of a framework's objects share: a compiled function of pytrees within."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+from scalify._jit import Jit, jit
+from scalify._transform import Transformed, transform
+
+__all__ = ["OWN_KEYWORDS", "Adapter", "Backend", "compile_by", "split_own"]
+
+Backend = Literal["scalify", "transform"]
+
+
+# What a transformed function takes besides the arguments of the caller's.
+OWN_KEYWORDS = ("amax_history", "rounding_key")
+
+
+def split_own(kwargs: dict[str, Any], backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the caller's keyword arguments, and those of the transformation itself."""
+    own = {key: kwargs[key] for key in OWN_KEYWORDS if backend == "transform" and key in kwargs}
+    return {key: value for key, value in kwargs.items() if key not in own}, own
+
+
+def compile_by(backend: Backend, fn: Callable[..., Any], **options: Any) -> Jit | Transformed:
+    """Returns a function of pytrees compiled by `scalify.jit` or rewritten by `transform`.
+
+    Raises:
+        ValueError: there is no such backend.
+    """
+    if backend == "scalify":
+        return jit(fn, **options)
+    if backend == "transform":
+        return transform(fn, **options)
+    raise ValueError(f"unknown backend '{backend}': expected scalify or transform")
+
+
+class Adapter:
+    """A step of a framework's objects around the `Jit` or `Transformed` that computes it.
+
+    What those offer that takes no arguments of the step is theirs: `state`, `restore`, `rescale`,
+    `recompile`, `widened`, `mesh`, `recipe`, `statistics`.
+
+    Attributes:
+        step: the compiled function of pytrees.
+    """
+
+    def __init__(self, fn: Callable[..., Any], step: Jit | Transformed) -> None:
+        self.step = step
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if hasattr(fn, name):
+                setattr(self, name, getattr(fn, name))
+        self.__wrapped__ = fn
+
+    def _pure(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns the arguments of `step` for those of the caller."""
+        raise NotImplementedError
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        """Returns the results of `step`, and what a transformed one returns beside them."""
+        results = self.step(*args, **kwargs)
+        if isinstance(self.step, Transformed) and self.step.is_delayed:
+            results, *state = results
+            return results, tuple(state)
+        return results, ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one step."""
+        raise NotImplementedError
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "step" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.step, name)
+
+    def _forward(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        method = getattr(self.step, name)
+        if args or kwargs:
+            args, kwargs = self._pure(args, kwargs)
+        return method(*args, **kwargs)
+
+    def init_state(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the history of a run that has seen nothing; see `Transformed.init_state`."""
+        return self._forward("init_state", args, kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces the step for arguments of these types; see `Jit.lower`."""
+        return self._forward("lower", args, kwargs)
+
+    def executable(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the `Executable` for these arguments, or that of the last call."""
+        return self._forward("executable", args, kwargs)
+
+    def report(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the `Report` for these arguments, or that of the last call."""
+        return self._forward("report", args, kwargs)
+
+    def health(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns what casts of the last step counted; see `Jit.health`."""
+        return self._forward("health", args, kwargs)
+
+    def scales(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the scales of the arguments; see `Jit.scales`."""
+        return self._forward("scales", args, kwargs)

@@ -1,0 +1,240 @@
+"""Steps of trees with leaves that are no arrays, as Equinox's modules are: `scalify.filter_jit`.
+
+Arrays are traced, every other leaf (an activation, a flag) is a static value. Nothing here is
+Equinox's own: any pytree will do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Hashable
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from scalify._adapter import Adapter, Backend, compile_by, split_own
+from scalify._runtime import Array
+from scalify._saved import Saved
+from scalify._scaled_array import ScaledArray
+from scalify.mesh import Shard
+from scalify.recipe import RecipeLike
+
+__all__ = ["Donate", "FilterJit", "filter_jit", "filter_transform"]
+
+Donate = Literal["none", "all", "all-except-first"]
+
+# jax.ShapeDtypeStruct stands for an array where only its type is asked for.
+_ARRAYS = (
+    jax.Array,
+    np.ndarray,
+    np.generic,
+    Array,
+    ScaledArray,
+    Saved,
+    Shard,
+    jax.ShapeDtypeStruct,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Statics:
+    """The leaves of a tree that are no arrays, by their places, and the tree."""
+
+    tree: Any
+    leaves: tuple[Hashable, ...]
+
+
+# Of a place that an array takes.
+_ARRAY = object()
+
+
+def _partition(tree: Any) -> tuple[list[Any], _Statics]:
+    """Returns the arrays of a tree, in order, and the rest."""
+    leaves, structure = jax.tree.flatten(tree)
+    are_arrays = [isinstance(leaf, _ARRAYS) for leaf in leaves]
+    arrays = [leaf for leaf, is_array in zip(leaves, are_arrays, strict=True) if is_array]
+    statics = tuple(
+        _ARRAY if is_array else leaf for leaf, is_array in zip(leaves, are_arrays, strict=True)
+    )
+    return arrays, _Statics(structure, statics)
+
+
+def _combine(arrays: list[Any], statics: _Statics) -> Any:
+    rest = iter(arrays)
+    leaves = [next(rest) if leaf is _ARRAY else leaf for leaf in statics.leaves]
+    return jax.tree.unflatten(statics.tree, leaves)
+
+
+class _Results:
+    """Results of a traced step: arrays as leaves, the rest in the structure."""
+
+    def __init__(self, arrays: list[Any], statics: _Statics) -> None:
+        self.arrays, self.statics = arrays, statics
+
+
+jax.tree_util.register_pytree_node(
+    _Results,
+    lambda results: (tuple(results.arrays), results.statics),
+    lambda statics, arrays: _Results(list(arrays), statics),
+)
+
+
+def _hashable(tree: Any, name: str) -> _Statics:
+    """Returns what is static of a tree of arguments.
+
+    Raises:
+        TypeError: a static leaf has no hash, by which a compilation would be found.
+    """
+    _, statics = _partition(tree)
+    try:
+        hash(statics)
+    except TypeError:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            if isinstance(leaf, _ARRAYS) or getattr(leaf, "__hash__", None) is not None:
+                continue
+            raise TypeError(
+                f"'{name}': the leaf at {jax.tree_util.keystr(path)} is a "
+                f"{type(leaf).__name__}, which is no array and has no hash: make it an array or "
+                "a static field"
+            ) from None
+        raise
+    return statics
+
+
+class FilterJit(Adapter):
+    """A step whose trees may have leaves that are no arrays; see `filter_jit`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        recipe: RecipeLike,
+        donate: Donate,
+        backend: Backend,
+        options: dict[str, Any],
+    ) -> None:
+        self._backend = backend
+        self._name = getattr(fn, "__name__", type(fn).__name__)
+        options = {**_donated(fn, donate, self._name), **options}
+
+        def traced(statics: _Statics, *args: Any, **kwargs: Any) -> _Results:
+            arrays = jax.tree.leaves((args, kwargs))
+            args, kwargs = _combine(arrays, statics)
+            return _Results(*_partition(fn(*args, **kwargs)))
+
+        _take_names(traced, fn, self._name)
+        step = compile_by(backend, traced, recipe=recipe, static_argnums=0, **options)
+        super().__init__(fn, step)
+
+    def _pure(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        tree = (args, kwargs)
+        statics = _hashable(tree, self._name)
+        args, kwargs = jax.tree.map(lambda leaf: leaf if isinstance(leaf, _ARRAYS) else None, tree)
+        return (statics, *args), kwargs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs one step; arguments and results are as those of the function itself."""
+        kwargs, own = split_own(kwargs, self._backend)
+        args, kwargs = self._pure(args, kwargs)
+        results, state = self._run(args, kwargs | own)
+        tree = _combine(results.arrays, results.statics)
+        return (tree, *state) if state else tree
+
+
+def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _take_names(traced: Any, fn: Callable[..., Any], name: str) -> None:
+    """Gives the traced function the other's name and its arguments' names, for reports."""
+    parameters = _parameters(fn)
+    functools.update_wrapper(traced, fn, updated=())
+    traced.__name__ = name
+    del traced.__wrapped__
+    if parameters is not None:
+        first = inspect.Parameter("_statics", inspect.Parameter.POSITIONAL_ONLY)
+        traced.__signature__ = inspect.Signature(
+            [first, *(one.replace(default=inspect.Parameter.empty) for one in parameters)]
+        )
+
+
+def _donated(fn: Callable[..., Any], donate: Donate, name: str) -> dict[str, Any]:
+    """Returns which arguments of the traced function are donated; the first one is `_statics`."""
+    if donate == "none":
+        return {}
+    if donate not in ("all", "all-except-first"):
+        raise ValueError(f"unknown donate '{donate}': expected none, all or all-except-first")
+    parameters = _parameters(fn)
+    kinds = inspect.Parameter
+    if parameters is None or any(one.kind == kinds.VAR_POSITIONAL for one in parameters):
+        raise ValueError(
+            f"donate='{donate}' of '{name}', whose signature does not say how many arguments it "
+            "takes: name them as parameters"
+        )
+    by_place = [
+        one
+        for one in parameters
+        if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    first = 1 if donate == "all-except-first" else 0
+    return {
+        "donate_argnums": tuple(range(1 + first, 1 + len(by_place))),
+        "donate_argnames": tuple(
+            one.name
+            for one in (*by_place[first:], *parameters)
+            if one.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+            and one not in by_place[:first]
+        ),
+    }
+
+
+def filter_jit(
+    fn: Callable[..., Any] | None = None,
+    recipe: RecipeLike = "fp8",
+    *,
+    donate: Donate = "none",
+    backend: Backend = "scalify",
+    **options: Any,
+) -> Any:
+    """Returns `fn` compiled by a recipe, its trees with leaves that are no arrays: Equinox's.
+
+    As `equinox.filter_jit`: arrays of JAX and numpy are traced, all other leaves of arguments and
+    results are static values, which must have a hash. A new static value compiles anew.
+
+        @scalify.filter_jit(recipe="fp8", donate="all-except-first")
+        def step(batch, model, opt_state): ...
+
+    Args:
+        fn: a function of pytrees; None to decorate with options.
+        recipe: as for `scalify.jit`.
+        donate: whose arrays the results may take over: "none", "all", or "all-except-first".
+        backend: "scalify" for its own runtime, as `scalify.jit`; "transform" lets JAX run it, as
+            `scalify.transform`, which composes with `equinox.filter_jit` around it.
+        **options: others of `scalify.jit` or `scalify.transform`, static arguments aside.
+
+    Raises:
+        TypeError: at a call, for a leaf that is no array and has no hash.
+    """
+    if fn is None:
+        return functools.partial(
+            filter_jit, recipe=recipe, donate=donate, backend=backend, **options
+        )
+    return FilterJit(fn, recipe, donate, backend, options)
+
+
+def filter_transform(
+    fn: Callable[..., Any] | None = None,
+    recipe: RecipeLike = "fp8",
+    *,
+    donate: Donate = "none",
+    **options: Any,
+) -> Any:
+    """Returns `fn` rewritten as by `scalify.transform`: `filter_jit` with that backend."""
+    return filter_jit(fn, recipe, donate=donate, backend="transform", **options)

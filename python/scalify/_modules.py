@@ -1,0 +1,63 @@
+"""Frameworks' modules among arguments: which adapter a step of them needs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import jax
+
+__all__ = ["Watched", "advice_for"]
+
+
+def _is_nnx(value: Any) -> bool:
+    """Whether it is a module, an optimizer or a variable of Flax NNX; Flax is not imported."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and bool(nnx.graph.is_graph_node(value))
+
+
+def advice_for(leaf: Any) -> str:
+    """Returns what to write where a leaf is no array."""
+    if _is_nnx(leaf):
+        return "use scalify.nnx.jit for steps of NNX modules"
+    if callable(leaf):
+        return (
+            "use scalify.filter_jit for trees with such leaves, as Equinox's modules are, or mark "
+            "the argument as static"
+        )
+    return "mark the argument as static"
+
+
+class Watched:
+    """NNX modules among the arguments of a function that is traced.
+
+    What the function writes into them is lost unless it returns it: they are copies, made of the
+    arrays that the caller's consist of.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self._found: list[tuple[Any, Any, list[Any]]] = []
+        if "flax.nnx" in sys.modules:
+            for path, value in jax.tree_util.tree_leaves_with_path(tree, is_leaf=_is_nnx):
+                if _is_nnx(value):
+                    self._found.append((path, value, jax.tree.leaves(value)))
+
+    def check(self, outputs: Any, name: str) -> None:
+        """Looks what the function `name` has written, when it has returned `outputs`.
+
+        Raises:
+            TypeError: a module has values that are not among the outputs.
+        """
+        if not self._found:
+            return
+        kept = {id(leaf) for leaf in jax.tree.leaves(outputs)}
+        for path, module, before in self._found:
+            known = kept | {id(leaf) for leaf in before}
+            if all(id(leaf) in known for leaf in jax.tree.leaves(module)):
+                continue
+            where = jax.tree_util.keystr(path[1:])
+            raise TypeError(
+                f"'{name}' updates the {type(module).__name__} at {where} of its arguments, of "
+                "which it has a copy, and does not return it: use scalify.nnx.jit "
+                "(scalify.nnx.transform under flax.nnx.jit), which updates the caller's"
+            )
