@@ -10,7 +10,6 @@
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
@@ -131,15 +130,14 @@ void Roles::findWeights() {
   });
 }
 
-/// A loop over micro-batches has the forward within it, whatever phase it has
-/// as a whole: a carry that it does not change is followed into its body.
+/// A loop over micro-batches or over steps has the forward within it, whatever
+/// phase it has as a whole: carries are followed into its body.
 static bool isReadInForward(Value value, Block &block) {
   return llvm::any_of(value.getUses(), [&](OpOperand &use) {
     Operation *user = use.getOwner();
-    auto loop = dyn_cast<stablehlo::WhileOp>(user);
-    unsigned place = use.getOperandNumber();
-    if (loop && stablehlo::isInvariantCarry(loop, place) &&
-        isReadInForward(loop.getBody().getArgument(place), block))
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(user);
+        loop && isReadInForward(
+                    loop.getBody().getArgument(use.getOperandNumber()), block))
       return true;
     Operation *around = value.getParentBlock() == &block
                             ? block.findAncestorOpInBlock(*user)

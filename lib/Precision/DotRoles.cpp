@@ -113,6 +113,19 @@ static bool isLikeWeight(Value value) {
   return isWeight(value) || isMadeOfWeights(value);
 }
 
+/// The operand that is a layer's weight, beside one that is none: of two
+/// arguments of the step the one that is not of its batch. Null where neither
+/// or both may be.
+static Value getLayerWeight(DotGeneralOp dot) {
+  Value lhs = dot.getLhs(), rhs = dot.getRhs();
+  bool isLeft = isLikeWeight(lhs), isRight = isLikeWeight(rhs);
+  if (isLeft && isRight) {
+    isLeft = !isWeight(lhs) || getWeight(lhs);
+    isRight = !isWeight(rhs) || getWeight(rhs);
+  }
+  return isLeft == isRight ? Value() : isLeft ? lhs : rhs;
+}
+
 static bool isLayer(Operation *op) {
   auto dot = dyn_cast<DotGeneralOp>(op);
   return dot ? !isAttention(dot) &&
@@ -154,7 +167,7 @@ static bool feedsDot(OpOperand &use) { return endsAt(use.getOwner()); }
 
 void DotRoles::Layers::add(DotGeneralOp dot) {
   Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-  bool isLeft = isLikeWeight(dot.getLhs());
+  bool isLeft = getLayerWeight(dot) == dot.getLhs();
   weights.insert(isLeft ? lhs : rhs);
   inputs.insert(isLeft ? rhs : lhs);
 }
@@ -179,7 +192,9 @@ bool DotRoles::Layers::hasGradientDot(DotGeneralOp dot) const {
 /// What a layer is known by, also where a checkpoint makes it and its weight
 /// again.
 static SmallVector<Value> getLayerWeights(DotGeneralOp dot) {
-  Value weight = isLikeWeight(dot.getLhs()) ? dot.getLhs() : dot.getRhs();
+  Value weight = getLayerWeight(dot);
+  if (!weight)
+    weight = dot.getRhs();
   if (isWeight(weight))
     return {getStepArgument(weight)};
   SmallVector<Value> behind = getWeightsBehind(weight);
@@ -199,10 +214,8 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
       return;
     if (isAttention(dot))
       return;
-    bool isLeft = isLikeWeight(dot.getLhs());
-    bool isRight = isLikeWeight(dot.getRhs());
     bool isProduct = isProductOfLayers(dot);
-    if (isLeft == isRight && !isProduct)
+    if (!getLayerWeight(dot) && !isProduct)
       return;
     if (!reaches(dot.getResult(), feedsDot, endsAt)) {
       candidates.push_back(dot);

@@ -10,6 +10,7 @@
 #include "StorageFormats.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/ValueOrigin.h"
 
@@ -75,12 +76,20 @@ bool SavedValues::mayCast(Value value) const {
   });
 }
 
+/// What a loop changes, as weights and moments in a loop over steps: rounding
+/// would be of what it computes with, and not of what is kept.
+static bool startsCarry(OpOperand &use) {
+  auto loop = dyn_cast<stablehlo::WhileOp>(use.getOwner());
+  return loop && !stablehlo::isInvariantCarry(loop, use.getOperandNumber());
+}
+
 void SavedValues::castUses(Value value) {
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : value.getUses()) {
     Operation *user = block.findAncestorOpInBlock(*use.getOwner());
     if (user == use.getOwner() && getPhase(user) != "forward" &&
         !isa<QuantizeOp, stablehlo::OptimizationBarrierOp>(user) &&
+        !startsCarry(use) &&
         // A dot that stays wide is on wide data.
         !isContraction(user) && !user->hasTrait<OpTrait::IsTerminator>())
       uses.push_back(&use);

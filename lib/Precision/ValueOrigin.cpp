@@ -76,17 +76,73 @@ static bool isParameter(BlockArgument arg) {
   return role && (role.getValue() == "param" || role.getValue() == "master");
 }
 
+/// Whether an update makes its result of the used value, element by element.
+static bool updates(Operation *op) {
+  return getPhase(op) == "optimizer" && op->getNumResults() == 1 &&
+         (op->hasTrait<OpTrait::Elementwise>() ||
+          op->hasTrait<stablehlo::OpTrait::TernaryElementwise>() ||
+          isa<stablehlo::DynamicUpdateSliceOp, stablehlo::ConcatenateOp>(op));
+}
+
+/// Whether a result of control flow is what an update in there makes.
+static bool isUpdatedWithin(OpResult result) {
+  Operation *op = result.getOwner();
+  return llvm::any_of(op->getRegions(), [&](Region &region) {
+    Operation *end = region.front().getTerminator();
+    if (result.getResultNumber() >= end->getNumOperands())
+      return false; // The condition of a loop.
+    Value made = getOrigin(end->getOperand(result.getResultNumber()));
+    Operation *maker = made.getDefiningOp();
+    return maker && maker->getParentRegion() == &region &&
+           (stablehlo::isControlFlow(maker)
+                ? isUpdatedWithin(cast<OpResult>(made))
+                : updates(maker));
+  });
+}
+
+/// The parameter whose new value an update has made of its old one, maybe in
+/// several steps or in a loop: the nearest of that shape behind it.
+static Value getUpdatedParameter(Value updated) {
+  llvm::SetVector<Value> behind;
+  behind.insert(updated);
+  ArrayRef<int64_t> shape = cast<ShapedType>(updated.getType()).getShape();
+  constexpr size_t kFarthest = 4096;
+  for (size_t i = 0; i < behind.size() && i < kFarthest; ++i) {
+    Value value = behind[i];
+    auto arg = dyn_cast<BlockArgument>(value);
+    Operation *op = arg ? arg.getOwner()->getParentOp() : value.getDefiningOp();
+    if (arg && isa<FunctionOpInterface>(op)) {
+      if (isParameter(arg))
+        return arg;
+      continue;
+    }
+    if (!stablehlo::isControlFlow(op) && !updates(op))
+      continue;
+    for (Value source : stablehlo::getSources(value)) {
+      source = getOrigin(source);
+      if (cast<ShapedType>(source.getType()).getShape() == shape)
+        behind.insert(source);
+    }
+  }
+  return {};
+}
+
 Value scalify::getStepArgument(Value value) {
-  auto arg = dyn_cast<BlockArgument>(getOrigin(value));
-  if (!arg)
-    return {};
-  if (isa<FunctionOpInterface>(arg.getOwner()->getParentOp()))
-    return arg;
-  auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
-  if (!loop)
-    return {};
-  Value start = getStepArgument(loop->getOperand(arg.getArgNumber()));
-  return start && isParameter(cast<BlockArgument>(start)) ? start : Value();
+  value = getOrigin(value);
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    if (isa<FunctionOpInterface>(arg.getOwner()->getParentOp()))
+      return arg;
+    auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
+    if (!loop)
+      return {};
+    Value start = getStepArgument(loop->getOperand(arg.getArgNumber()));
+    return start && isParameter(cast<BlockArgument>(start)) ? start : Value();
+  }
+  Operation *op = value.getDefiningOp();
+  bool isUpdate = stablehlo::isControlFlow(op)
+                      ? isUpdatedWithin(cast<OpResult>(value))
+                      : updates(op);
+  return isUpdate ? getUpdatedParameter(value) : Value();
 }
 
 Value scalify::getWeight(Value value) {

@@ -9,11 +9,16 @@
 // the loss. What is traced under none of them is either preparation (forward)
 // or follows the gradients.
 //
+// A block may hold several steps, written out or in a loop's body: StepOrder
+// tells them apart, so that the update between two of them is no part of the
+// second one's forward, although that needs it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "StepOrder.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
 
@@ -37,25 +42,24 @@ namespace {
 class LocationPhases {
 public:
   LocationPhases(func::FuncOp main, PhaseMap &phases)
-      : main(main), block(main.getBody().front()), phases(phases) {}
+      : main(main), phases(phases) {}
 
   bool compute();
 
 private:
   std::optional<Phase> readNode(Operation &node);
   void findTold(Block &within);
-  void findNeeded(Block &within);
+  void findStateFeeders(Block &within, ArrayRef<Value> state);
+  void settleSteps(Block &within, const StepOrder &order);
+  bool isStep(Block &body, const StepOrder &order);
+  Phase decide(Operation &node, const StepOrder &order);
   void settleBody(Block &body, Phase around);
-  Phase reach(Operation &node);
+  void settleMicroBatches(Block &body, Phase around, const StepOrder &order);
   Phase reachArgument(BlockArgument argument, Phase around);
-  void findStateFeeders();
-  Phase decide(Operation &node);
 
   func::FuncOp main;
-  Block &block;
   PhaseMap &phases;
-  llvm::DenseMap<Operation *, Phase> told;   // by an op's own names
-  llvm::DenseMap<Operation *, Phase> needed; // first told phase that reads it
+  PhaseMap told; // by an op's own names
   llvm::DenseSet<Operation *> feedsState;
 };
 
@@ -80,55 +84,90 @@ void LocationPhases::findTold(Block &within) {
       told[&node] = *phase;
 }
 
-/// Which told phases need each op, directly or not: the first of them.
-void LocationPhases::findNeeded(Block &within) {
-  for (Operation &node : llvm::reverse(within)) {
-    auto own = told.find(&node);
-    auto later = needed.find(&node);
-    if (own == told.end() && later == needed.end())
-      continue;
-    Phase phase = own != told.end() ? own->second : later->second;
-    for (Value read : getReads(node)) {
-      Operation *source = read.getDefiningOp();
-      if (!source)
-        continue;
-      auto [at, inserted] = needed.try_emplace(source, phase);
-      if (!inserted)
-        at->second = std::min(at->second, phase);
-    }
-  }
-}
-
-void LocationPhases::findStateFeeders() {
-  SmallVector<int64_t> owners = getAliasedArguments(main);
-  for (auto [value, owner] : llvm::zip_equal(getResults(main), owners))
-    if (Operation *source = value.getDefiningOp(); source && owner >= 0)
+void LocationPhases::findStateFeeders(Block &within, ArrayRef<Value> state) {
+  for (Value value : state)
+    if (Operation *source = value.getDefiningOp())
       feedsState.insert(source);
-  for (Operation &node : llvm::reverse(block))
+  for (Operation &node : llvm::reverse(within))
     if (feedsState.contains(&node))
       for (Value read : getReads(node))
         if (Operation *source = read.getDefiningOp())
           feedsState.insert(source);
 }
 
-/// The last phase of what the op reads.
-Phase LocationPhases::reach(Operation &node) {
-  Phase reached = Phase::Forward;
-  for (Value read : getReads(node))
-    if (Operation *source = read.getDefiningOp())
-      reached = std::max(reached, phases.lookup(source));
-  return reached;
+/// Of an op whose names tell nothing. What the next step's forward needs and
+/// gradients go into is an update.
+Phase LocationPhases::decide(Operation &node, const StepOrder &order) {
+  StepOrder::Place place = order.getPlace(&node);
+  std::optional<StepOrder::Place> need = order.getNeed(&node);
+  if (need && need->step == place.step)
+    return std::min(place.phase, need->phase);
+  if (place.phase == Phase::Forward && (need || !feedsState.contains(&node)))
+    return Phase::Forward;
+  return Phase::Optimizer;
 }
 
-/// Of an op whose names tell nothing.
-Phase LocationPhases::decide(Operation &node) {
-  Phase reached = reach(node);
-  auto need = needed.find(&node);
-  if (need != needed.end())
-    return std::min(reached, need->second);
-  return reached == Phase::Forward && !feedsState.contains(&node)
-             ? Phase::Forward
-             : Phase::Optimizer;
+void LocationPhases::settleSteps(Block &within, const StepOrder &order) {
+  for (Operation &node : within.without_terminator()) {
+    auto own = told.find(&node);
+    phases[&node] = own != told.end() ? own->second : decide(node, order);
+  }
+  // What the optimizer alone reads, such as a learning rate from a count, or
+  // what decays a moment.
+  for (Operation &node : llvm::reverse(within)) {
+    if (told.contains(&node) || node.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    std::optional<StepOrder::Place> need = order.getNeed(&node);
+    if (need && need->step == order.getPlace(&node).step)
+      continue;
+    auto isUpdate = [&](Operation *user) {
+      auto phase = phases.find(within.findAncestorOpInBlock(*user));
+      return phase != phases.end() && phase->second == Phase::Optimizer;
+    };
+    if (need ? !node.use_empty() && llvm::all_of(node.getUsers(), isUpdate)
+             : llvm::any_of(node.getUsers(), isUpdate))
+      phases[&node] = Phase::Optimizer;
+  }
+}
+
+/// Whether ops of which names say that they are of the forward read the value,
+/// also in loops, if only behind ops that they say nothing of.
+static bool isReadByForward(Value value) {
+  SmallVector<Value> worklist{value};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    for (OpOperand &use : next.getUses()) {
+      Operation *user = use.getOwner();
+      std::optional<Phase> phase = getPhaseFromNames(user);
+      if (phase == Phase::Forward)
+        return true;
+      if (auto loop = dyn_cast<stablehlo::WhileOp>(user))
+        worklist.push_back(loop.getBody().getArgument(use.getOperandNumber()));
+      else if (!phase)
+        llvm::append_range(worklist, user->getResults());
+    }
+  }
+  return false;
+}
+
+/// Whether a loop's body updates what its own forward reads, by what it makes
+/// of gradients. A sum of gradients is read by no forward, and a cotangent is
+/// written by what names tell.
+bool LocationPhases::isStep(Block &body, const StepOrder &order) {
+  if (!isa<stablehlo::WhileOp>(body.getParentOp()))
+    return false;
+  return llvm::any_of(
+      llvm::zip(body.getArguments(), body.getTerminator()->getOperands()),
+      [&](auto carry) {
+        auto [argument, next] = carry;
+        Operation *written = next.getDefiningOp();
+        return written && !told.contains(written) &&
+               StepOrder::Place{0, Phase::Forward} < order.getPlace(next) &&
+               isReadByForward(argument);
+      });
 }
 
 /// A carry has the phase of what is written into it, if names tell that.
@@ -147,60 +186,71 @@ Phase LocationPhases::reachArgument(BlockArgument argument, Phase around) {
   return start ? phases.lookup(start) : Phase::Forward;
 }
 
+/// A forward and its backward, but no update: as outside, what an op reads and
+/// what reads it.
+void LocationPhases::settleMicroBatches(Block &body, Phase around,
+                                        const StepOrder &order) {
+  for (Operation &node : body) {
+    auto own = told.find(&node);
+    Phase phase = Phase::Forward;
+    if (own != told.end()) {
+      phase = own->second;
+    } else {
+      for (Value read : getReads(node))
+        if (Operation *source = read.getDefiningOp())
+          phase = std::max(phase, phases.lookup(source));
+        else if (read.getParentBlock() == &body)
+          phase =
+              std::max(phase, reachArgument(cast<BlockArgument>(read), around));
+      if (std::optional<StepOrder::Place> need = order.getNeed(&node))
+        phase = std::min(phase, need->phase);
+    }
+    phases[&node] = phase;
+  }
+}
+
 /// Inside of loops and branches names decide, and then the op around, unless
-/// both a forward and its backward are in there, as of a micro-batch: then, as
-/// outside, what an op reads and what reads it.
+/// both a forward and its backward are in there.
 void LocationPhases::settleBody(Block &body, Phase around) {
   findTold(body);
   bool hasForward = false, hasBackward = false;
   for (Operation &node : body)
     if (auto own = told.find(&node); own != told.end())
       (own->second == Phase::Forward ? hasForward : hasBackward) = true;
-  bool isMixed = hasForward && hasBackward;
-  if (isMixed)
-    findNeeded(body);
-  for (Operation &node : body) {
-    Phase phase = around;
-    if (auto own = told.find(&node); own != told.end()) {
-      phase = own->second;
-    } else if (isMixed) {
-      phase = reach(node);
-      for (Value read : getReads(node))
-        if (auto argument = dyn_cast<BlockArgument>(read);
-            argument && argument.getOwner() == &body)
-          phase = std::max(phase, reachArgument(argument, around));
-      if (auto need = needed.find(&node); need != needed.end())
-        phase = std::min(phase, need->second);
+  StepOrder order(body, told, phases);
+  if (hasBackward && isStep(body, order)) {
+    findStateFeeders(body,
+                     SmallVector<Value>(body.getTerminator()->getOperands()));
+    settleSteps(body, order);
+  } else if (hasForward && hasBackward) {
+    settleMicroBatches(body, around, order);
+  } else {
+    for (Operation &node : body) {
+      auto own = told.find(&node);
+      phases[&node] = own != told.end() ? own->second : around;
     }
-    if (takesPhase(&node))
-      phases[&node] = phase;
+  }
+  for (Operation &node : body)
     for (Region &region : node.getRegions())
       for (Block &inner : region)
-        settleBody(inner, phase);
-  }
+        settleBody(inner, phases.lookup(&node));
 }
 
 bool LocationPhases::compute() {
+  Block &block = main.getBody().front();
   findTold(block);
   if (told.empty())
     return false;
-  bool anyGradient = llvm::any_of(
-      told, [](auto &entry) { return entry.second == Phase::Backward; });
-  findNeeded(block);
-  if (anyGradient)
-    findStateFeeders();
-  for (Operation &node : block.without_terminator()) {
-    auto own = told.find(&node);
-    phases[&node] = own != told.end() ? own->second : decide(node);
+  if (llvm::any_of(
+          told, [](auto &entry) { return entry.second == Phase::Backward; })) {
+    SmallVector<Value> state;
+    for (auto [value, owner] :
+         llvm::zip_equal(getResults(main), getAliasedArguments(main)))
+      if (owner >= 0)
+        state.push_back(value);
+    findStateFeeders(block, state);
   }
-  // What the optimizer alone reads, such as a learning rate from a count.
-  for (Operation &node : llvm::reverse(block)) {
-    if (told.contains(&node) || needed.contains(&node))
-      continue;
-    for (Operation *user : node.getUsers())
-      if (phases.lookup(block.findAncestorOpInBlock(*user)) == Phase::Optimizer)
-        phases[&node] = Phase::Optimizer;
-  }
+  settleSteps(block, StepOrder(block, told, phases));
   for (Operation &node : block)
     for (Region &region : node.getRegions())
       for (Block &body : region)

@@ -90,12 +90,15 @@ static bool isMeanOf(Value value, Value x) {
   return false;
 }
 
-/// A parameter that starts at zero, with something small added: at the start
-/// that alone (the step up of SAM), later the parameter. Half-way between, and
-/// no further than the window of E4M3 is wide on one side.
+static bool isForward(Operation *op) { return getPhase(op) == "forward"; }
+
+/// A parameter that starts at zero, with something small added that a forward
+/// reads: at the start that alone (the step up of SAM, an update within the
+/// step), later the parameter. Half-way between, and no further than the window
+/// of E4M3 is wide on one side.
 static void openSum(const FactsQuery &query, ScaleFacts &out) {
   constexpr double kFarthest = 0x1p-4;
-  if (getPhase(query.op) != "forward")
+  if (!isForward(query.op) && llvm::none_of(query.op->getUsers(), isForward))
     return;
   for (unsigned i : {0, 1}) {
     const ScaleFacts &start = query.operand(1 - i);
