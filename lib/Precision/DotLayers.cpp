@@ -14,10 +14,6 @@
 using namespace mlir;
 using namespace scalify;
 
-static int64_t countElements(Value value) {
-  return cast<ShapedType>(value.getType()).getNumElements();
-}
-
 static std::optional<DotKind> decideKind(Operation *dot, DotRole role) {
   if (role == DotRole::Optimizer)
     return std::nullopt;
@@ -36,25 +32,6 @@ static std::optional<DotKind> decideKind(Operation *dot, DotRole role) {
              : DotKind::WeightGrad;
 }
 
-void DotLayers::addWeightGradients(ArrayRef<Operation *> dots) {
-  for (Operation *dot : dots) {
-    Value lhs = getOrigin(dot->getOperand(0));
-    Value rhs = getOrigin(dot->getOperand(1));
-    SmallVector<Value> byInput;
-    for (auto &[weight, layer] : layers)
-      for (auto [input, gradient] : {std::pair(lhs, rhs), std::pair(rhs, lhs)})
-        if (llvm::is_contained(layer.inputs, input)) {
-          if (llvm::is_contained(layer.gradients, gradient))
-            weights[dot] = weight;
-          else if (layer.gradients.empty() &&
-                   layer.elements == countElements(dot->getResult(0)))
-            byInput.push_back(weight);
-        }
-    if (!weights.contains(dot) && byInput.size() == 1)
-      weights[dot] = byInput.front();
-  }
-}
-
 DotLayers::DotLayers(FunctionOpInterface func, const DotRoles &roles) {
   SmallVector<Operation *> weightGradients;
   func.getFunctionBody().walk([&](Operation *dot) {
@@ -68,14 +45,14 @@ DotLayers::DotLayers(FunctionOpInterface func, const DotRoles &roles) {
     Value left = scalify::getWeight(lhs), right = scalify::getWeight(rhs);
     if (!left == !right || kind == DotKind::WeightGrad)
       return;
-    Value weight = left ? left : right, other = getOrigin(left ? rhs : lhs);
+    Value weight = left ? left : right;
     weights[dot] = weight;
-    if (!kind)
-      return;
-    Layer &layer = layers[weight];
-    layer.elements = countElements(left ? lhs : rhs);
-    (kind == DotKind::InputGrad ? layer.gradients : layer.inputs)
-        .push_back(other);
+    if (kind == DotKind::InputGrad)
+      layers.addInputGradient(weight, left ? rhs : lhs);
+    else if (kind)
+      layers.addForward(weight, left ? lhs : rhs, left ? rhs : lhs);
   });
-  addWeightGradients(weightGradients);
+  for (Operation *dot : weightGradients)
+    if (SmallVector<Value> found = layers.findWeights(dot); found.size() == 1)
+      weights[dot] = found.front();
 }

@@ -7,11 +7,11 @@
 // activations behind it, as a contrastive loss has, belongs to it. A router is
 // a layer whose result is sorted, or searched for its largest, on the way to
 // other dots.
-// Their gradients are the dots on their weight, and those that meet their input
-// with the same gradient. Among attention's dots, the scores come first; what
-// follows them without a dot between mixes the values; and the gradient of the
-// scores is what follows the gradient of that mix. Values are told apart by
-// their origin, so that loops do not hide them.
+// Their gradients are the dots on their weight, and the products of their input
+// and the gradient of their output (LayerTable). Among attention's dots, the
+// scores come first; what follows them without a dot between mixes the values;
+// and the gradient of the scores is what follows the gradient of that mix.
+// Values are told apart by their origin, so that loops do not hide them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -165,40 +165,59 @@ static bool endsAt(Operation *user) {
 
 static bool feedsDot(OpOperand &use) { return endsAt(use.getOwner()); }
 
-void DotRoles::Layers::add(DotGeneralOp dot) {
-  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-  bool isLeft = getLayerWeight(dot) == dot.getLhs();
-  weights.insert(isLeft ? lhs : rhs);
-  inputs.insert(isLeft ? rhs : lhs);
-}
-
-/// What multiplies the weight in the backward is the gradient of the output.
-void DotRoles::Layers::addGradient(DotGeneralOp dot) {
-  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-  if (weights.contains(lhs))
-    gradients.insert(rhs);
-  if (weights.contains(rhs))
-    gradients.insert(lhs);
-}
-
-bool DotRoles::Layers::hasGradientDot(DotGeneralOp dot) const {
-  Value lhs = getOrigin(dot.getLhs()), rhs = getOrigin(dot.getRhs());
-  if (weights.contains(lhs) || weights.contains(rhs))
-    return true;
-  return (inputs.contains(lhs) && gradients.contains(rhs)) ||
-         (inputs.contains(rhs) && gradients.contains(lhs));
-}
-
 /// What a layer is known by, also where a checkpoint makes it and its weight
 /// again.
-static SmallVector<Value> getLayerWeights(DotGeneralOp dot) {
-  Value weight = getLayerWeight(dot);
-  if (!weight)
-    weight = dot.getRhs();
+static SmallVector<Value> getWeightKeys(Value weight) {
   if (isWeight(weight))
     return {getStepArgument(weight)};
   SmallVector<Value> behind = getWeightsBehind(weight);
   return behind.empty() ? SmallVector<Value>{getOrigin(weight)} : behind;
+}
+
+static Value getWeightKey(Value weight) {
+  SmallVector<Value> keys = getWeightKeys(weight);
+  return keys.size() == 1 ? keys.front() : getOrigin(weight);
+}
+
+/// The operand that stands for the weight: of a product of two activations the
+/// second one.
+static OpOperand &getWeightSide(DotGeneralOp dot) {
+  return dot->getOpOperand(getLayerWeight(dot) == dot.getLhs() ? 0 : 1);
+}
+
+static SmallVector<Value> getLayerWeights(DotGeneralOp dot) {
+  return getWeightKeys(getWeightSide(dot).get());
+}
+
+void DotRoles::addLayer(DotGeneralOp dot, DotRole role) {
+  OpOperand &side = getWeightSide(dot);
+  Value weight = getWeightKey(side.get());
+  layers.addForward(weight, side.get(),
+                    dot->getOperand(1 - side.getOperandNumber()));
+  if (role == DotRole::Linear)
+    return;
+  roles[dot] = role;
+  layerRoles[weight] = role;
+}
+
+/// That of the layer of which the dot is a gradient, one for each example
+/// maybe, or, with its weight, the forward made again.
+std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
+  auto getRole = [&](Value weight) {
+    auto role = layerRoles.find(weight);
+    return role == layerRoles.end() ? DotRole::Linear : role->second;
+  };
+  for (Value operand : dot->getOperands())
+    if (Value weight = getWeightKey(operand); layers.contains(weight))
+      return getRole(weight);
+  if (isForward(dot))
+    return std::nullopt;
+  std::optional<DotRole> found;
+  for (Value weight : layers.findWeights(dot)) {
+    DotRole role = getRole(weight);
+    found = !found || *found == role ? role : DotRole::Linear;
+  }
+  return found;
 }
 
 void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
@@ -230,20 +249,22 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     if (llvm::all_of(getLayerWeights(dot),
                      [&](Value own) { return innerWeights.contains(own); }))
       continue;
-    heads.add(dot);
-    roles[dot] = DotRole::Head;
+    addLayer(dot, DotRole::Head);
   }
   for (DotGeneralOp dot : inner)
-    if (hasChoices && !roles.contains(dot) &&
-        reaches(dot.getResult(), isChosenBy, isContraction)) {
-      routers.add(dot);
-      roles[dot] = DotRole::Router;
-    }
+    if (!roles.contains(dot))
+      addLayer(dot,
+               hasChoices && reaches(dot.getResult(), isChosenBy, isContraction)
+                   ? DotRole::Router
+                   : DotRole::Linear);
+  // What multiplies the weight in the backward is the gradient of the output.
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
     if (isForward(dot))
       return;
-    heads.addGradient(dot);
-    routers.addGradient(dot);
+    for (OpOperand &operand : dot->getOpOperands())
+      if (Value weight = getWeightKey(operand.get()); layers.contains(weight))
+        layers.addInputGradient(
+            weight, dot->getOperand(1 - operand.getOperandNumber()));
   });
 }
 
@@ -331,12 +352,10 @@ DotRoles::DotRoles(FunctionOpInterface func) : backward(findBackward(func)) {
     }
     if (roles.contains(dot))
       return;
-    if (!isForward(dot) && heads.hasGradientDot(dot))
-      roles[dot] = DotRole::Head;
-    else if (routers.hasGradientDot(dot)) // Or made again by a checkpoint.
-      roles[dot] = DotRole::Router;
-    else
-      roles[dot] = isAttention(dot) ? DotRole::AttentionQK : DotRole::Linear;
+    std::optional<DotRole> role = findLayerRole(dot);
+    if (!role || (isForward(dot) && role != DotRole::Router))
+      role = isAttention(dot) ? DotRole::AttentionQK : DotRole::Linear;
+    roles[dot] = *role;
   });
   findAttention(func);
 }

@@ -6,8 +6,6 @@
 #include "scalify/Dialect/Scalify/RecipeText.h"
 #include "scalify/Precision/DotRoles.h"
 
-#include "llvm/ADT/MapVector.h"
-
 namespace scalify {
 
 /// On a dot in 16 bits that a model keeps from FP8: which, and its figures.
@@ -29,15 +27,7 @@ public:
   }
 
 private:
-  void addWeightGradients(llvm::ArrayRef<mlir::Operation *> dots);
-
-  /// Of a layer: what its weight is multiplied by, in the forward and in the
-  /// backward, and the size of the weight as the dot sees it.
-  struct Layer {
-    llvm::SmallVector<mlir::Value> inputs, gradients;
-    int64_t elements = 0;
-  };
-  llvm::MapVector<mlir::Value, Layer> layers;
+  LayerTable layers;
   llvm::DenseMap<mlir::Operation *, mlir::Value> weights;
   llvm::DenseMap<mlir::Operation *, std::optional<DotKind>> kinds;
 };

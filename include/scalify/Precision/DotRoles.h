@@ -5,11 +5,14 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Precision/LayerTable.h"
 #include "scalify/Precision/ValueOrigin.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+
+#include <optional>
 
 namespace scalify {
 
@@ -24,20 +27,16 @@ public:
   bool hasBackward() const { return backward; }
 
 private:
-  /// Layers whose two gradients have the role of the layer.
-  struct Layers {
-    void add(stablehlo::DotGeneralOp dot);
-    void addGradient(stablehlo::DotGeneralOp dot);
-    bool hasGradientDot(stablehlo::DotGeneralOp dot) const;
-
-    llvm::DenseSet<mlir::Value> weights, inputs, gradients;
-  };
+  void addLayer(stablehlo::DotGeneralOp dot, DotRole role);
+  std::optional<DotRole> findLayerRole(stablehlo::DotGeneralOp dot) const;
   void findHeadsAndRouters(mlir::FunctionOpInterface func);
   void findEmbeddings(mlir::FunctionOpInterface func);
   void findAttention(mlir::FunctionOpInterface func);
 
   llvm::DenseMap<mlir::Operation *, DotRole> roles;
-  Layers heads, routers;
+  LayerTable layers;
+  /// Of the weights of heads and routers.
+  llvm::DenseMap<mlir::Value, DotRole> layerRoles;
   bool backward;
 };
 

@@ -1,0 +1,90 @@
+"""What a dot is comes from the flow of data: however a step is written, its dots are cast alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import step_programs
+from step_programs import batches, init, loss_fn
+
+import scalify
+
+Loss = Callable[..., jax.Array]
+saveable = jax.checkpoint_policies.dots_saveable
+
+
+def head_loss(p: Any, h: jax.Array, y: jax.Array) -> jax.Array:
+    log_p = jax.nn.log_softmax(h @ p["head"])
+    return -jnp.mean(jnp.take_along_axis(log_p, y[:, None], -1))
+
+
+def whole(policy: Any) -> Loss:
+    return jax.checkpoint(loss_fn, policy=policy)
+
+
+def parts(policy: Any) -> Loss:
+    body = jax.checkpoint(step_programs.layers, policy=policy)
+    end = jax.checkpoint(head_loss, policy=policy)
+    return lambda p, x, y: end(p, body(p, x), y)
+
+
+def chunks(policy: Any) -> Loss:
+    def loss(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+        h = jax.checkpoint(step_programs.layers, policy=policy)(p, x)
+        h, y = h.reshape(4, -1, h.shape[-1]), y.reshape(4, -1)
+        end = jax.checkpoint(head_loss, policy=policy)
+        return jax.lax.scan(lambda s, c: (s + end(p, *c), None), 0.0, (h, y))[0] / 4
+
+    return loss
+
+
+def backward_dots(loss: Loss) -> Counter[tuple[str, str]]:
+    """Counts the backward's dots by layer and format."""
+    params = init()
+    x, y = (batch[0] for batch in batches(1))
+    step = scalify.transform(
+        jax.value_and_grad(loss), "fp8", scales=scalify.measure((params, x, y))
+    )
+    rows = step.report(params, x, y).dots()
+    assert all(row.get("weight") or "attention" in row["reason"] for row in rows)
+    return Counter(
+        (row.get("weight", ""), row["format"]) for row in rows if row["phase"] == "backward"
+    )
+
+
+@pytest.mark.parametrize("policy", [None, saveable])
+@pytest.mark.parametrize("form", [whole, parts, chunks])
+def test_a_checkpoint_changes_no_format_of_a_gradient(
+    form: Callable[[Any], Loss], policy: Any
+) -> None:
+    wide = {row for row in backward_dots(loss_fn) if row[1].startswith("f32")}
+    assert {"p['head']", "p['router']"} <= {name for name, _ in wide}
+    assert backward_dots(form(policy)) == backward_dots(loss_fn)
+
+
+def test_gradients_of_each_example_are_those_of_their_layers() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"a": (32, 64), "b": (64, 64), "c": (64, 32)}
+    params = {k: rng.normal(0, 0.15, shape).astype(np.float32) for k, shape in shapes.items()}
+    x, y = (rng.normal(0, 1, (16, 32)).astype(np.float32) for _ in range(2))
+
+    def loss(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.mean((jnp.tanh(jnp.tanh(x @ p["a"]) @ p["b"]) @ p["c"] - y) ** 2)
+
+    def clipped(p: Any, x: jax.Array, y: jax.Array) -> Any:
+        grads = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(p, x, y)
+        squares = [jnp.sum(g.reshape(g.shape[0], -1) ** 2, -1) for g in jax.tree.leaves(grads)]
+        factor = jnp.minimum(1, 0.1 / jnp.sqrt(sum(squares)))
+        return jax.tree.map(lambda g: jnp.tensordot(factor, g, 1) / len(x), grads)
+
+    step = scalify.transform(clipped, "fp8", scales=scalify.measure((params, x, y)))
+    rows = step.report(params, x, y).dots()
+    made = {row["weight"]: row["format"] for row in rows if row.get("kind") == "weight_grad"}
+    assert made["p['a']"] == made["p['b']"] != made["p['c']"] == "f32 x f32 -> f32"
+    assert "f8E5M2" in made["p['a']"]
