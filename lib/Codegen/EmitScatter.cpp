@@ -238,5 +238,7 @@ FailureOr<int64_t> KernelEmitter::emitScatter(stablehlo::ScatterOp op) {
     return failure();
   while (innermost() > 0)
     popLoop();
+  if (failed(checkInPlace()))
+    return failure();
   return scatter.parts;
 }

@@ -287,6 +287,7 @@ FailureOr<Element> KernelEmitter::load(unsigned argument, AffineExpr linear,
   } else {
     value = loadLanes(builder, memory, linear, stored);
   }
+  notePlace(argument, linear, value.getDefiningOp());
   return Element{toRegister(at(level), loc, value, elementType, machine),
                  level};
 }
@@ -295,14 +296,17 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
                                    AffineExpr linear, Type type) {
   if (log)
     log->accesses.push_back(linear);
-  Value memory = function.getArgument(kernel.getReads().size() + write);
+  unsigned argument = kernel.getReads().size() + write;
+  Value memory = function.getArgument(argument);
   Location loc = kernel.getLoc();
   unsigned level = innermost();
   if (!scope.dependsOnLanes(linear)) {
     Value index = asIndex(linear);
     OpBuilder &b = at(level);
     Value value = toStorage(b, loc, element.value, type, machine);
-    memref::StoreOp::create(atStore(level), loc, value, memory, index);
+    notePlace(
+        argument, linear,
+        memref::StoreOp::create(atStore(level), loc, value, memory, index));
     return success();
   }
   bool contiguous = scope.laneStride(linear) == 1;
@@ -314,12 +318,15 @@ LogicalResult KernelEmitter::store(unsigned write, Element element,
     Type stored = cast<MemRefType>(memory.getType()).getElementType();
     if (IntegerAttr alignment = vectorAlignment(linear, stored))
       store.setAlignmentAttr(alignment);
+    notePlace(argument, linear, store);
     return success();
   }
   for (int64_t i = 0; i < scope.lanes; ++i) {
     Value lane = vector::ExtractOp::create(b, loc, value, i);
     Value place = vector::ExtractOp::create(b, loc, index, i);
-    memref::StoreOp::create(b, loc, lane, memory, place);
+    auto store = memref::StoreOp::create(b, loc, lane, memory, place);
+    if (i == 0)
+      notePlace(argument, linear, store);
   }
   return success();
 }

@@ -111,6 +111,9 @@ public:
   mlir::FailureOr<Element> load(unsigned argument, mlir::AffineExpr linear,
                                 mlir::Type elementType);
   mlir::LogicalResult finish();
+  /// Fails where an element is read after another one was written over it
+  /// (CheckInPlace.cpp).
+  mlir::LogicalResult checkInPlace();
 
   mlir::OpBuilder &at(unsigned level);
   mlir::OpBuilder &atEntry();
@@ -221,6 +224,7 @@ private:
   llvm::SmallVector<stablehlo::ReduceOp> reducesInStep(stablehlo::ReduceOp op,
                                                        const Index &index);
   void remember(const Key &key, Element element);
+  void notePlace(unsigned buffer, mlir::AffineExpr linear, mlir::Operation *op);
 
   /// A row of a value that costs much, kept from the pass that computed it.
   struct KeptRow {
@@ -232,6 +236,13 @@ private:
   };
 
   mlir::OpBuilder builder;
+  /// A load or a store of a kernel that writes in place.
+  struct Place {
+    unsigned buffer;
+    mlir::AffineExpr linear;
+    mlir::Operation *op;
+  };
+  llvm::SmallVector<Place> places;
   llvm::DenseMap<mlir::Value, KeptRow> keptRows;
   llvm::DenseMap<mlir::Value, StagedTile> stagedTiles;
   llvm::SmallVector<Level> levels;

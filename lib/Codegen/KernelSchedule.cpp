@@ -16,6 +16,8 @@
 #include "EmitTiles.h"
 #include "KernelEmitter.h"
 
+#include "scalify/Dialect/Plan/PlanInPlace.h"
+
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
@@ -29,8 +31,9 @@ static constexpr int64_t kMostThreads = 256, kWarp = 32;
 namespace {
 struct Space {
   SmallVector<int64_t> extents;
-  size_t rowRank = 0;    // leading loops that small outputs are stored in
-  bool hasSmall = false; // there are small outputs
+  size_t rowRank = 0;    // leading loops over rows, if there are rows
+  bool hasSmall = false; // there are small outputs, stored once a row
+  bool hasRows = false;  // rows are read as a whole before they are written
   bool hasLanes = true;  // innermost loop runs on vectors
   int64_t lanes = 1;
   SmallVector<int64_t> cuts; // of the innermost loop
@@ -87,8 +90,11 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
   space.lanes = KernelEmitter::lanesOf(kernel, machine);
   space.hasSmall = small != large;
   SmallVector<int64_t> boundaries{large, 1};
-  if (space.hasSmall)
-    addBoundaries(boundaries, {large / small}, 1);
+  int64_t rowLength =
+      space.hasSmall ? large / small : plan::ElementOrder(kernel).rowLength();
+  space.hasRows = rowLength > 0;
+  if (space.hasRows)
+    addBoundaries(boundaries, {rowLength}, 1);
   for (Value output : yield->getOperands()) {
     int64_t n = tensorType(output).getNumElements();
     addBoundaries(boundaries, tensorType(output).getShape(), large / n);
@@ -103,7 +109,7 @@ static FailureOr<Space> chooseSpace(plan::KernelOp kernel, Machine machine) {
     if (boundaries[i] == boundaries[i + 1])
       continue;
     space.extents.push_back(boundaries[i] / boundaries[i + 1]);
-    if (space.hasSmall && boundaries[i + 1] >= large / small)
+    if (space.hasRows && boundaries[i + 1] >= rowLength)
       space.rowRank = space.extents.size();
   }
   // Sums along memory go element by element, sums across it in lanes.
@@ -324,7 +330,7 @@ FailureOr<KernelRows> NestEmitter::emit() {
   }
   // The rows of the task: as few leading loops as give enough of them.
   size_t scalarLoops = rank - (space.hasLanes && rank > 0);
-  size_t limit = space.hasSmall ? space.rowRank : scalarLoops;
+  size_t limit = space.hasRows ? space.rowRank : scalarLoops;
   size_t leading = 0;
   while (leading < limit && (e.grid || rows.rows < kEnoughRows))
     rows.rows *= space.extents[leading++];
@@ -335,7 +341,7 @@ FailureOr<KernelRows> NestEmitter::emit() {
         e.scope.delinearise(row, ArrayRef(space.extents).take_front(leading));
     loops.append(index.begin(), index.end());
   }
-  size_t rowRank = space.hasSmall ? space.rowRank : scalarLoops;
+  size_t rowRank = limit;
   while (loops.size() < rowRank)
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
   // Small outputs first: once the columns are stored, an input that shares
@@ -436,7 +442,7 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
     // the inside out: positions to the left stay as they are.
     const SmallVector<int64_t> original(space->extents);
     for (int64_t i = int64_t(original.size()) - 2; i >= 0; --i) {
-      if (space->hasSmall && size_t(i) + 1 == space->rowRank)
+      if (space->hasRows && size_t(i) + 1 == space->rowRank)
         continue;
       if (!canMerge(emitter.scope, log, original, i, kernel.getContext()))
         continue;
@@ -449,7 +455,8 @@ FailureOr<KernelRows> scalify::codegen::emitKernel(plan::KernelOp kernel,
   KernelEmitter emitter(kernel, function, machine);
   NestEmitter nest(emitter, *space);
   FailureOr<KernelRows> rows = nest.emit();
-  if (failed(rows) || failed(emitter.finish()))
+  if (failed(rows) || failed(emitter.finish()) ||
+      failed(emitter.checkInPlace()))
     return failure();
   if (machine == Machine::CPU)
     chooseGrain(kernel, *rows);

@@ -10,6 +10,7 @@
 
 #include "PackArena.h"
 
+#include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Fusion/Passes.h"
 
 namespace scalify {
@@ -32,28 +33,22 @@ private:
 };
 } // namespace
 
-// The read of `kernel` whose memory `out` may take: dies here, is read element
-// by element, has elements of the same size, and no other stream reads it
-// still.
-static int findHandOver(plan::KernelOp kernel, Value out, int64_t position,
+// The read of `kernel` whose memory its output `write` may take: dies here, may
+// be written where it is read, and no other stream reads it still.
+static int findHandOver(plan::KernelOp kernel, const plan::ElementOrder &order,
+                        int64_t write, int64_t position,
                         llvm::DenseMap<Value, plan::LiveRange> &ranges,
                         llvm::DenseSet<Value> &taken) {
-  auto safe = kernel->getAttrOfType<DenseI64ArrayAttr>(plan::kElementwiseAttr);
-  if (!safe)
-    return -1;
+  Block &body = kernel.getBody().front();
   auto wholes = llvm::map_to_vector(kernel.getReads(), plan::getWhole);
-  for (int64_t index : safe.asArrayRef()) {
-    Value in = kernel.getReads()[index];
+  for (auto [index, in] : llvm::enumerate(kernel.getReads())) {
     auto range = ranges.find(in);
     if (range == ranges.end() || range->second.last != position ||
         !range->second.isLastAlone || taken.contains(in) ||
         llvm::count(wholes, in) != 1)
       continue;
-    auto inType = cast<MemRefType>(in.getType());
-    auto outType = cast<MemRefType>(out.getType());
-    if (inType.getNumElements() == outType.getNumElements() &&
-        plan::elementBytes(inType.getElementType()) ==
-            plan::elementBytes(outType.getElementType()))
+    if (order.mayReplace(body.getTerminator()->getOperand(write),
+                         body.getArgument(index)))
       return index;
   }
   return -1;
@@ -87,6 +82,7 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       if (ranges.count(operand))
         used.insert(operand);
     llvm::DenseSet<Value> taken;
+    std::optional<plan::ElementOrder> order;
     SmallVector<int64_t> pairs;
     auto kernel = dyn_cast<plan::KernelOp>(op);
     if (kernel && kernel.getInplace())
@@ -102,13 +98,15 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
         continue;
       // A part is written where its whole will be.
       if (kernel && llvm::is_contained(kernel.getWrites(), value)) {
-        int from = findHandOver(kernel, value, position, ranges, taken);
+        int64_t write =
+            llvm::find(kernel.getWrites(), value) - kernel.getWrites().begin();
+        if (!order)
+          order.emplace(kernel);
+        int from = findHandOver(kernel, *order, write, position, ranges, taken);
         if (from >= 0) {
           Value in = kernel.getReads()[from];
           taken.insert(in);
           blockOf[value] = blockOf.lookup(in);
-          int64_t write = llvm::find(kernel.getWrites(), value) -
-                          kernel.getWrites().begin();
           pairs.append({write, from});
           ++numInPlace;
           continue;
@@ -121,11 +119,8 @@ void AssignBuffersPass::assign(plan::ProgramOp program) {
       int64_t &last = blocks[blockOf[value]].last;
       last = std::max(last, ranges[value].held);
     }
-    if (kernel) {
-      if (!pairs.empty())
-        kernel.setInplace(pairs);
-      kernel->removeAttr(plan::kElementwiseAttr);
-    }
+    if (kernel && !pairs.empty())
+      kernel.setInplace(pairs);
   }
   int64_t bytes = packArena(blocks);
   // Parts stand behind their wholes.

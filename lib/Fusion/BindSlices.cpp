@@ -124,20 +124,10 @@ static bool isDivisible(Value buffer) {
 
 /// Indices of reads, as they are without the read at `gone`.
 static void renumber(plan::KernelOp kernel, int64_t gone) {
-  Builder b(kernel.getContext());
-  auto shift = [&](int64_t index) { return index - (index > gone); };
-  if (auto safe =
-          kernel->getAttrOfType<DenseI64ArrayAttr>(plan::kElementwiseAttr)) {
-    SmallVector<int64_t> left;
-    for (int64_t index : safe.asArrayRef())
-      if (index != gone)
-        left.push_back(shift(index));
-    kernel->setAttr(plan::kElementwiseAttr, b.getDenseI64ArrayAttr(left));
-  }
   if (auto pairs = kernel.getInplace()) {
     SmallVector<int64_t> shifted(*pairs);
     for (size_t i = 1; i < shifted.size(); i += 2)
-      shifted[i] = shift(shifted[i]);
+      shifted[i] -= shifted[i] > gone;
     kernel.setInplace(shifted);
   }
 }

@@ -1,8 +1,10 @@
 //===- FormPlan.cpp - Writes the plan from clusters -----------------------===//
 
 #include "Clusters.h"
+#include "CommandParts.h"
 #include "ScaleEntries.h"
 
+#include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/MeasuredScale.h"
@@ -50,6 +52,8 @@ private:
   void writeCollective(plan::CommunicateOp op);
   void bindPieces(stablehlo::ConcatenateOp stack);
   Value scatterTarget(stablehlo::ScatterOp op);
+  SmallVector<int64_t> donatedPairs(ArrayRef<Value> inputs,
+                                    ArrayRef<Value> outputs);
   Value bufferOf(Value value);
   Value constantBuffer(ElementsAttr value);
   Value scaleBuffer(int64_t entry);
@@ -110,6 +114,13 @@ void PlanWriter::writeArguments() {
   program->setAttr("plan.result_types", b.getArrayAttr(resultTypes));
 }
 
+static SmallVector<Operation *> opsInOrder(const Cluster &cluster) {
+  SmallVector<Operation *> ops(cluster.ops.begin(), cluster.ops.end());
+  llvm::sort(ops,
+             [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+  return ops;
+}
+
 // True if `value` may be written into the argument's memory when it is made.
 bool PlanWriter::mayAlias(Value value, int64_t index) {
   BlockArgument argument = main.getArgument(index);
@@ -129,12 +140,9 @@ bool PlanWriter::mayAlias(Value value, int64_t index) {
     isPast = true;
     if (!reads)
       continue;
-    // In the same kernel only element by element.
-    Clusters::Uses uses;
-    if (!cluster->isKernel || cluster->isScatter ||
-        !clusters.analyse(*cluster, uses) ||
-        uses.lookup(argument).relation != Relation::Full ||
-        uses.lookup(value).relation != Relation::Full)
+    if (!cluster->isKernel ||
+        !plan::ElementOrder(opsInOrder(*cluster), clusters.outputs(*cluster))
+             .mayReplace(value, argument))
       return false;
   }
   // A result that is the argument itself reads it at the end.
@@ -241,18 +249,6 @@ Value PlanWriter::bufferOf(Value value) {
 // Commands
 //===----------------------------------------------------------------------===//
 
-/// A kernel's phase is that of the first op that it stores, if that has one.
-static void copyPhase(const Cluster &cluster, Operation *first,
-                      Operation *command) {
-  Attribute phase = first->getAttr(kPhaseAttr);
-  if (!phase)
-    phase = getPhase(cluster);
-  if (phase)
-    command->setAttr(plan::kCommandPhaseAttr, phase);
-  if (Attribute task = getTask(cluster))
-    command->setAttr(plan::kTaskAttr, task);
-}
-
 void PlanWriter::writeGemm(plan::MatmulOp op) {
   SmallVector<Value> scales;
   for (Value scale : op.getScales())
@@ -312,46 +308,40 @@ void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   }
 }
 
-static std::string nameOf(const Cluster &cluster) {
-  std::string name;
-  unsigned parts = 0;
-  for (Operation *op : llvm::reverse(cluster.ops)) {
-    StringRef part = op->getName().stripDialect();
-    if (isa<stablehlo::ConstantOp, stablehlo::BroadcastInDimOp,
-            stablehlo::ReshapeOp>(op) ||
-        StringRef(name).contains(part))
+/// Whether a result takes the memory of an argument.
+static bool isSameMemory(Value source, Value target) {
+  auto argument = source.getDefiningOp<plan::ArgumentOp>();
+  auto result = target.getDefiningOp<plan::ResultOp>();
+  return source == target ||
+         (argument && result && result.getAliasArg() == argument.getIndex());
+}
+
+/// Whether a kernel of `ops` reads `value` but as what the scatter works in.
+static bool readsBesideScatter(ArrayRef<Operation *> ops,
+                               stablehlo::ScatterOp scatter, Value value) {
+  return llvm::any_of(ops, [&](Operation *op) {
+    return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+      return operand.get() == value &&
+             (op != scatter || operand.getOperandNumber() != 0);
+    });
+  });
+}
+
+/// The outputs of a kernel that lie where one of its inputs does, which are
+/// results in the memory of a donated argument.
+SmallVector<int64_t> PlanWriter::donatedPairs(ArrayRef<Value> inputs,
+                                              ArrayRef<Value> outputs) {
+  SmallVector<int64_t> pairs;
+  for (auto [i, output] : llvm::enumerate(outputs)) {
+    auto bound = resultOf.find(output);
+    if (bound == resultOf.end() || !aliases.count(bound->second))
       continue;
-    name += (parts ? "_" : "") + part.str();
-    if (++parts == 4)
-      break;
+    Value argument = main.getArgument(aliases[bound->second]);
+    for (auto [j, input] : llvm::enumerate(inputs))
+      if (input == argument)
+        pairs.append({int64_t(i), int64_t(j)});
   }
-  return name.empty() ? "broadcast" : name;
-}
-
-static bool isExponent(Value bits) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  DenseElementsAttr mask;
-  return matchPattern(bits, m_Constant(&mask)) && mask.isSplat() &&
-         mask.getSplatValue<APInt>() == kExponent;
-}
-
-// True if dividing by it is multiplying by its reciprocal, bit for bit: a
-// power of two, as one that is given or as bits of an exponent alone.
-static bool hasExactReciprocal(Value scale) {
-  DenseFPElementsAttr constant;
-  if (matchPattern(scale, m_Constant(&constant))) {
-    APFloat value = constant.getSplatValue<APFloat>();
-    APFloat inverse(value.getSemantics());
-    return value.getExactInverse(&inverse);
-  }
-  if (auto choice = scale.getDefiningOp<stablehlo::SelectOp>())
-    return hasExactReciprocal(choice.getOnTrue()) &&
-           hasExactReciprocal(choice.getOnFalse());
-  auto word = scale.getDefiningOp<stablehlo::BitcastConvertOp>();
-  if (!word || !typeOf(scale).getElementType().isF32())
-    return false;
-  auto masked = word.getOperand().getDefiningOp<stablehlo::AndOp>();
-  return masked && llvm::any_of(masked.getOperands(), isExponent);
+  return pairs;
 }
 
 // The scatter works in the memory of its input, which is copied if it lives on.
@@ -363,7 +353,7 @@ Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
   if (dies)
     return buffers[result] = bufferOf(input);
   Value target = bufferOf(result);
-  if (Value source = bufferOf(input); source != target) {
+  if (Value source = bufferOf(input); !isSameMemory(source, target)) {
     auto copy = plan::CopyOp::create(b, op.getLoc(), source, target);
     if (Attribute task = op->getAttr(plan::kTaskAttr))
       copy->setAttr(plan::kTaskAttr, task);
@@ -372,32 +362,43 @@ Value PlanWriter::scatterTarget(stablehlo::ScatterOp op) {
 }
 
 LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
-  SmallVector<Operation *> ops(cluster.ops.begin(), cluster.ops.end());
-  llvm::sort(ops,
-             [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+  SmallVector<Operation *> ops = opsInOrder(cluster);
   SmallVector<Value> inputs = clusters.inputs(cluster);
   SmallVector<Value> outputs = clusters.outputs(cluster);
   Location loc = outputs.front().getLoc();
   SmallVector<Value> reads, writes;
   auto scatter = dyn_cast<stablehlo::ScatterOp>(cluster.ops.front());
   Value target = scatter ? scatterTarget(scatter) : Value();
-  for (Value input : inputs)
-    reads.push_back(
-        scatter && input == scatter.getInputs()[0] ? target : bufferOf(input));
-  for (Value output : outputs)
-    writes.push_back(bufferOf(output));
-
   Region body;
   Block *block = &body.emplaceBlock();
   IRMapping map;
-  for (Value input : inputs)
+  for (Value input : inputs) {
+    if (scatter && !readsBesideScatter(ops, scatter, input))
+      continue;
+    reads.push_back(bufferOf(input));
     map.map(input, block->addArgument(input.getType(), input.getLoc()));
+  }
+  // What the scatter works in is apart from what else reads its input: that is
+  // read as it was.
+  Value worked;
+  SmallVector<int64_t> pairs;
+  if (scatter) {
+    worked = block->addArgument(scatter.getInputs()[0].getType(), loc);
+    pairs = {0, static_cast<int64_t>(reads.size())};
+    reads.push_back(target);
+  } else {
+    pairs = donatedPairs(inputs, outputs);
+  }
+  for (Value output : outputs)
+    writes.push_back(bufferOf(output));
   OpBuilder inner(main.getContext());
   inner.setInsertionPointToEnd(block);
   SmallVector<Attribute> casts;
   llvm::DenseMap<Attribute, Value> scales;
   for (Operation *op : ops) {
     Operation *copy = inner.clone(*op, map);
+    if (op == scatter)
+      copy->setOperand(0, worked);
     copy->setDiscardableAttrs(DictionaryAttr::get(copy->getContext()));
     if (isa<stablehlo::ReduceOp>(op) && op->hasAttr(stablehlo::kInOrderAttr))
       copy->setAttr(stablehlo::kInOrderAttr, b.getUnitAttr());
@@ -452,29 +453,8 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
   if (!casts.empty())
     kernel->setAttr("plan.casts", b.getArrayAttr(casts));
 
-  // Where an output may take an input's memory.
-  SmallVector<int64_t> pairs, safeReads;
-  Clusters::Uses uses;
-  if (scatter) {
-    pairs = {0, int64_t(llvm::find(inputs, scatter.getInputs()[0]) -
-                        inputs.begin())};
-  } else if (clusters.analyse(cluster, uses)) {
-    for (auto [i, input] : llvm::enumerate(inputs))
-      if (uses.lookup(input).relation == Relation::Full)
-        safeReads.push_back(i);
-    for (auto [i, output] : llvm::enumerate(outputs)) {
-      auto bound = resultOf.find(output);
-      if (bound == resultOf.end() || !aliases.count(bound->second))
-        continue;
-      Value argument = main.getArgument(aliases[bound->second]);
-      for (auto [j, input] : llvm::enumerate(inputs))
-        if (input == argument)
-          pairs.append({int64_t(i), int64_t(j)});
-    }
-  }
   if (!pairs.empty())
     kernel.setInplaceAttr(b.getDenseI64ArrayAttr(pairs));
-  kernel->setAttr(plan::kElementwiseAttr, b.getDenseI64ArrayAttr(safeReads));
   ++numKernels;
   return success();
 }

@@ -30,7 +30,7 @@ plan.program @in_place {
   %b = plan.temp : memref<16xf32>
   plan.copy %x to %a : memref<16xf32>, memref<16xf32>
   // CHECK: plan.kernel "negate" {{.*}} attributes {inplace = array<i64: 0, 0>}
-  plan.kernel "negate" reads(%a : memref<16xf32>) writes(%b : memref<16xf32>) attributes {plan.elementwise_reads = array<i64: 0>} {
+  plan.kernel "negate" reads(%a : memref<16xf32>) writes(%b : memref<16xf32>) {
   ^bb0(%v: tensor<16xf32>):
     %n = stablehlo.negate %v : tensor<16xf32>
     plan.yield %n : tensor<16xf32>
@@ -58,7 +58,7 @@ plan.program @parts {
   // The input dies, but its memory is not where the part is.
   // CHECK: plan.kernel "negate"
   // CHECK-NOT: inplace
-  plan.kernel "negate" reads(%c : memref<16xf32>) writes(%b : memref<16xf32>) attributes {plan.elementwise_reads = array<i64: 0>} {
+  plan.kernel "negate" reads(%c : memref<16xf32>) writes(%b : memref<16xf32>) {
   ^bb0(%v: tensor<16xf32>):
     %n = stablehlo.negate %v : tensor<16xf32>
     plan.yield %n : tensor<16xf32>
@@ -91,7 +91,7 @@ plan.program @streams {
   plan.record 1 on 1
   // CHECK: plan.kernel "negate"
   // CHECK-NOT: inplace
-  plan.kernel "negate" reads(%a : memref<16xf32>) writes(%b : memref<16xf32>) attributes {plan.elementwise_reads = array<i64: 0>} {
+  plan.kernel "negate" reads(%a : memref<16xf32>) writes(%b : memref<16xf32>) {
   ^bb0(%v: tensor<16xf32>):
     %n = stablehlo.negate %v : tensor<16xf32>
     plan.yield %n : tensor<16xf32>

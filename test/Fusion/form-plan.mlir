@@ -155,3 +155,70 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %r = stablehlo.add %sum, %x : tensor<8xf32>
   return %r : tensor<8xf32>
 }
+
+// -----
+
+// What a scatter's update reads of its input is read as it was: the scatter
+// works in a copy.
+// CHECK-LABEL: plan.program @step
+// CHECK: %[[X:.*]] = plan.argument 0 : memref<8xf32>
+// CHECK: %[[Y:.*]] = plan.result 0 : memref<8xf32>
+// CHECK: plan.copy %[[X]] to %[[Y]]
+// CHECK: plan.kernel "slice_scatter" reads(%[[X]], %{{.*}}, %[[Y]] : memref<8xf32>, memref<1xi32>, memref<8xf32>) writes(%[[Y]] : memref<8xf32>) attributes {inplace = array<i64: 0, 2>
+// CHECK: ^bb0(%[[OLD:.*]]: tensor<8xf32>, %[[AT:.*]]: tensor<1xi32>, %[[IN:.*]]: tensor<8xf32>):
+// CHECK: %[[U:.*]] = stablehlo.slice %[[OLD]]
+// CHECK: "stablehlo.scatter"(%[[IN]], %[[AT]], %[[U]])
+func.func @main(%x: tensor<8xf32>, %at: tensor<1xi32>) -> tensor<8xf32> {
+  %u = stablehlo.slice %x [0:7] : (tensor<8xf32>) -> tensor<7xf32>
+  %y = "stablehlo.scatter"(%x, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], scatter_dims_to_operand_dims = [0]>, indices_are_sorted = true, unique_indices = true}> ({
+  ^bb0(%old: tensor<f32>, %new: tensor<f32>):
+    stablehlo.return %new : tensor<f32>
+  }) : (tensor<8xf32>, tensor<1xi32>, tensor<7xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+// A donated one works where it is, and nothing is copied, if its update reads
+// something else.
+// CHECK-LABEL: plan.program @step
+// CHECK: %[[Y:.*]] = plan.result 0 aliases 0 : memref<8xf32>
+// CHECK-NOT: plan.copy
+// CHECK: plan.kernel "scatter{{.*}} reads(%{{.*}}, %{{.*}}, %[[Y]] : {{.*}}) writes(%[[Y]] : memref<8xf32>)
+// CHECK-NOT: plan.copy
+func.func @main(%x: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %at: tensor<1xi32>, %u: tensor<7xf32>) -> tensor<8xf32> {
+  %y = "stablehlo.scatter"(%x, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], scatter_dims_to_operand_dims = [0]>, indices_are_sorted = true, unique_indices = true}> ({
+  ^bb0(%old: tensor<f32>, %new: tensor<f32>):
+    stablehlo.return %new : tensor<f32>
+  }) : (tensor<8xf32>, tensor<1xi32>, tensor<7xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+// A reversal cannot be written where it is read, whatever selects it.
+// CHECK-LABEL: plan.program @step
+// CHECK: %[[X:.*]] = plan.argument 0 : memref<8xf32>
+// CHECK: %[[Y:.*]] = plan.result 0 aliases 0 : memref<8xf32>
+// CHECK: plan.kernel {{.*}} writes(%[[T:.*]] : memref<8xf32>) {
+// CHECK: plan.copy %[[T]] to %[[Y]]
+func.func @main(%x: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %p: tensor<8xi1>) -> tensor<8xf32> {
+  %r = stablehlo.reverse %x, dims = [0] : tensor<8xf32>
+  %y = stablehlo.select %p, %r, %x : tensor<8xi1>, tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+// Scales stand behind what the scatter works in.
+// CHECK-LABEL: plan.program @step
+// CHECK: plan.kernel "{{.*}}scatter{{.*}}" reads({{[^:]*}} : memref<1xi32>, memref<7xf8E4M3FN>, memref<8xf32>, memref<f32>) writes({{.*}}) attributes {inplace = array<i64: 0, 2>
+func.func @main(%x: tensor<8xf32>, %at: tensor<1xi32>, %q: tensor<7xf8E4M3FN>) -> tensor<8xf32> {
+  %s = stablehlo.constant dense<0.25> : tensor<f32>
+  %u = scalify.dequantize %q, %s : tensor<7xf8E4M3FN> -> tensor<7xf32>
+  %y = "stablehlo.scatter"(%x, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], scatter_dims_to_operand_dims = [0]>, indices_are_sorted = true, unique_indices = true}> ({
+  ^bb0(%old: tensor<f32>, %new: tensor<f32>):
+    stablehlo.return %new : tensor<f32>
+  }) : (tensor<8xf32>, tensor<1xi32>, tensor<7xf32>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}

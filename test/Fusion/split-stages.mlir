@@ -14,7 +14,7 @@
 // CHECK: plan.task = "F0.1"
 // CHECK: plan.message "F0.1 add" %{{.*}} to 1
 // CHECK: plan.message "B1.0 tanh" %[[G:.*]] from 1
-// CHECK: plan.kernel "negate" reads(%[[G]] {{.*}} plan.task = "B0.0"
+// CHECK: plan.kernel "negate" reads(%[[G]] {{.*}}plan.task = "B0.0"
 // CHECK: plan.message "B1.1 tanh" %{{.*}} from 1
 // CHECK: plan.task = "B0.1"
 // CHECK: plan.task = "U0"
@@ -24,7 +24,7 @@
 // CHECK-SAME: results = [1], stage = 1 : i64
 // CHECK: plan.result 0 aliases 0
 // CHECK: plan.message "F0.0 multiply_add" %[[X:.*]] from 0
-// CHECK: plan.kernel "multiply_add" reads(%[[X]], {{.*}} plan.task = "F1.0"
+// CHECK: plan.kernel "multiply_add" reads(%[[X]], {{.*}}plan.task = "F1.0"
 // CHECK: plan.message "F0.1 add" %{{.*}} from 0
 // CHECK: plan.task = "B1.0"
 // CHECK: plan.message "B1.0 tanh" %{{.*}} to 0

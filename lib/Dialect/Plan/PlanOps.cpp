@@ -1,10 +1,12 @@
 //===- PlanOps.cpp - Verification of plans --------------------------------===//
 //
 // What a runtime relies on without looking: shapes of kernels match buffers,
-// GEMMs stay in bounds, and temporaries that live together lie apart.
+// GEMMs stay in bounds, temporaries that live together lie apart, and what is
+// written in place may be.
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/Plan/PlanStreams.h"
 
 using namespace mlir;
@@ -146,7 +148,8 @@ static LogicalResult verifyAliases(Block &block) {
 
 LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
-  if (failed(verifyAliases(block)) || failed(verifyStreams(*this)))
+  if (failed(verifyAliases(block)) || failed(verifyInPlace(*this)) ||
+      failed(verifyStreams(*this)))
     return failure();
   if (!getArenaBytes())
     return success();

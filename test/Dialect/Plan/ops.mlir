@@ -52,11 +52,13 @@ plan.program @attention {
   %k = plan.argument 1 : memref<1x16x1x8xbf16>
   %o = plan.result 0 : memref<1x16x2x8xbf16>
   %dk = plan.result 1 : memref<1x16x1x8xbf16>
+  %dq = plan.result 2 : memref<1x16x2x8xbf16>
+  %dv = plan.result 3 : memref<1x16x1x8xbf16>
   %s = plan.temp : memref<1x2x16xf32>
   // CHECK: plan.attention "attention" reads(%{{.*}} : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>) writes({{.*}}) sizes [1, 2, 1, 16, 16, 8] windows [0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8, 0, 256, 8, 16] scale 1.250000e-01 causal{{$}}
   plan.attention "attention" reads(%q, %k, %k : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>) writes(%o, %s : memref<1x16x2x8xbf16>, memref<1x2x16xf32>) sizes [1, 2, 1, 16, 16, 8] windows [0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8, 0, 256, 8, 16] scale 1.250000e-01 causal
   // CHECK: plan.attention "attention_grad" {{.*}} scale 1.250000e-01 gradient{{$}}
-  plan.attention "attention_grad" reads(%q, %k, %k, %o, %q, %s : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x2x16xf32>) writes(%o, %dk, %dk : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>) sizes [1, 2, 1, 16, 16, 8] windows [0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8] scale 1.250000e-01 gradient
+  plan.attention "attention_grad" reads(%q, %k, %k, %o, %q, %s : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x2x8xbf16>, memref<1x16x2x8xbf16>, memref<1x2x16xf32>) writes(%dq, %dk, %dv : memref<1x16x2x8xbf16>, memref<1x16x1x8xbf16>, memref<1x16x1x8xbf16>) sizes [1, 2, 1, 16, 16, 8] windows [0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8, 0, 256, 8, 16, 0, 256, 8, 16, 0, 256, 8, 16, 0, 128, 8, 8, 0, 128, 8, 8] scale 1.250000e-01 gradient
 }
 
 // CHECK-LABEL: plan.program @collective

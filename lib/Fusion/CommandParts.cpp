@@ -1,0 +1,60 @@
+//===- CommandParts.cpp - What a command says of its cluster --------------===//
+
+#include "CommandParts.h"
+#include "OpCosts.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace scalify;
+
+void scalify::copyPhase(const Cluster &cluster, Operation *first,
+                        Operation *command) {
+  Attribute phase = first->getAttr(kPhaseAttr);
+  if (!phase)
+    phase = getPhase(cluster);
+  if (phase)
+    command->setAttr(plan::kCommandPhaseAttr, phase);
+  if (Attribute task = getTask(cluster))
+    command->setAttr(plan::kTaskAttr, task);
+}
+
+std::string scalify::nameOf(const Cluster &cluster) {
+  std::string name;
+  unsigned parts = 0;
+  for (Operation *op : llvm::reverse(cluster.ops)) {
+    StringRef part = op->getName().stripDialect();
+    if (isa<stablehlo::ConstantOp, stablehlo::BroadcastInDimOp,
+            stablehlo::ReshapeOp>(op) ||
+        StringRef(name).contains(part))
+      continue;
+    name += (parts ? "_" : "") + part.str();
+    if (++parts == 4)
+      break;
+  }
+  return name.empty() ? "broadcast" : name;
+}
+
+static bool isExponent(Value bits) {
+  constexpr uint32_t kExponent = 0x7f800000;
+  DenseElementsAttr mask;
+  return matchPattern(bits, m_Constant(&mask)) && mask.isSplat() &&
+         mask.getSplatValue<APInt>() == kExponent;
+}
+
+bool scalify::hasExactReciprocal(Value scale) {
+  DenseFPElementsAttr constant;
+  if (matchPattern(scale, m_Constant(&constant))) {
+    APFloat value = constant.getSplatValue<APFloat>();
+    APFloat inverse(value.getSemantics());
+    return value.getExactInverse(&inverse);
+  }
+  if (auto choice = scale.getDefiningOp<stablehlo::SelectOp>())
+    return hasExactReciprocal(choice.getOnTrue()) &&
+           hasExactReciprocal(choice.getOnFalse());
+  auto word = scale.getDefiningOp<stablehlo::BitcastConvertOp>();
+  if (!word || !typeOf(scale).getElementType().isF32())
+    return false;
+  auto masked = word.getOperand().getDefiningOp<stablehlo::AndOp>();
+  return masked && llvm::any_of(masked.getOperands(), isExponent);
+}

@@ -1,0 +1,31 @@
+// RUN: scalify-opt %s --scalify-lower-kernels -verify-diagnostics -split-input-file
+
+// Outside of a program nothing has proved the pair. The loops show that a later
+// iteration reads what an earlier one has written.
+func.func @shift(%a: memref<64xf32>, %r: memref<64xf32>) {
+  // expected-error @+2 {{reads elements of operand 0 that it has written over as operand 1}}
+  // expected-error @+1 {{could not be lowered}}
+  plan.kernel "shift" reads(%a : memref<64xf32>) writes(%r : memref<64xf32>) attributes {inplace = array<i64: 0, 0>} {
+  ^bb0(%x: tensor<64xf32>):
+    %y = stablehlo.reverse %x, dims = [0] : tensor<64xf32>
+    plan.yield %y : tensor<64xf32>
+  }
+  return
+}
+
+// -----
+
+// Columns are summed before any element is written, but by every task.
+func.func @columns(%a: memref<256x64xf32>, %r: memref<256x64xf32>) {
+  // expected-error @+2 {{reads elements of operand 0 that it has written over as operand 1}}
+  // expected-error @+1 {{could not be lowered}}
+  plan.kernel "columns" reads(%a : memref<256x64xf32>) writes(%r : memref<256x64xf32>) attributes {inplace = array<i64: 0, 0>} {
+  ^bb0(%x: tensor<256x64xf32>):
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %m = stablehlo.reduce(%x init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<256x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %b = stablehlo.broadcast_in_dim %m, dims = [1] : (tensor<64xf32>) -> tensor<256x64xf32>
+    %y = stablehlo.subtract %x, %b : tensor<256x64xf32>
+    plan.yield %y : tensor<256x64xf32>
+  }
+  return
+}
