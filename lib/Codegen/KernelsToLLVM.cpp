@@ -1,5 +1,7 @@
 //===- KernelsToLLVM.cpp - Kernel functions in the LLVM dialect -----------===//
 
+#include "FreezeConversions.h"
+
 #include "scalify/Codegen/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -118,6 +120,7 @@ void KernelsToLLVMPass::runOnOperation() {
   buildKernelsToLLVMPipeline(pm);
   if (failed(runPipeline(pm, module)))
     return signalPassFailure();
+  codegen::freezeConversions(module);
   SmallVector<LLVM::LLVMFuncOp> functions(module.getOps<LLVM::LLVMFuncOp>());
   for (LLVM::LLVMFuncOp function : functions) {
     auto found = signatures.find(function.getName());

@@ -1,5 +1,7 @@
 //===- KernelsToNVVM.cpp - A GPU's kernel functions in the NVVM dialect ---===//
 
+#include "FreezeConversions.h"
+
 #include "scalify/Codegen/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -184,6 +186,7 @@ void KernelsToNVVMPass::runOnOperation() {
       failed(runPipeline(preparation, module)) || failed(convert(kernels)) ||
       failed(runPipeline(cleaning, module)))
     return signalPassFailure();
+  codegen::freezeConversions(kernels);
   boundRegisters(kernels);
   // A half-lowered op would be dropped or miscompiled later on.
   WalkResult walk = kernels.walk([&](Operation *op) {

@@ -5,6 +5,11 @@
 
 using namespace scalify::rt;
 
+void Device::setBytes(void *, size_t, uint8_t) {
+  unsupported("SCALIFY_FILL sets memory of the host alone: unset it, or run "
+              "the step on device 'cpu'");
+}
+
 void Device::attention(const Command &command, void *const *) {
   unsupported("attention '" + command.name + "' needs a GPU");
 }

@@ -38,6 +38,8 @@ public:
                        uint32_t rank) {}
   /// Where temporaries and constants lie, as kernels address them.
   virtual void *arena() const = 0;
+  /// Sets bytes of the arena or of a result before a step, for a debugger.
+  virtual void setBytes(void *dst, size_t bytes, uint8_t byte);
   virtual const void *constants() const = 0;
   /// The number of the rank, which the host has there.
   virtual const void *rankNumber(const uint32_t *host) const { return host; }

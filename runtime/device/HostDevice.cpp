@@ -13,6 +13,10 @@ void HostDevice::load(Program &program, const Image &image) {
   constantBytes = image.data() + program.constants.offset;
 }
 
+void HostDevice::setBytes(void *dst, size_t bytes, uint8_t byte) {
+  std::memset(dst, byte, bytes);
+}
+
 void *HostDevice::allocate(size_t bytes) {
   PageMemory memory(static_cast<int64_t>(std::max<size_t>(bytes, 1)),
                     "an argument");

@@ -14,6 +14,7 @@ public:
   void load(Program &program, const Image &image) override;
   void *arena() const override { return arenaMemory.data(); }
   const void *constants() const override { return constantBytes; }
+  void setBytes(void *dst, size_t bytes, uint8_t byte) override;
 
   void *allocate(size_t bytes) override;
   void release(void *memory) override;

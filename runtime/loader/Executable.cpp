@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 using namespace scalify::rt;
@@ -18,6 +19,18 @@ bool overlap(const void *a, int64_t aSize, const void *b, int64_t bSize) {
   auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
   return x < y + static_cast<uintptr_t>(bSize) &&
          y < x + static_cast<uintptr_t>(aSize);
+}
+
+/// A byte that makes a NaN of every format, or a small number of most.
+std::optional<uint8_t> chooseFiller() {
+  constexpr uint8_t nan = 0xff, number = 0xa5;
+  const char *chosen = std::getenv("SCALIFY_FILL");
+  const std::string name = chosen ? chosen : "";
+  if (name.empty())
+    return std::nullopt;
+  if (name != "nan" && name != "pattern")
+    badArgument("SCALIFY_FILL must be 'nan' or 'pattern', not '" + name + "'");
+  return name == "nan" ? nan : number;
 }
 } // namespace
 
@@ -51,6 +64,7 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
   startSide();
+  filler = chooseFiller();
 }
 
 void Executable::startSide() {
@@ -182,6 +196,19 @@ void Executable::bind(const Interface &interface) {
   }
 }
 
+/// What a step reads before it writes it is then the same in every run, and
+/// looks like nothing that it computes.
+void Executable::fillMemory() {
+  if (!filler || !dev->isReal())
+    return;
+  dev->setBytes(dev->arena(), static_cast<size_t>(plan.mostArenaBytes()),
+                *filler);
+  for (size_t i = 0; i < call.results.size(); ++i)
+    if (const Result &result = call.interface->results[i]; result.aliasArg < 0)
+      dev->setBytes(call.results[i], static_cast<size_t>(result.type.bytes),
+                    *filler);
+}
+
 float Executable::scaleOf(size_t counter) const {
   uint64_t word = counts[counterWords * counter + scaleWord];
   uint64_t scales = word >> scaleBits;
@@ -257,6 +284,7 @@ void Executable::run(const std::string &functionName, void *const *args,
     badArgument("the step takes amaxes of its arguments: run the function "
                 "'measure' on them first");
   begin(*function, args, results);
+  fillMemory();
   // @rescale reads what the step has counted.
   if (function->counts()) {
     for (size_t i = 0; i < scalesBefore.size(); ++i)

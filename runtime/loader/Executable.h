@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <optional>
 
 namespace scalify::rt {
 
@@ -71,6 +72,7 @@ private:
                     int32_t numArgs, void *const *results, int32_t numResults);
   void begin(const Function &function, void *const *args, void *const *results);
   void bind(const Interface &interface);
+  void fillMemory();
   void walk(const Function &function);
   void walkWithSide(const Function &function);
   void walkSide();
@@ -89,6 +91,8 @@ private:
   /// Runs in which ranks meet.
   uint64_t numSteps = 0;
   bool hasMeasured = false;
+  /// What memory that a step has not written yet is set to; by `SCALIFY_FILL`.
+  std::optional<uint8_t> filler;
   std::mutex inUse;
   StepCall call;                      // the running one
   std::vector<void *> bound;          // address of each buffer

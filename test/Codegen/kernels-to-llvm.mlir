@@ -29,3 +29,19 @@ func.func @k1(%x: memref<64xf32>, %y: memref<64xf32>, %lo: index, %hi: index, %c
   memref.store %v, %y[%lo] : memref<64xf32>
   return
 }
+
+// What a float becomes as an integer is some integer, whatever the float.
+// CHECK-LABEL: llvm.func internal @k2_body(
+// CHECK: %[[I:.*]] = llvm.fptosi %{{.*}} : f32 to i32
+// CHECK-NEXT: %[[F:.*]] = llvm.freeze %[[I]] : i32
+// CHECK: llvm.store %[[F]]
+// CHECK: llvm.fptoui %{{.*}} : f32 to i32
+// CHECK-NEXT: llvm.freeze
+func.func @k2(%x: memref<64xf32>, %y: memref<64xi32>, %lo: index, %hi: index, %c: memref<1xi64>) attributes {plan.reads = 1 : i64, plan.writes = 1 : i64} {
+  %v = memref.load %x[%lo] : memref<64xf32>
+  %s = arith.fptosi %v : f32 to i32
+  memref.store %s, %y[%lo] : memref<64xi32>
+  %u = arith.fptoui %v : f32 to i32
+  memref.store %u, %y[%hi] : memref<64xi32>
+  return
+}
