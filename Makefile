@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
+.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -73,6 +73,9 @@ hosts: build ## train on two hosts, simulated by network namespaces, over tcp an
 
 matrix: build ## train 20 steps on 8 ranks, each mesh and format, and compare all bits with one process (minutes; ARGS=--write PAGE)
 	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/rank_matrix.py $(ARGS)
+
+random: build ## run 10,000 random programs against jax.jit, their gradients and recipes too (an hour; ARGS= for options)
+	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/random_run.py $(ARGS)
 
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
 	@$(PY) benchmarks/numerics/decoupling.py $(ARGS)

@@ -1,0 +1,148 @@
+"""Runs a random program by Scalify and by jax.jit and compares every result."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from random_ops import APPLY
+from random_programs import Program
+
+import scalify
+from scalify import _compiler, _runtime
+
+__all__ = ["check", "check_gradient", "check_recipe", "run_ours"]
+
+
+def _flat(fn: Callable[..., Any], inputs: Sequence[Any], donated: Sequence[int]) -> str:
+    with warnings.catch_warnings():
+        # A donated argument of which no result has the type is one of the cases.
+        warnings.filterwarnings("ignore", "Some donated buffers")
+        lowered = jax.jit(fn, keep_unused=True, donate_argnums=tuple(donated)).lower(*inputs)
+    return str(lowered.as_text(debug_info=True))
+
+
+def run_ours(fn: Callable[..., Any], inputs: Sequence[Any], donated: Sequence[int]) -> list[Any]:
+    """Returns the results of `fn` by the CPU target, run twice: state must not leak."""
+    artefact, _ = _compiler.compile(_flat(fn, inputs, donated), json.dumps({"recipe": "none"}))
+    executable = _runtime.Executable(artefact)
+    first = [np.array(one) for one in executable.run([np.array(one) for one in inputs])]
+    second = [np.array(one) for one in executable.run([np.array(one) for one in inputs])]
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(_bits(a), _bits(b), "two runs of one executable differ")
+    return second
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _wide(array: Any) -> np.ndarray:
+    return np.asarray(array).astype(np.float64)
+
+
+def _wanted(program: Program, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
+    """Returns jax.jit's results, and the largest finite magnitude of any value in between."""
+    places = tuple(range(len(program.values)))
+    whole = dataclasses.replace(program, results=places).function(APPLY)
+    values = [np.asarray(one) for one in jax.jit(whole, keep_unused=True)(*inputs)]
+    largest = 1.0
+    for value, array in zip(program.values, values, strict=True):
+        if value.is_float:
+            finite = np.abs(_wide(array))
+            largest = max(largest, float(finite[np.isfinite(finite)].max(initial=0.0)))
+    return [values[place] for place in program.results], largest
+
+
+def check(program: Program) -> None:
+    """Raises AssertionError where a result of Scalify's is not that of jax.jit.
+
+    Values whose bits are defined must have them, any NaN being equal to any other. Of others the
+    difference may be 64 roundings of the coarsest type that took part, of the largest number of
+    the program: two orders of a sum of at most 64 terms, and a function of a few ulps, are within.
+    """
+    fn = program.function(APPLY)
+    inputs = program.inputs()
+    want, magnitude = _wanted(program, inputs)
+    got = run_ours(fn, inputs, program.donated)
+    for place, g, w in zip(program.results, got, want, strict=True):
+        value = program.values[place]
+        note = f"v{place} of\n{program}"
+        assert (g.shape, g.dtype) == (w.shape, w.dtype), (
+            f"{g.dtype}{g.shape}, not {w.dtype}{w.shape}: {note}"
+        )
+        if value.is_exact or not value.is_float:
+            if value.is_float:
+                np.testing.assert_array_equal(_wide(g), _wide(w), note)
+            else:
+                np.testing.assert_array_equal(g, w, note)
+            continue
+        eps = max(value.eps, float(jnp.finfo(jnp.float32).eps))
+        np.testing.assert_allclose(
+            _wide(g), _wide(w), rtol=64 * eps, atol=64 * eps * magnitude, err_msg=note
+        )
+
+
+def _loss(program: Program) -> Callable[..., Any]:
+    fn = program.function(APPLY)
+
+    def loss(*arguments: Any) -> Any:
+        total = jnp.zeros((), arguments[0].dtype if arguments[0].ndim == 0 else jnp.float32)
+        for place, result in zip(program.results, fn(*arguments), strict=True):
+            if program.values[place].is_float and result.size:
+                weights = np.cos(np.arange(result.size)).reshape(result.shape)
+                total = total + jnp.sum(result * weights.astype(result.dtype))
+        return total
+
+    return loss
+
+
+def check_gradient(program: Program) -> None:
+    """Raises AssertionError where gradients of the program's F32 arguments are not jax.jit's.
+
+    They may differ by 16 times what F32 differs from F64, and by 64 roundings of the largest.
+    """
+    inputs = program.inputs()
+    places = [i for i, value in enumerate(program.arguments) if value.dtype == "float32"]
+    if not places:
+        return
+    gradient = jax.grad(_loss(program), argnums=places, allow_int=True)
+    want = [np.asarray(one) for one in jax.jit(gradient)(*inputs)]
+    with jax.enable_x64(True):
+        wider = [one.astype(np.float64) if one.dtype == np.float32 else one for one in inputs]
+        exact = [np.asarray(one) for one in jax.jit(gradient)(*wider)]
+    got = run_ours(gradient, inputs, ())
+    eps = float(jnp.finfo(jnp.float32).eps)
+    for g, w, e in zip(got, want, exact, strict=True):
+        assert np.isfinite(_wide(w)).all(), f"the oracle is not finite:\n{program}"
+        own = float(np.abs(_wide(w) - _wide(e)).max(initial=0.0))
+        largest = max(1.0, float(np.abs(_wide(e)).max(initial=0.0)))
+        np.testing.assert_allclose(
+            _wide(g), _wide(w), rtol=0, atol=16 * own + 64 * eps * largest, err_msg=str(program)
+        )
+
+
+def check_recipe(program: Program, recipe: str) -> None:
+    """Raises AssertionError where a recipe's results are further from F32's than its formats are.
+
+    Each product's operands are rounded by at most 2^-4 of themselves (E4M3) or 2^-3 (E5M2), in the
+    root mean square by about a third of that; functions behind it have slopes of at most e^4, and
+    most of at most 1. So errors of a result may be a quarter of the largest number of the program
+    for each product. What saturates or vanishes at a wrong scale errs by all of it.
+    """
+    fn = program.function(APPLY)
+    inputs = program.inputs()
+    want, magnitude = _wanted(program, inputs)
+    got = scalify.jit(fn, recipe=recipe, health="off")(*inputs)
+    dots = sum(step.op == "dot" for step in program.steps)
+    for place, g, w in zip(program.results, got, want, strict=True):
+        if program.values[place].is_float and w.size:
+            error = float(np.sqrt(np.mean(np.square(_wide(g) - _wide(w)))))
+            bound = 0.25 * max(dots, 0.1) * magnitude
+            assert error <= bound, f"v{place}: off by {error:.3g} of {bound:.3g}:\n{program}"

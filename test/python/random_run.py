@@ -1,0 +1,121 @@
+"""Runs many random programs, a child process for each few hundred, and prints what disagreed.
+
+    make random ARGS="--programs 10000 --seed 3"
+
+A child that dies, or that hangs, is a finding as well: it writes each program before it runs it.
+What is found is shrunk by hypothesis and printed as Python. Exits with 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import conftest  # noqa: F401 - XLA's flags, before JAX reads them
+import hypothesis
+import jax
+from hypothesis import HealthCheck, given, settings
+from random_check import check, check_gradient, check_recipe
+from random_ops import SMOOTH, grow
+from random_programs import Program, programs
+
+KINDS = ("results", "gradients", "fp8", "bf16", "fp16")
+SECONDS = 1800  # of a child, for a few hundred programs
+NUMBERS = ("float32", "float32", "int32", "uint8")
+
+
+def _checked(kind: str) -> tuple[Callable[[Program], None], hypothesis.strategies.SearchStrategy]:
+    if kind == "results":
+        return check, programs(grow)
+    smooth = programs(SMOOTH, dtypes=NUMBERS, special=False)
+    if kind == "gradients":
+        return check_gradient, smooth
+    return lambda program: check_recipe(program, kind), smooth
+
+
+def run_child(kind: str, count: int, seed: int, last: Path) -> int:
+    """Runs `count` programs drawn by a seed; returns 1 where one disagreed."""
+    checked, strategy = _checked(kind)
+    done = 0
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def run(program: Program) -> None:
+        nonlocal done
+        done += 1
+        if done % 100 == 0:
+            jax.clear_caches()
+        last.write_text(str(program))
+        checked(program)
+
+    try:
+        run()
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def run_parent(arguments: argparse.Namespace) -> int:
+    """Runs children until all programs are done; returns how many of these found something."""
+    found = done = 0
+    started = time.monotonic()
+    kinds = arguments.kinds.split(",")
+    each = arguments.each
+    for number in range(-(-arguments.programs // each)):
+        # Most are of all ops; the others take turns.
+        kind = kinds[0] if number % 2 == 0 else kinds[1:][number // 2 % max(1, len(kinds) - 1)]
+        seed = arguments.seed * 1_000_003 + number
+        with tempfile.TemporaryDirectory() as folder:
+            last = Path(folder) / "last"
+            command = [sys.executable, __file__, "--child", kind, "--seed", str(seed)]
+            command += ["--programs", str(each), "--last", str(last)]
+            try:
+                child = subprocess.run(
+                    command, capture_output=True, text=True, timeout=SECONDS, check=False
+                )
+                code, output = child.returncode, child.stdout + child.stderr
+            except subprocess.TimeoutExpired:
+                code, output = -1, f"no answer after {SECONDS} s"
+            done += each
+            if code:
+                found += 1
+                print(f"{kind}, seed {seed}: exit {code}\n{output[-6000:]}")
+                if code != 1 and last.exists():
+                    print(f"the program that it ran:\n{last.read_text()}")
+            print(
+                f"{done} programs, {found} findings, {time.monotonic() - started:.0f} s", flush=True
+            )
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=10_000)
+    parser.add_argument("--each", type=int, default=250, help="programs of one child process")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--child", choices=KINDS)
+    parser.add_argument("--last", type=Path, default=Path(os.devnull))
+    arguments = parser.parse_args()
+    if arguments.child:
+        return run_child(arguments.child, arguments.programs, arguments.seed, arguments.last)
+    return 1 if run_parent(arguments) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Some hundred random programs against jax.jit, a new draw each day's code; see `make random`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from random_check import check, check_gradient, check_recipe
+from random_ops import SMOOTH, grow
+from random_programs import Program, programs
+
+FEW = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@FEW
+@given(programs(grow))
+def test_results(program: Program) -> None:
+    check(program)
+
+
+@FEW
+@given(programs(SMOOTH, dtypes=["float32", "float32", "int32", "uint8"], special=False))
+def test_gradients(program: Program) -> None:
+    check_gradient(program)
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "bf16"])
+@settings(FEW, max_examples=15)
+@given(program=programs(SMOOTH, dtypes=["float32", "int32"], special=False))
+def test_recipes(recipe: str, program: Program) -> None:
+    check_recipe(program, recipe)
