@@ -96,3 +96,20 @@ func.func @mask() -> tensor<8x8xi1> {
   %2 = stablehlo.compare GE, %0, %1, SIGNED : (tensor<8x8xi32>, tensor<8x8xi32>) -> tensor<8x8xi1>
   return %2 : tensor<8x8xi1>
 }
+
+// -----
+
+// What has no elements is a constant, whatever computes it: indices of a
+// scatter that overwrites all of its operand, and tests of their bounds.
+// CHECK-LABEL: func @no_elements
+func.func @no_elements(%x: tensor<0xf32>) -> (tensor<0xi1>, tensor<0xf32>) {
+  %c = stablehlo.constant dense<> : tensor<0xi32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<i32>) -> tensor<0xi32>
+  %1 = stablehlo.compare GE, %c, %0, SIGNED : (tensor<0xi32>, tensor<0xi32>) -> tensor<0xi1>
+  %2 = stablehlo.exponential %x : tensor<0xf32>
+  // CHECK-DAG: %[[NO_BOOLS:.*]] = stablehlo.constant dense<> : tensor<0xi1>
+  // CHECK-DAG: %[[NO_FLOATS:.*]] = stablehlo.constant dense<> : tensor<0xf32>
+  // CHECK: return %[[NO_BOOLS]], %[[NO_FLOATS]]
+  return %1, %2 : tensor<0xi1>, tensor<0xf32>
+}

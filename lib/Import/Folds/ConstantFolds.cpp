@@ -343,6 +343,8 @@ struct FoldElementwise : RewritePattern {
     auto type = cast<ShapedType>(op->getResult(0).getType());
     if (!type.hasStaticShape() || !isSimple(type))
       return rewriter.notifyMatchFailure(op, "not a plain static tensor");
+    if (type.getNumElements() == 0)
+      return rewriter.notifyMatchFailure(op, "has no element to compute");
     SmallVector<SmallVector<Element>, 2> operands;
     size_t count = 1;
     for (Value operand : op->getOperands()) {
@@ -374,6 +376,27 @@ struct FoldElementwise : RewritePattern {
   int64_t maxElements;
 };
 
+/// A value of no elements, as the indices of a scatter that overwrites all of
+/// its operand: a constant, whatever computes it.
+struct FoldEmpty : RewritePattern {
+  explicit FoldEmpty(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (op->getNumResults() != 1 || op->hasTrait<OpTrait::ConstantLike>() ||
+        !isMemoryEffectFree(op))
+      return rewriter.notifyMatchFailure(op, "does not only compute a value");
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !type.hasStaticShape() || type.getNumElements() != 0 ||
+        !isSimple(type))
+      return rewriter.notifyMatchFailure(op, "has elements");
+    rewriter.replaceOpWithNewOp<stablehlo::ConstantOp>(op,
+                                                       makeTensor(type, {}));
+    return success();
+  }
+};
+
 /// The clamp of one integer, as in an index of a branch.
 struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -403,5 +426,5 @@ struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
 void scalify::import::populateConstantFolds(RewritePatternSet &patterns,
                                             const FoldOptions &options) {
   patterns.add<FoldElementwise>(patterns.getContext(), options.maxElements);
-  patterns.add<FoldClamp>(patterns.getContext());
+  patterns.add<FoldClamp, FoldEmpty>(patterns.getContext());
 }
