@@ -97,8 +97,6 @@ func.func @mask() -> tensor<8x8xi1> {
   return %2 : tensor<8x8xi1>
 }
 
-// -----
-
 // What has no elements is a constant, whatever computes it: indices of a
 // scatter that overwrites all of its operand, and tests of their bounds.
 // CHECK-LABEL: func @no_elements
