@@ -10,6 +10,7 @@
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Pipeline/InitAll.h"
+#include "scalify/Pipeline/NarrowWork.h"
 #include "scalify/Pipeline/Recipes.h"
 #include "scalify/Pipeline/Report.h"
 #include "scalify/Pipeline/SourceNames.h"
@@ -323,6 +324,8 @@ LogicalResult Compilation::finishPrecision() {
     return failure();
   // The report has the scales that the casts start from.
   report(Stage::Precision);
+  if (std::string text = describeWideWork(*module); !text.empty())
+    emitWarning(here()) << text;
   if (!options.adaptScales)
     return success();
   PassManager adapt(&context);

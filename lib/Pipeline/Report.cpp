@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Pipeline/Diagnostics.h"
+#include "scalify/Pipeline/NarrowWork.h"
 #include "scalify/Precision/DotLayers.h"
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -15,6 +16,8 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace scalify;
@@ -94,6 +97,7 @@ void ReportBuilder::addCast(QuantizeOp quantize) {
 void ReportBuilder::addDot(Operation *dot) {
   ReportRow row = makeRow(dot);
   row.format = describeDotFormats(dot);
+  row.work = countWork(dot);
   std::string wide = getWideReason(dot);
   if (!wide.empty())
     row.reason = wide;
@@ -147,6 +151,8 @@ void scalify::attachReport(ModuleOp module,
       entry.set("kind", builder.getStringAttr(row.kind));
     if (!row.weight.empty())
       entry.set("weight", builder.getStringAttr(row.weight));
+    if (row.isDot())
+      entry.set("flops", builder.getI64IntegerAttr(std::llround(row.work)));
     entries.push_back(entry.getDictionary(module.getContext()));
   }
   module->setAttr(kReportAttr, builder.getArrayAttr(entries));
@@ -170,6 +176,8 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
       object["kind"] = row.kind;
     if (!row.weight.empty())
       object["weight"] = row.weight;
+    if (row.isDot())
+      object["flops"] = std::llround(row.work);
     array.push_back(std::move(object));
   }
   std::string text;

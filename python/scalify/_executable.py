@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from scalify import _compiler, _ptxas, _runtime
 from scalify._counters import StepCounters
+from scalify._diagnostics import warn_of
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
 from scalify._manifest import target_of
 from scalify._scaled_array import Storage
@@ -415,7 +416,9 @@ def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any
     """Returns an artefact and what the compiler had to say; the rest as for `compile_text`."""
     if options.get("target") == "stablehlo":
         raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
-    return _compiler.compile(text, _to_json(options))
+    artefact, diagnostics = _compiler.compile(text, _to_json(options))
+    warn_of(diagnostics)
+    return artefact, diagnostics
 
 
 def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:

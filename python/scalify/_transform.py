@@ -14,6 +14,7 @@ import numpy as np
 
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_arguments, call, out_avals
+from scalify._diagnostics import warn_of
 from scalify._dtypes import to_numpy
 from scalify._kept import check_history
 from scalify._lowering import (
@@ -94,7 +95,9 @@ def transform_lowered(
         options["scales"] = option
     if (ranges := range_option(scales, options.pop("ranges", None), count)) is not None:
         options["ranges"] = ranges
-    text, report, _ = _compiler.transform(lowered.text, json.dumps(options))
+    text, report, diagnostics = _compiler.transform(lowered.text, json.dumps(options))
+    if not probe_casts:  # Else said of the same function before.
+        warn_of(diagnostics)
 
     def explain() -> dict[str, Any]:
         full: dict[str, Any] = json.loads(_compiler.report(lowered.text, json.dumps(options)))

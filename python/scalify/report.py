@@ -37,7 +37,8 @@ class Report(Sequence[Row]):
     it, `format` is that of its elements (of a dot "f8E4M3FN x f8E5M2 -> f32"), `reason` is the
     rule, or why a dot stays wide; `mean`, `rms` and `bound` are the facts that the scale was
     chosen by, `from` the `id`s of the rows that they came from, `headroom` the binades to the top
-    of the format, `cast` a cast's name in health(). Of rows of `dots`, which are in every artefact,
+    of the format, `cast` a cast's name in health(), `flops` the floating-point operations of a dot
+    in a step. Of rows of `dots`, which are in every artefact,
     `value` is "precision:%12", its name in the snapshot after Precision.
     """
 
@@ -126,6 +127,11 @@ class Report(Sequence[Row]):
     def summary(self) -> str:
         """Returns a few lines: casts and dots by format, and every dot that stays wide."""
         lines = []
+        wide = [row["reason"].startswith("stays wide") for row in self.dots()]
+        flops = [row.get("flops", 0) for row in self.dots()]
+        if sum(flops) > 0 and self.casts():
+            narrow = sum(count for count, is_wide in zip(flops, wide, strict=True) if not is_wide)
+            lines.append(f"{100 * narrow / sum(flops):.0f} % of the FLOPs of dots are narrow")
         for rows, what in ((self.casts(), "casts to"), (self.dots(), "dots")):
             counts = collections.Counter(row["format"] for row in rows)
             lines += [f"{count} {what} {form}" for form, count in counts.most_common()]

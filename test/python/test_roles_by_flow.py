@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -88,3 +89,51 @@ def test_gradients_of_each_example_are_those_of_their_layers() -> None:
     made = {row["weight"]: row["format"] for row in rows if row.get("kind") == "weight_grad"}
     assert made["p['a']"] == made["p['b']"] != made["p['c']"] == "f32 x f32 -> f32"
     assert "f8E5M2" in made["p['a']"]
+
+
+def convolutions(k: Any, x: jax.Array) -> jax.Array:
+    for kernel in k:
+        x = jnp.tanh(jax.lax.conv(x, kernel, (1, 1), "SAME"))
+    return jnp.mean(x**2)
+
+
+@pytest.mark.parametrize("entry", ["transform", "jit", "compile"])
+def test_a_step_that_stays_wide_says_so_once(entry: str) -> None:
+    rng = np.random.default_rng(0)
+    args = ([rng.normal(0, 0.2, (4, 4, 3, 3)).astype(np.float32)] * 2, np.ones((2, 4, 8, 8), "f4"))
+    step = jax.grad(convolutions)
+
+    def run(recipe: scalify.Recipe) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if entry == "transform":
+                scalify.transform(step, recipe)(*args)
+            elif entry == "jit":
+                scalify.jit(step, recipe)(*args)
+            else:
+                text = jax.jit(step).lower(*args).as_text(debug_info=True)
+                scalify.compile(text, recipe, scales=scalify.measure(args))
+        found = [entry for entry in caught if "FLOPs" in str(entry.message)]
+        assert all(entry.filename == __file__ for entry in found)
+        return [str(entry.message) for entry in found]
+
+    recipe = scalify.Recipe.preset("fp8")
+    (said,) = run(recipe)
+    # Two kernels with two gradients each, but none of the first one's input.
+    assert said == (
+        "recipe 'fp8' leaves 5 of 5 products wide, 100 % of the FLOPs that it is for: "
+        "5 by 'convolution' ('convolution = true' in the recipe casts them)"
+    )
+    # The way out is one; what casts nothing is for nothing.
+    assert run(recipe.replace(convolution=True, sensitive=True)) == []
+    assert run(scalify.Recipe.preset("none")) == []
+
+
+def test_flops_of_dots_are_those_of_all_trips() -> None:
+    w, x = np.ones((3, 16, 16), np.float32), np.ones((8, 16), np.float32)
+
+    def run(w: jax.Array, x: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, w)[0]
+
+    (row,) = scalify.transform(run, "fp8").report(w, x).dots()
+    assert row["flops"] == 3 * 2 * 8 * 16 * 16

@@ -34,6 +34,8 @@ struct ReportRow {
   /// Of a dot what it computes ("weight_grad"), and the name of the argument
   /// that is its layer's weight; empty where there is none.
   std::string kind, weight;
+  /// Of a dot its floating-point operations in one step.
+  double work = 0;
 
   /// Of a dot or a convolution the format has two sides.
   bool isDot() const { return format.find("->") != std::string::npos; }

@@ -1,0 +1,25 @@
+//===- NarrowWork.h - How much of a step's work is narrow -------*- C++ -*-===//
+
+#ifndef SCALIFY_PIPELINE_NARROWWORK_H
+#define SCALIFY_PIPELINE_NARROWWORK_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace scalify {
+
+/// The floating-point operations of a dot or a convolution, each trip of the
+/// loops around it counted, where their number is known.
+double countWork(mlir::Operation *dot);
+
+/// One line where less than half of the work that main's recipe is for is done
+/// on narrow data: how many products, why, and what would cast them. Empty
+/// otherwise. What a recipe keeps wide by role or by name (heads, routers,
+/// attention) is not counted; convolutions are, wherever linear layers are
+/// cast. Call it behind Precision.
+std::string describeWideWork(mlir::ModuleOp module);
+
+} // namespace scalify
+
+#endif // SCALIFY_PIPELINE_NARROWWORK_H

@@ -1,0 +1,119 @@
+//===- NarrowWork.cpp - How much of a step's work is narrow ---------------===//
+
+#include "scalify/Pipeline/NarrowWork.h"
+
+#include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Precision/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+static double countElements(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return static_cast<double>(type.getNumElements());
+}
+
+/// Of one run of the op, multiplications and additions.
+static double countOwnWork(Operation *op) {
+  double lhs = countElements(op->getOperand(0));
+  double rhs = countElements(op->getOperand(1));
+  double out = countElements(op->getResult(0));
+  if (auto conv = dyn_cast<stablehlo::ConvolutionOp>(op)) {
+    int64_t features =
+        conv.getDimensionNumbers().getKernelOutputFeatureDimension();
+    auto kernel = cast<RankedTensorType>(conv.getRhs().getType());
+    return 2 * out * rhs / static_cast<double>(kernel.getDimSize(features));
+  }
+  double batch = 1;
+  if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op))
+    for (int64_t dim : dot.getDotDimensionNumbers().getLhsBatchingDimensions())
+      batch *= static_cast<double>(dot.getLhs().getType().getDimSize(dim));
+  // bMK, bKN and bMN elements: their product is b(bMNK)^2.
+  return 2 * std::sqrt(lhs * rhs * out / std::max(batch, 1.0));
+}
+
+double scalify::countWork(Operation *dot) {
+  double work = countOwnWork(dot);
+  for (Operation *op = dot->getParentOp(); op; op = op->getParentOp())
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(op))
+      if (std::optional<int64_t> trips = stablehlo::getTripCount(loop))
+        work *= static_cast<double>(*trips);
+  return work;
+}
+
+/// The part of a recipe, or the fault, that a reason starts with.
+static StringRef getPart(StringRef reason) {
+  return reason.take_until([](char c) { return c == ':'; });
+}
+
+/// Whether the recipe says of this role, kind or name that it is to be wide.
+static bool isAskedFor(StringRef part, bool castsLinear) {
+  if (part == "convolution")
+    return !castsLinear;
+  return part == "name" || part == "recipe" || part == "given" ||
+         symbolizeDotRole(part) || symbolizeDotKind(part);
+}
+
+static std::string getWayOut(StringRef part) {
+  if (part == "convolution" || part == "sensitive" || part == "unprofitable")
+    return llvm::formatv(" ('{0} = true' in the recipe casts them)", part);
+  if (part == "scale")
+    return " (scales of arguments are missing or too large: measure them)";
+  return " (the report has the reason of each)";
+}
+
+namespace {
+struct Work {
+  unsigned count = 0;
+  double flops = 0;
+};
+} // namespace
+
+std::string scalify::describeWideWork(ModuleOp module) {
+  RecipeAttr recipe = RecipeAttr::of(module);
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || main.isExternal() || !recipe.castsDots())
+    return "";
+  DotFormats linear = recipe.getFormats(DotRole::Linear);
+  bool castsLinear = !linear.forward.isF32() || !linear.gradient.isF32();
+  Work all, wide;
+  llvm::MapVector<StringRef, Work> reasons;
+  main.walk([&](Operation *op) {
+    if (!stablehlo::isContraction(op) || !stablehlo::isProgramCode(op))
+      return;
+    auto reason = op->getAttrOfType<StringAttr>(kWideAttr);
+    StringRef part = reason ? getPart(reason.getValue()) : "";
+    if (reason && isAskedFor(part, castsLinear))
+      return;
+    double flops = countWork(op);
+    for (Work *work :
+         {&all, reason ? &wide : nullptr, reason ? &reasons[part] : nullptr})
+      if (work) {
+        ++work->count;
+        work->flops += flops;
+      }
+  });
+  if (2 * wide.flops <= all.flops)
+    return "";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << llvm::formatv("recipe '{0}' leaves {1} of {2} products wide, {3:f0} % "
+                      "of the FLOPs that it is for:",
+                      recipe.getName(), wide.count, all.count,
+                      100 * wide.flops / all.flops);
+  const char *separator = " ";
+  for (auto &[part, work] : reasons) {
+    os << separator << work.count << " by '" << part << "'" << getWayOut(part);
+    separator = ", ";
+  }
+  return text;
+}
