@@ -1,10 +1,12 @@
 // _runtime.Executable: an artefact that runs on Python's arrays.
 #include "Communicator.h"
-#include "Inputs.h"
+#include "XlaCall.h"
 
 #include <cstring>
 #include <map>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 #include <utility>
 
 using namespace scalify::rt;
@@ -37,11 +39,6 @@ nb::list describe(const std::vector<Parameter> &parameters, const char *other) {
   return out;
 }
 
-/// What a function takes and gives.
-struct Signature {
-  std::vector<Parameter> arguments, results;
-};
-
 class Executable {
 public:
   Executable(const nb::object &source, int threads, const std::string &device,
@@ -66,6 +63,8 @@ public:
     return describe(signature("step").results, "alias_arg");
   }
   nb::list functions() const;
+  std::unique_ptr<XlaCall> xlaCall(std::vector<int32_t> operands,
+                                   std::vector<int32_t> results) const;
 
 private:
   const Signature &signature(const std::string &function) const;
@@ -115,6 +114,13 @@ nb::list Executable::functions() const {
   for (const auto &entry : signatures)
     out.append(entry.first);
   return out;
+}
+
+std::unique_ptr<XlaCall>
+Executable::xlaCall(std::vector<int32_t> operands,
+                    std::vector<int32_t> results) const {
+  return std::make_unique<XlaCall>(loaded, signature("step"),
+                                   std::move(operands), std::move(results));
 }
 
 nb::tuple Executable::run(const nb::sequence &inputs,
@@ -257,6 +263,10 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
            nb::arg("function") = "step",
            "Runs one function. Donated results come back as Array, and on a "
            "GPU all do; others as NumPy arrays.")
+      .def("xla_call", &Executable::xlaCall, nb::arg("operands"),
+           nb::arg("results"), nb::keep_alive<0, 1>(),
+           "The step for a custom call of an XLA program: which argument each "
+           "operand is, and which result each result.")
       .def("health", &Executable::health,
            "Counts of each cast in the last run.")
       .def("counters", &Executable::counters,

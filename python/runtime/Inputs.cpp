@@ -34,10 +34,10 @@ static ArrayView named(const Parameter &parameter, Fn read) {
 }
 
 Inputs::Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
-               const nb::sequence &inputs)
+               const nb::sequence &inputs, size_t first)
     : pointers(parameters.size()), donated(parameters.size()), loaded(loaded) {
-  for (size_t i = 0; i < parameters.size(); ++i)
-    bind(parameters[i], i, inputs[i]);
+  for (size_t i = first; i < parameters.size(); ++i)
+    bind(parameters[i], i, inputs[i - first]);
 }
 
 void Inputs::consume() const {

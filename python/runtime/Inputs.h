@@ -16,8 +16,9 @@ struct Parameter {
 
 class Inputs {
 public:
+  /// `inputs` are those from the parameter `first` on.
   Inputs(Loaded &loaded, const std::vector<Parameter> &parameters,
-         const nb::sequence &inputs);
+         const nb::sequence &inputs, size_t first = 0);
 
   std::vector<void *> pointers;
   std::vector<SlotRef> donated; // per argument; null where not donated

@@ -8,9 +8,11 @@
 using namespace scalify::rt::py;
 
 void scalify::rt::py::check(scalify_rt_status status) {
-  if (status == SCALIFY_RT_OK)
-    return;
-  const char *text = scalify_rt_last_error();
+  if (status != SCALIFY_RT_OK)
+    throwStatus(status, scalify_rt_last_error());
+}
+
+void scalify::rt::py::throwStatus(scalify_rt_status status, const char *text) {
   switch (status) {
   case SCALIFY_RT_BAD_ARGUMENT:
     throw nb::value_error(text);

@@ -20,6 +20,9 @@ namespace nb = nanobind;
 /// Raises the exception that fits the status.
 void check(scalify_rt_status status);
 
+/// Raises the exception of a status that is not OK, with this text.
+[[noreturn]] void throwStatus(scalify_rt_status status, const char *text);
+
 class Loaded;
 
 /// Memory aligned to 64 bytes, freed with its last owner.

@@ -1,6 +1,7 @@
 // scalify._runtime: artefacts and arrays for Python. Links no compiler.
 #include "Array.h"
 #include "Communicator.h"
+#include "XlaCall.h"
 #include "scalify/runtime.h"
 #include "support/FloatFormats.h"
 
@@ -51,9 +52,12 @@ void scalify::rt::py::bindFormats(nb::module_ &module) {
 
 NB_MODULE(_runtime, module) {
   module.doc() = "Loads and runs compiled artefacts.";
+  // JAX's caches hold programs, and so steps, until the process ends.
+  nb::set_leak_warnings(false);
   module.def("version", &scalify_rt_version);
   bindArray(module);
   bindCommunicator(module);
   bindExecutable(module);
   bindFormats(module);
+  bindXlaCall(module);
 }

@@ -23,9 +23,10 @@ if (_extensions := _build / "python" / "scalify").is_dir():
 from scalify import checkpoint, lax, nn  # noqa: E402
 from scalify._calibrate import calibrate  # noqa: E402
 from scalify._collect import collect  # noqa: E402
+from scalify._decorate import jit  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._filter import FilterJit, filter_jit, filter_transform  # noqa: E402
-from scalify._jit import Jit, jit  # noqa: E402
+from scalify._jit import Jit  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._scaled_array import ScaledArray  # noqa: E402
 from scalify._stages import Pipeline  # noqa: E402

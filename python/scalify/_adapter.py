@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
-from scalify._jit import Jit, jit
+from scalify._decorate import jit
+from scalify._jit import Jit
 from scalify._transform import Transformed, transform
 
 __all__ = ["OWN_KEYWORDS", "Adapter", "Backend", "compile_by", "split_own"]

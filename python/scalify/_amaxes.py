@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalify import _runtime
+from scalify._views import host_view
 
 __all__ = ["ARGUMENT_AMAX", "LeftAmaxes"]
 
@@ -20,7 +21,7 @@ _MEASURE = "measure"
 class LeftAmaxes:
     """Amaxes of a step's arguments: those that the last step has left, if they are of these.
 
-    They are if each argument is the very Array that the last step returned, and no other library
+    They are if each argument is the very array that the last step returned, and no other library
     has had its memory. Else the arguments are measured: a run has the same bits either way.
     """
 
@@ -28,7 +29,7 @@ class LeftAmaxes:
         self._runtime = runtime
         self._arguments: list[int] = []
         self._results: list[int] = []
-        self._last: list[weakref.ref[_runtime.Array]] = []
+        self._last: list[weakref.ref[Any]] = []
         self._amaxes: Any = None
         if _MEASURE in runtime.functions:
             places = {argument["name"]: i for i, argument in enumerate(runtime.args)}
@@ -44,18 +45,20 @@ class LeftAmaxes:
         if not self._are_last(given):
             # Not of what was returned, even if the step that follows fails.
             self._last = []
-            (self._amaxes,) = self._runtime.run(given, _MEASURE)
+            (self._amaxes,) = self._runtime.run([host_view(one) for one in given], _MEASURE)
         return [self._amaxes]
 
     def _are_last(self, given: Sequence[Any]) -> bool:
         return (
             len(self._last) == len(given)
             and all(last() is array for last, array in zip(self._last, given, strict=True))
-            and not any(array.is_lent() for array in given)
+            # Nobody writes to an array of JAX.
+            and not any(isinstance(one, _runtime.Array) and one.is_lent() for one in given)
         )
 
-    def remember(self, results: Sequence[Any]) -> None:
-        """Notes what a step has returned."""
+    def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None:
+        """Notes what a step has returned: to its caller, and what is kept for it."""
         if self._arguments:
-            self._last = [weakref.ref(results[i]) for i in self._results]
-            self._amaxes = results[-1]
+            # Without results, of a call that was interrupted behind the step, they are nobody's.
+            self._last = [weakref.ref(own[i]) for i in self._results] if own else []
+            self._amaxes = added[-1]

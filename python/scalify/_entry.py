@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from scalify._ranks import cut, wrap
 from scalify._saved import Saved
 from scalify._scaled_array import ScaledArray
 from scalify._stages import own
+from scalify._views import host_view, is_jax_type
+from scalify._xla_call import SeveralDevicesError, StepInXla
 from scalify.calibration import WideCast
 from scalify.mesh import Mesh, Shard
 
@@ -25,7 +28,7 @@ __all__ = ["Entry"]
 Assumed = tuple[list[dict[str, Any]], list[Any]]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Entry:
     """One compiled shape: the executable, and the trees of its results."""
 
@@ -34,31 +37,94 @@ class Entry:
     mesh: Mesh | None = None
     wide: tuple[WideCast, ...] = ()
 
-    def run(self, leaves: list[Any]) -> list[Any]:
+    def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
+        kinds = set(map(type, leaves))
+        if self.mesh is None and self._in_xla is not None and all(map(is_jax_type, kinds)):
+            return self._give(self._on_jax(leaves))
         if self.mesh is None:
             leaves = [one.part(None, 0) if isinstance(one, Saved) else one for one in leaves]
-        inputs = [
-            _prepare(leaf, aval) for leaf, aval in zip(leaves, self.lowered.in_avals, strict=True)
-        ]
-        if self.mesh is not None:
-            inputs = cut(self.executable, self.mesh, inputs)
-        outputs = self.executable(*inputs)
-        platforms = {
-            next(iter(leaf.devices())).platform for leaf in leaves if isinstance(leaf, jax.Array)
-        }
-        results = [
-            _finish(output, impl, result["alias_arg"] is not None, platforms)
-            for output, impl, result in zip(
-                outputs,
-                own(self.executable.manifest, "results", self.lowered.out_keys),
-                self.executable.results,
-                strict=True,
-            )
-        ]
+        inputs = leaves if self.mesh is None else cut(self.executable, self.mesh, leaves)
+        results = self._give(self._on_jax(inputs) if self._takes(inputs) else self._on_any(inputs))
         if self.mesh is None:
             return results
         return wrap(self.executable, self.mesh, results, len(self.lowered.out_keys))
+
+    @functools.cached_property
+    def _own_avals(self) -> list[Any]:
+        return own(self.executable.manifest, "args", self.lowered.in_avals)
+
+    @functools.cached_property
+    def _donates(self) -> bool:
+        return any(result["alias_arg"] is not None for result in self.executable.results)
+
+    @functools.cached_property
+    def _in_xla(self) -> StepInXla | None:
+        """The step for JAX's arrays, if it and they are the host's and it returns any."""
+        executable, lowered = self.executable, self.lowered
+        if not executable.is_on_host or jax.default_backend() != "cpu" or not executable.results:
+            return None
+        manifest = executable.manifest
+        return executable.in_xla(
+            own(manifest, "args", lowered.donated),
+            (own(manifest, "args", lowered.in_keys), self._own_keys),
+            own(manifest, "results", lowered.out_weak),
+            lowered.name,
+        )
+
+    def _takes(self, inputs: Sequence[Any]) -> bool:
+        """Whether results are arrays of JAX: an argument is one, or one is donated."""
+        if self._in_xla is None:
+            return False
+        data = (one.data if isinstance(one, ScaledArray) else one for one in inputs)
+        return self._donates or any(is_jax_type(type(one)) for one in data)
+
+    def _on_jax(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        assert self._in_xla is not None
+        taken = self.executable.stored.take(inputs)
+        if not all(map(is_jax_type, set(map(type, taken)))):
+            taken = [
+                # What is stored narrow has its type already.
+                _operand(leaf, aval if leaf is given else leaf)
+                for leaf, given, aval in zip(taken, inputs, self._own_avals, strict=True)
+            ]
+        try:
+            return self._in_xla(taken)
+        except SeveralDevicesError:
+            # The host runs the step, on whole arrays.
+            return self._in_xla([_gathered(one) for one in taken])
+
+    def _give(self, results: Sequence[Any]) -> list[Any]:
+        return self.executable.stored.give(results)
+
+    def _on_any(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Runs the step on arrays of numpy, in place, of a GPU, and of whoever speaks DLPack."""
+        executable = self.executable
+        prepared = [
+            _prepare(leaf, aval) for leaf, aval in zip(inputs, self._own_avals, strict=True)
+        ]
+        platforms = {
+            next(iter(leaf.devices())).platform for leaf in inputs if is_jax_type(type(leaf))
+        }
+        if executable.is_on_host and self._donates:
+            platforms.add(jax.default_backend())
+        outputs = executable.run(prepared)
+        if not executable.is_on_host:
+            return [
+                _finish_on_gpu(output, impl, result["alias_arg"] is not None, platforms)
+                for output, impl, result in zip(
+                    outputs, self._own_keys, executable.results, strict=True
+                )
+            ]
+        weak = own(executable.manifest, "results", self.lowered.out_weak)
+        return [
+            _finish(output, impl, is_weak, bool(platforms))
+            for output, impl, is_weak in zip(outputs, self._own_keys, weak, strict=True)
+        ]
+
+    @functools.cached_property
+    def _own_keys(self) -> list[str | None]:
+        return own(self.executable.manifest, "results", self.lowered.out_keys)
 
     def assumed(self, leaves: Sequence[Any]) -> Assumed:
         """Returns what is assumed of this rank's arguments, and these, of all arguments.
@@ -94,7 +160,27 @@ class Entry:
             else entry
             for entry in self.executable.assumptions
         ]
-        return assumptions, [one.data if isinstance(one, Shard) else one for one in mine]
+        arrays = [one.data if isinstance(one, Shard) else one for one in mine]
+        return assumptions, [host_view(one) for one in arrays]
+
+
+def _operand(leaf: Any, aval: Any) -> Any:
+    """Returns what JAX takes for a leaf of the type that was compiled for."""
+    if is_jax_type(type(leaf)):
+        return leaf
+    if isinstance(leaf, (bool, int, float, complex)) and aval.weak_type:
+        return leaf
+    if isinstance(leaf, np.ndarray):
+        return leaf if leaf.dtype == aval.dtype else np.asarray(leaf, dtype=aval.dtype)
+    if hasattr(leaf, "__array__") or not hasattr(leaf, "__dlpack__"):
+        return np.asarray(leaf, dtype=None if hasattr(leaf, "dtype") else aval.dtype)
+    return np.asarray(_runtime.array(leaf))
+
+
+def _gathered(leaf: Any) -> Any:
+    """Returns an array that lies on several devices as one of the host."""
+    is_wide = isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1
+    return np.asarray(leaf) if is_wide else leaf
 
 
 def _prepare(leaf: Any, aval: Any) -> Any:
@@ -110,13 +196,21 @@ def _prepare(leaf: Any, aval: Any) -> Any:
     return np.asarray(leaf, dtype=aval.dtype)
 
 
-def _finish(output: Any, impl: str | None, is_donated: bool, platforms: set[str]) -> Any:
-    """Returns what the caller gets for a result, given where JAX arrays among arguments lie."""
+def _finish(output: Any, impl: str | None, is_weak: bool, is_jax: bool) -> Any:
+    """Returns what the caller gets for a result in the host's memory."""
     if impl is not None:
         return to_logical(np.asarray(output), impl)
-    if is_donated or isinstance(output, ScaledArray) or not platforms:
+    if is_weak and not output.shape:
+        return jax.numpy.asarray(np.asarray(output).item())  # numpy has no weak types
+    return jax.numpy.asarray(np.asarray(output)) if is_jax else output
+
+
+def _finish_on_gpu(output: Any, impl: str | None, is_donated: bool, platforms: set[str]) -> Any:
+    """Returns what the caller gets for a result on a GPU, given where JAX's arguments lie."""
+    if impl is not None:
+        return to_logical(np.asarray(output), impl)
+    if is_donated or not platforms:
         return output
-    is_on_gpu = isinstance(output, _runtime.Array)
-    if is_on_gpu and "gpu" in platforms and jax.dlpack.is_supported_dtype(output.dtype):
+    if "gpu" in platforms and jax.dlpack.is_supported_dtype(output.dtype):
         return jax.dlpack.from_dlpack(output)
     return jax.numpy.asarray(np.asarray(output))

@@ -21,6 +21,7 @@ from scalify._manifest import target_of
 from scalify._scaled_array import Storage
 from scalify._stored_state import StoredState
 from scalify._wire import collectives
+from scalify._xla_call import StepInXla
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
 from scalify.report import Report
@@ -65,6 +66,7 @@ class Executable:
         self._artefact = artefact
         self._absent = ""
         self._comm = comm
+        self._device = device
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
@@ -107,11 +109,31 @@ class Executable:
             RuntimeError: the artefact is for a GPU, and this machine has none.
             KeyboardInterrupt: between two commands; donated Arrays are lost then.
         """
+        return self.stored.give(self.run(arrays))
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Runs one step as a call does; of state that is stored narrow it returns the data."""
         if self._absent:
             raise RuntimeError(self._absent)
         inputs = self.stored.take(arrays)
         self._check_donation(inputs)
-        return self.stored.give(self._kept.run(inputs))
+        return self._kept.run(inputs)
+
+    @functools.cached_property
+    def is_on_host(self) -> bool:
+        """Whether steps compute on the CPU."""
+        return self.manifest["target"] == "cpu" and self._device in (None, "cpu")
+
+    def in_xla(
+        self,
+        donated: Sequence[bool],
+        keys: tuple[Sequence[str | None], Sequence[str | None]],
+        weak: Sequence[bool],
+        name: str,
+    ) -> StepInXla:
+        """Returns the step for JAX's arrays; arguments as for `StepInXla`."""
+        counts = (self._kept.num_args, self._kept.num_results)
+        return StepInXla(self._runtime, self._kept, counts, donated, keys, weak, name)
 
     @property
     def kept(self) -> dict[str, NDArray[Any]]:

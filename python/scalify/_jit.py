@@ -1,63 +1,74 @@
-"""scalify.jit: an unmodified JAX function, compiled by Scalify and run by its runtime."""
+"""What scalify.jit returns: a JAX function, compiled by Scalify and run by its runtime."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import pickle
+import types
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal, cast
 
 import jax
 import numpy as np
 
+from scalify._aot import LoweredStep, TracedStep
 from scalify._entry import Entry
-from scalify._executable import Executable, attention_option, compile_text
-from scalify._jit_state import COUNTERS, JitState, describe_arguments
+from scalify._executable import Executable, compile_text
+from scalify._jit_state import COUNTERS, JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
-from scalify._lowering import Arguments, Lowered, Signature
-from scalify._ranks import abstract_mesh, compile_on
+from scalify._lowering import Arguments, Lowered, Signature, changed_types, types_of
+from scalify._ranks import compile_on
 from scalify._saved import Saved
 from scalify._stages import Pipeline
-from scalify._watch import Health, Watch, advice_for, may_adapt, policy_of
+from scalify._views import host_view
+from scalify._watch import Watch, advice_for, may_adapt
+from scalify._wrapper import found_by_name
 from scalify.calibration import (
-    Calibration,
     HealthPolicy,
     Patient,
     WideCast,
-    scale_options,
     wide_option,
 )
 from scalify.mesh import Mesh, Shard
 from scalify.ranges import RangesLike, broken_assumptions
-from scalify.recipe import Recipe, RecipeLike
+from scalify.recipe import Recipe
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, range_option, roles_option, to_option
+from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
 
-__all__ = ["Jit", "LoweredStep", "jit"]
+__all__ = ["Jit"]
 
 
-class LoweredStep:
-    """A traced step, as `jax.jit(f).lower(...)` gives it."""
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """The last call, by which one of the same types is known at a glance."""
 
-    def __init__(self, lowered: Lowered, compiled: Callable[[Lowered], Executable]) -> None:
-        self._lowered = lowered
-        self._compiled = compiled
+    tree: Any
+    statics: tuple[Any, ...]
+    kinds: set[type]
+    types: list[Any]
+    entry: Entry
 
-    def as_text(self) -> str:
-        """Returns the StableHLO text, locations included."""
-        return self._lowered.text
-
-    def compile(self) -> Executable:
-        """Returns the executable on flat arrays.
-
-        Raises:
-            scalify.CompileError: the program or the recipe cannot be.
-        """
-        return self._compiled(self._lowered)
+    def finds(self, arguments: Arguments) -> Entry | None:
+        """Returns the entry for arguments of the same structure and types, else None."""
+        leaves = arguments.leaves
+        if (
+            arguments.statics != self.statics
+            or arguments.tree != self.tree
+            or not self.kinds.issuperset(map(type, leaves))
+            or types_of(leaves) != self.types
+        ):
+            return None
+        return self.entry
 
 
 class Jit:
-    """A compiled function of pytrees; one executable per shape, structure and static value."""
+    """A compiled function of pytrees; one executable per shape, structure and static value.
+
+    Attributes:
+        made_by: the function and its arguments that make another one, for `pickle`.
+    """
 
     def __init__(
         self,
@@ -85,10 +96,12 @@ class Jit:
         self._reduce: Literal["last", "each"] | None = reduce
         self._entries: dict[Hashable, Entry] = {}
         self._last: Entry | None = None
+        self._call: _Call | None = None
+        self.made_by: tuple[Any, ...] | None = None
         self._patients: dict[Hashable, Patient] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
-        self._last_key: Hashable = None
+        self._last_key: Any = None
         self._last_arguments: list[Any] = []
         self._restored: JitState | None = None
         self._options = options
@@ -111,28 +124,56 @@ class Jit:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step: pytrees in, pytrees out.
 
-        Donated results are `scalify.Array`s, which the next call takes without a copy. Others
-        are JAX arrays where an argument was one, else numpy arrays, or Arrays in a GPU's memory.
+        Results are JAX arrays where an argument is one or is donated, else numpy arrays; on a GPU
+        they are `scalify.Array`s in its memory. What a recipe stores narrow is a
+        `scalify.ScaledArray`.
 
         Raises:
             scalify.CompileError: at the first call of a shape.
-            ValueError: an Array that an earlier step has consumed.
+            RuntimeError: an array that was deleted, as an earlier step does to donated ones.
         """
         arguments = self._signature.bind(args, kwargs)
+        entry = None if self._call is None else self._call.finds(arguments)
+        if entry is None:
+            entry = self._found(arguments)
+        results = entry.run(arguments.leaves)
+        self._look(entry, arguments.leaves, results)
+        return jax.tree.unflatten(entry.lowered.out_tree, results)
+
+    def _found(self, arguments: Arguments) -> Entry:
+        """Returns the entry for a call's arguments, compiled if there is none."""
         if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments.leaves):
             raise TypeError(
                 f"'{self._signature.name}' runs on arrays, and is called while JAX traces "
                 "(jax.jit, jax.grad, jax.vmap, jax.shard_map): use scalify.transform inside of "
                 "these; its scales are constants or measured in the step"
             )
-        key = arguments.key()
+        key = self._key(arguments)
+        before = None if key == self._last_key else self._last
+        is_same_program = before is not None and self._last_key[:2] == key[:2]
+        is_new = key not in self._entries
         entry = self._entry(arguments, key)
         if entry is not self._last:
             self._last, self._last_key = entry, key
             self._last_arguments = describe_arguments(arguments)
-        results = entry.run(arguments.leaves)
-        self._look(entry, arguments.leaves, results)
-        return jax.tree.unflatten(entry.lowered.out_tree, results)
+        if before is not None and is_same_program:
+            self._carry(before, entry, is_new)
+        kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
+        self._call = _Call(arguments.tree, arguments.statics, kinds, types, entry)
+        return entry
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        # As a function in a class: the instance is the first argument.
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickles what it was made of: where it is loaded it compiles anew.
+
+        What it has measured and keeps does not go along: that is `state`, for checkpoints.
+        """
+        if self.made_by is None:
+            raise pickle.PicklingError("a Jit that scalify.jit has not made does not pickle")
+        return found_by_name(self) or self.made_by
 
     @property
     def mesh(self) -> Mesh | None:
@@ -171,6 +212,11 @@ class Jit:
                 casts = [row["cast"] for row in entry.executable.report().casts()]
                 self._kept_scales[key] = dict(zip(casts, scales.tolist(), strict=True))
         self._entries.clear()
+        self._call = None
+
+    def clear_cache(self) -> None:
+        """Forgets compiled code, as `recompile` does."""
+        self.recompile()
 
     def state(self) -> JitState | None:
         """Returns what it keeps besides the caller's arrays, for arguments of the last call.
@@ -198,7 +244,7 @@ class Jit:
         It compiles as then: with the scales that were measured, unless `scales=` says others, and
         with the same casts left wide. What it kept is forgotten; with None it starts anew.
         """
-        self._restored, self._last, self._left = state, None, None
+        self._restored, self._last, self._left, self._call = state, None, None, None
         self._watch, self._has_adapted = self._watched(), False
         self._entries.clear()
         for kept in (self._measured, self._patients, self._kept_scales, self._kept_state):
@@ -272,13 +318,23 @@ class Jit:
             self._has_adapted = True
             self._watch.adapt()
 
-    def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
-        """Traces the step for arguments of these types; `.compile()` gives the executable."""
+    def trace(self, *args: Any, **kwargs: Any) -> TracedStep:
+        """Traces the step for arguments of these types, as `jax.jit(f).trace` does."""
         arguments = self._signature.bind(args, kwargs)
         scales = self._scales_for(arguments)
-        return LoweredStep(
-            self._signature.lower(arguments), lambda lowered: self._compile(lowered, scales)
-        )
+
+        def compiled(lowered: Lowered) -> Entry:
+            return Entry(lowered, self._compile(lowered, scales), self._mesh)
+
+        return TracedStep(self._signature, arguments, self._key(arguments), compiled)
+
+    def lower(self, *args: Any, **kwargs: Any) -> LoweredStep:
+        """Lowers the step for arguments of these types; `.compile()` compiles it."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns shapes and dtypes of the results, as a tree; compiles nothing."""
+        return self._signature.eval_shape(args, kwargs)
 
     def executable(self, *args: Any, **kwargs: Any) -> Executable:
         """Returns the executable for arguments of these types; without any, of the last call.
@@ -288,7 +344,7 @@ class Jit:
         """
         if args or kwargs:
             arguments = self._signature.bind(args, kwargs)
-            return self._entry(arguments, arguments.key()).executable
+            return self._entry(arguments, self._key(arguments)).executable
         if self._last is None:
             raise RuntimeError(f"'{self._signature.name}' has not been called yet")
         return self._last.executable
@@ -328,6 +384,27 @@ class Jit:
             return self._given
         raise ValueError("a stage of a pipeline knows its own scales alone: keep those given")
 
+    def _key(self, arguments: Arguments) -> tuple[Any, ...]:
+        """Returns what a compilation depends on.
+
+        Raises:
+            TypeError: a leaf is no array, or a static value has no hash: which.
+        """
+        return self._signature.key(arguments)
+
+    def _carry(self, before: Entry, entry: Entry, is_new: bool) -> None:
+        """Lets a step of other shapes go on with what the last one keeps, by name."""
+        rows, anew = carry_over(before.executable, entry.executable)
+        if not rows or not is_new:
+            return
+        lost = f", {anew} of them anew" if anew else ""
+        warnings.warn(
+            f"'{self._signature.name}' is compiled once more, for "
+            f"{changed_types(before.lowered, entry.lowered)}: {rows} rows of what it keeps "
+            f"(scales, amaxes) go along by name{lost}",
+            stacklevel=4,
+        )
+
     def _entry(self, arguments: Arguments, key: Hashable) -> Entry:
         if key not in self._entries:
             left = self._let_go(key)
@@ -349,7 +426,7 @@ class Jit:
         if self._last is None or key != self._last_key or self._pipeline is not None:
             return None
         left = self.state()
-        self._last = None
+        self._last = self._call = None
         return left
 
     def _made(self, arguments: Arguments, key: Hashable) -> Entry:
@@ -375,7 +452,7 @@ class Jit:
                 return None
             # Ranks measure the same: whole arrays.
             whole = [one.gather() if isinstance(one, Shard) else one for one in arguments.leaves]
-            whole = [np.asarray(one) if isinstance(one, Saved) else one for one in whole]
+            whole = [np.asarray(one) if isinstance(one, Saved) else host_view(one) for one in whole]
             self._measured[key] = measure(whole)
         return self._measured[key]
 
@@ -396,174 +473,3 @@ class Jit:
                 self._mesh, lowered.text, options, self._threads, self._device, *parts
             )
         return compile_text(lowered.text, options, self._threads, self._device)
-
-
-def jit(
-    fn: Callable[..., Any],
-    recipe: RecipeLike = "fp8",
-    target: str = "cpu",
-    *,
-    static_argnums: int | Sequence[int] | None = None,
-    static_argnames: str | Iterable[str] | None = None,
-    donate_argnums: int | Sequence[int] | None = None,
-    donate_argnames: str | Iterable[str] | None = None,
-    mesh: Mesh | None = None,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
-    zero: Literal[0, 1, 2, 3] = 0,
-    pipeline: Pipeline | None = None,
-    reduce: Literal["last", "each"] | None = None,
-    memory_limit: int | None = None,
-    strict: bool = False,
-    scales: ScalesLike = None,
-    roles: Mapping[str, str] | None = None,
-    ranges: RangesLike = None,
-    range_use: Literal["report", "choose"] = "report",
-    calibration: Calibration | None = None,
-    rescale: Sequence[str] = (),
-    adaptive_scales: bool | None = None,
-    health: Health = None,
-    wide: Sequence[WideCast] = (),
-    pack_state: bool = True,
-    mcpu: str | None = None,
-    threads: int = 0,
-    report: str = "brief",
-    device: str | None = None,
-    streams: int = 1,
-    library_attention: Literal["recipe", "exact", "none"] = "recipe",
-    epilogues: Literal["exact", "all", "none"] = "exact",
-    overlap: bool = True,
-    bucket_bytes: int | None = None,
-    sums: Literal["ordered", "nccl"] = "ordered",
-) -> Jit:
-    """Returns `fn` compiled by a recipe: pytrees in, pytrees out, donated in place.
-
-    Compiles at the first call for each structure, shapes, dtypes and static values, as
-    `jax.jit` does. The scales of arguments are measured at that first call, never again.
-
-    Args:
-        fn: a JAX function of pytrees of arrays, unmodified.
-        recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
-            `scalify.Recipe`.
-        target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
-        static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
-        static_argnames: their names.
-        donate_argnums: positions of arguments whose memory the results take over.
-        donate_argnames: their names.
-        mesh: the ranks that the step runs on, from `scalify.make_mesh`; one process for each, or
-            one alone that computes what all would. Arguments are whole arrays, the same on every
-            rank, or `scalify.Shard`s; results that lie in parts are Shards.
-        in_shardings: trees of `jax.sharding.PartitionSpec`s over the mesh's axes, as `jax.jit`
-            takes them: how arguments lie on the ranks. None leaves it to the partitioner.
-        out_shardings: the same of results. A donated argument's is best said on both sides.
-        zero: level of ZeRO: donated state that ranks would all keep alike is kept in shares, with 1
-            and 2 moments, with 3 parameters too; such results are Shards.
-        pipeline: how the step is cut over the ranks of a mesh's axis, at its
-            `scalify.lax.stage_border`s. Each stage keeps the state of its layers, on the ranks of
-            the mesh's other axes as shardings and `zero` say: such results are Shards that are
-            empty elsewhere. Alone, the process runs the step of all stages.
-        reduce: of gradients that a loop over micro-batches adds up, whether ranks sum them behind
-            the last one, or "each" as it comes: as many times the bytes, and with `zero` a share of
-            them in memory. None is "last", unless `memory_limit` asks for less.
-        memory_limit: bytes that a rank may need for a step, by its plan. Where it would need more,
-            weights in shares are gathered again for the backward, or gradients are summed by
-            micro-batches, whichever moves fewer bytes; a remark, or with `strict` an error, where
-            that is not enough.
-        strict: make an op without a rule, or a dot that misses its format, an error.
-        scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
-        roles: of arguments that the rules take for others, as `{"regular expression": role}`,
-            searched in the names that reports print; the first match counts. A role is "param",
-            "master", "moment", "state", "batch", "input" or "scalar".
-        ranges: what proofs may assume of arguments, by name or as a list in main's order; it
-            counts before what was measured with the scales (`scalify.measure_ranges`).
-        range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
-            E5M2 is cast to that, and with `strict` a dot on an unproved value stays wide.
-        calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
-            count if `scales` is not given.
-        rescale: where the step measures scales: "residual_grad", "residual", or a regular
-            expression that is searched in JAX's names, "grad:" before it for gradients.
-        adaptive_scales: keep the scales of casts beside the state instead of in the code, so that
-            `Jit.rescale` moves them without a new compilation; the policy "rescale" implies it.
-        health: what to do, between two steps, about casts that clip: an action of
-            `scalify.HealthPolicy`, or a policy with its limits. None looks at every 20th step: it
-            warns of NaNs, and where a cast saturates more than a thousandth of its values, constant
-            scales are left for such that move ("adapt"). "off" does not look.
-        wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
-        pack_state: let donated state that the recipe stores narrow be `scalify.ScaledArray`s
-            between steps, of one or two bytes an element. False, and with adaptive scales: F32
-            with the same values.
-        mcpu: the CPU whose instructions kernels may use; "x86-64-v3" if not given.
-        threads: 0 for one per core that the process may use. Results do not depend on it.
-        report: "full" keeps every value, its facts and where they came from in the artefact.
-        device: where steps run, as for `scalify.Executable`.
-        streams: of a GPU, how many streams commands that do not fill it may run on side by side.
-        library_attention: of a GPU, which attentions in 16 bits are cuDNN's: "exact" where the
-            program rounds the results as cuDNN does, "recipe" also where the recipe has made the
-            operands BF16, and "none" for a machine without cuDNN: kernels and products then.
-        epilogues: of a GPU, whether biases, ReLUs and casts to FP8 behind products are the
-            library's: "exact" where no rounding and no count changes, "all" also casts that health
-            counts, where the library rounds once and the program more often, GELU in its tanh form
-            by the library's tanh, and the gradients of GELU and ReLU.
-        overlap: whether what ranks exchange goes on beside what is computed, with the same bits.
-        bucket_bytes: on several ranks, of what a rank gives to a bucket, that is to one message of
-            several arrays; 0 for none. None is 1 MiB on CPUs, 25 MiB on GPUs, 0 with `pipeline`.
-        sums: of floats over ranks, in their order as one process makes them, or by NCCL in its own.
-    """
-    policy = policy_of(health, adaptive_scales)
-    if mesh is None and (in_shardings is not None or out_shardings is not None):
-        raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
-    if mesh is None and zero:
-        raise ValueError("zero= needs a mesh: ranks that share state")
-    if pipeline is not None:
-        pipeline.check(mesh, (in_shardings, out_shardings), zero)
-        if memory_limit:
-            raise ValueError(
-                "memory_limit with pipeline=: stages keep what they gather; leave it out"
-            )
-    if pipeline is not None and policy is not None and policy.action in ("rescale", "widen"):
-        raise ValueError(
-            f"health policy '{policy.action}' with pipeline=: a stage counts its own casts alone, "
-            "and the others would differ; leave one of the two out"
-        )
-    signature = Signature(
-        fn,
-        static_argnums,
-        static_argnames,
-        donate_argnums,
-        donate_argnames,
-        {"in_shardings": in_shardings, "out_shardings": out_shardings},
-        abstract_mesh(mesh, pipeline),
-    )
-    rescales = policy is not None and policy.action == "rescale"
-    extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
-    extra |= {"rangeUse": range_use, "packState": pack_state}
-    options = {
-        "recipe": str(recipe),
-        "target": target,
-        "strict": strict,
-        "mcpu": mcpu,
-        "report": report,
-        "streams": streams,
-        "libraryAttention": attention_option(library_attention),
-        "epilogues": epilogues,
-        "overlap": overlap,
-        "sums": sums,
-        "bucketBytes": bucket_bytes,
-        "memoryLimit": memory_limit,
-    } | (extra | roles_option(roles))
-    if (rescales or adaptive_scales) and Recipe.of(recipe).is_delayed:
-        raise ValueError(
-            f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "
-            "adaptive_scales and the health policy 'rescale', which move them by what was counted"
-        )
-    if adaptive_scales and pipeline is not None:
-        raise ValueError(
-            "adaptive_scales=True with pipeline=: a stage counts its own casts alone, and scales "
-            "that follow counts would differ"
-        )
-    if rescales or adaptive_scales:
-        # Scales of state move too, which F32 state takes as it is.
-        options |= {"adaptScales": True, "packState": False}
-    return Jit(
-        signature, options, scales, threads, policy, ranges, device, mesh, zero, pipeline, reduce
-    )

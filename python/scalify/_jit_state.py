@@ -20,7 +20,7 @@ from scalify.calibration import Patient, WideCast, names_of
 from scalify.mesh import Mesh, Owned, Shard
 from scalify.scales import Scales
 
-__all__ = ["COUNTERS", "JitState", "describe_arguments"]
+__all__ = ["COUNTERS", "JitState", "carry_over", "describe_arguments"]
 
 # What casts of the last step counted; each rank has counted its own.
 COUNTERS = "counters"
@@ -163,6 +163,27 @@ class JitState:
                     stacklevel=6,
                 )
             executable.kept = {key: array}
+
+
+def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
+    """Lets a step go on with what another one of the same program keeps, by what rows stand for.
+
+    Returns:
+        How many rows the later one keeps of arrays that both have, and how many of them the first
+        has not.
+    """
+    own, saved = after.kept, before.kept
+    if not own.keys() & saved.keys():
+        return 0, 0
+    names, theirs = _labels(after), _labels(before)
+    rows, anew = 0, 0
+    for key in own.keys() & saved.keys():
+        array, missing = saved[key], list[str]()
+        if names.get(key) != theirs.get(key) or array.shape != own[key].shape:
+            array, missing = _by_rows(own[key], names.get(key), array, theirs.get(key))
+        rows, anew = rows + len(names.get(key, [""])), anew + len(missing)
+        after.kept = {key: array}
+    return rows, anew
 
 
 def _kept(executable: Executable, mesh: Mesh | None) -> tuple[dict[str, list[str]], dict[str, Any]]:

@@ -72,12 +72,19 @@ class KeptState:
         """
         if len(arrays) != self.num_args:
             raise ValueError(f"the step takes {self.num_args} arguments, not {len(arrays)}")
-        left = self._left.of(arrays)
-        results = list(self._runtime.run((*arrays, *self._arrays.values(), *left)))
-        self._left.remember(results)
+        results = list(self._runtime.run((*arrays, *self.added(arrays))))
         own = results[: self.num_results]
-        self._arrays.update(zip(self._replaced, results[self.num_results :], strict=False))
+        self.remember(own, results[self.num_results :])
         return own
+
+    def added(self, arrays: Sequence[Any]) -> list[Any]:
+        """Returns what main takes behind the caller's arguments."""
+        return [*self._arrays.values(), *self._left.of(arrays)]
+
+    def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None:
+        """Notes what main has returned: to the caller, and behind that."""
+        self._left.remember(own, added)
+        self._arrays.update(zip(self._replaced, added, strict=False))
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays

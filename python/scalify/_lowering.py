@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import operator
 import os
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,12 +25,17 @@ __all__ = [
     "Arguments",
     "Batch",
     "Lowered",
+    "NotAnArrayError",
     "Signature",
+    "UnhashableStaticError",
     "abstract",
+    "changed_types",
     "key_impl",
+    "name_of",
     "to_logical",
     "to_physical",
     "type_of",
+    "types_of",
 ]
 
 # Locations shall lead to the user's lines, not to ours.
@@ -40,6 +46,26 @@ def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
     if value is None:
         return ()
     return (value,) if isinstance(value, kind) else tuple(value)
+
+
+# Parameters that positional arguments are for.
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class NotAnArrayError(TypeError):
+    """A leaf of arguments is no array.
+
+    Attributes:
+        leaf: which one.
+    """
+
+    def __init__(self, leaf: Any, text: str) -> None:
+        super().__init__(text)
+        self.leaf = leaf
+
+
+class UnhashableStaticError(TypeError, ValueError):
+    """A static argument has no hash. `jax.jit` raises a ValueError, Python a TypeError."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +83,7 @@ class Arguments:
     statics: tuple[tuple[int | str, Any], ...]
     count: int
 
-    def key(self) -> Hashable:
+    def key(self) -> tuple[Any, ...]:
         """Returns what a compilation depends on: structure, static values, types of arrays."""
         return (self.tree, self.statics, tuple(abstract(leaf) for leaf in self.leaves))
 
@@ -80,7 +106,7 @@ class Batch:
             return struct
         shape = list(struct.shape)
         shape.insert(dim, self.size)
-        return jax.ShapeDtypeStruct(tuple(shape), struct.dtype)
+        return jax.ShapeDtypeStruct(tuple(shape), struct.dtype, weak_type=struct.weak_type)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,20 +114,28 @@ class Lowered:
     """A function's StableHLO text and how its arrays map to trees.
 
     Attributes:
+        name: of the function.
         text: the module; main takes all leaves and returns all leaves, in order.
-        in_avals: shape and dtype of each argument of main.
+        in_names: of each argument of main.
+        in_avals: shape and dtype of each.
         donated: per argument, whether the caller gives it away.
         out_avals: shape and dtype of each result of main.
-        out_keys: per result, the generator if it is random keys, else None.
+        in_keys: per argument, the generator if it is random keys, else None.
+        out_keys: the same per result.
+        out_weak: per result, whether its type is weak, as that of a Python number.
         out_tree: the structure of the results.
         mesh: of the devices that the function itself names, by `jax.shard_map` or a constraint.
     """
 
+    name: str
     text: str
+    in_names: tuple[str, ...]
     in_avals: tuple[Any, ...]
     donated: tuple[bool, ...]
     out_avals: tuple[Any, ...]
+    in_keys: tuple[str | None, ...]
     out_keys: tuple[str | None, ...]
+    out_weak: tuple[bool, ...]
     out_tree: Any
     mesh: jax.sharding.Mesh | None
 
@@ -122,7 +156,7 @@ class Signature:
         if not callable(fn):
             raise TypeError(f"expected a function of arrays, not {type(fn).__name__}")
         self.fn = fn
-        self.name: str = getattr(fn, "__name__", type(fn).__name__)
+        self.name = name_of(fn)
         self._options: dict[str, Any] = {
             "static_argnums": static_argnums,
             "static_argnames": static_argnames,
@@ -137,6 +171,9 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Splits a call's arguments into arrays and static values."""
+        if not self._static_nums and not self._static_names:
+            leaves, tree = jax.tree.flatten((args, kwargs))
+            return Arguments(leaves, tree, (), len(args))
         nums = {num % len(args) if num < 0 else num for num in self._static_nums if args}
         dynamic = tuple(arg for num, arg in enumerate(args) if num not in nums)
         named = {name: arg for name, arg in kwargs.items() if name not in self._static_names}
@@ -146,6 +183,64 @@ class Signature:
         statics += sorted((name, arg) for name, arg in kwargs.items() if name not in named)
         leaves, tree = jax.tree.flatten((dynamic, named))
         return Arguments(leaves, tree, tuple(statics), len(args))
+
+    def key(self, arguments: Arguments) -> tuple[Any, ...]:
+        """Returns what a compilation depends on, with a hash.
+
+        Raises:
+            TypeError: a leaf is no array, or a static value has no hash: which.
+        """
+        try:
+            found = arguments.key()
+        except NotAnArrayError as error:
+            named = zip(self._names(arguments), arguments.leaves, strict=True)
+            path = next((name for name, leaf in named if leaf is error.leaf), "?")
+            raise TypeError(f"argument {path} of '{self.name}': {error}") from None
+        for place, value in arguments.statics:
+            try:
+                hash(value)
+            except TypeError:
+                raise UnhashableStaticError(
+                    f"the static argument {self._name_of(place)} of '{self.name}' is of type "
+                    f"{type(value).__name__}, which is not hashable: a compilation is found by "
+                    "its value; give a tuple for a list, or leave it out of static_argnums and "
+                    "static_argnames if it holds arrays"
+                ) from None
+        return found
+
+    def _name_of(self, place: int | str) -> str:
+        """Returns the name of a positional argument, or what stands for it."""
+        if isinstance(place, str):
+            return f"'{place}'"
+        with contextlib.suppress(TypeError, ValueError):
+            parameters = list(inspect.signature(self.fn).parameters.values())
+            if place < len(parameters) and parameters[place].kind in _POSITIONAL:
+                return f"'{parameters[place].name}'"
+        return f"{place}"
+
+    def _names(self, arguments: Arguments) -> list[str]:
+        """Returns the names of leaves by their places, such as `state['step']`."""
+        statics = {num for num, _ in arguments.statics}
+        nums = [num for num in range(arguments.count) if num not in statics]
+        tree = jax.tree.unflatten(arguments.tree, range(len(arguments.leaves)))
+        names = []
+        for (kind, place, *rest), _ in jax.tree_util.tree_leaves_with_path(tree):
+            first: int | str = nums[place.idx] if kind.idx == 0 else place.key
+            names.append(self._name_of(first).strip("'") + jax.tree_util.keystr(tuple(rest)))
+        return names
+
+    def eval_shape(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Returns shapes and dtypes of the function's results, as a tree."""
+        bound = self.bind(args, kwargs)
+        self.key(bound)
+        args, kwargs = _merge(bound, [type_of(leaf) for leaf in bound.leaves])
+        return self.jitted(self.fn).eval_shape(*args, **kwargs)
+
+    def trace(self, arguments: Arguments) -> Any:
+        """Returns the function's trace by JAX, for one call's types."""
+        args, kwargs = _merge(arguments, [type_of(leaf) for leaf in arguments.leaves])
+        with _within(self._mesh):
+            return self.jitted(self.fn).trace(*args, **kwargs)
 
     def jitted(self, fn: Callable[..., Any], **options: Any) -> Any:
         """Returns `fn`, of the same arguments, under `jax.jit` with this signature's options."""
@@ -206,11 +301,15 @@ class Signature:
                 ) from None
         infos = jax.tree.leaves(lowered.args_info, is_leaf=lambda info: hasattr(info, "donated"))
         return Lowered(
+            name=self.name,
             text=lowered.as_text(debug_info=True),
+            in_names=tuple(self._names(arguments)),
             in_avals=tuple(structs),
             donated=tuple(info.donated for info in infos),
             out_avals=tuple(jax.tree.leaves(lowered.out_info)),
+            in_keys=tuple(kinds),
             out_keys=tuple(out_kinds),
+            out_weak=tuple(bool(out.weak_type) for out in jax.tree.leaves(staged.out_info)),
             out_tree=lowered.out_tree,
             mesh=_find_mesh(staged.jaxpr),
         )
@@ -306,9 +405,36 @@ def abstract(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
             dtype = jax.dtypes.canonicalize_dtype(dtype)
         return tuple(leaf.shape), dtype, bool(getattr(leaf, "weak_type", False))
     except AttributeError:
-        raise TypeError(
-            f"a value of type {type(leaf).__name__} is no array: {advice_for(leaf)}"
+        raise NotAnArrayError(
+            leaf, f"a value of type {type(leaf).__name__} is no array: {advice_for(leaf)}"
         ) from None
+
+
+def types_of(leaves: Sequence[Any]) -> list[Any]:
+    """Returns the types of leaves, for comparison: JAX's own where they have one."""
+    try:
+        return list(map(operator.attrgetter("aval"), leaves))
+    except AttributeError:
+        return [leaf.aval if hasattr(leaf, "aval") else abstract(leaf) for leaf in leaves]
+
+
+def name_of(fn: Any) -> str:
+    """Returns the name of a function, of a partial one that of what it calls."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return str(getattr(fn, "__name__", type(fn).__name__))
+
+
+def changed_types(before: Lowered, after: Lowered) -> str:
+    """Returns what of two lowerings' arguments differs first, as a sentence has it."""
+
+    def said(aval: Any) -> str:
+        return f"{aval.dtype}{list(aval.shape)}{' (weak)' if aval.weak_type else ''}"
+
+    for name, old, new in zip(after.in_names, before.in_avals, after.in_avals, strict=True):
+        if said(old) != said(new):
+            return f"{name} of type {said(new)} where it was {said(old)}"
+    return "arguments of other types"
 
 
 def type_of(leaf: Any) -> jax.ShapeDtypeStruct:

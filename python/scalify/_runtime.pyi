@@ -114,6 +114,15 @@ class Executable:
             KeyboardInterrupt: between commands; donated Arrays are lost then.
         """
 
+    def xla_call(self, operands: Sequence[int], results: Sequence[int]) -> XlaCall:
+        """Returns the step for a custom call of an XLA program.
+
+        Args:
+            operands: which argument of the step each operand is; those that are left out are the
+                last ones.
+            results: the same of results.
+        """
+
     def health(self) -> list[dict[str, Any]]:
         """Returns cast, op, loc, format, elements and counts per cast, of the last run."""
 
@@ -162,6 +171,29 @@ class Executable:
     def threads(self) -> int: ...
     @threads.setter
     def threads(self, count: int) -> None: ...
+
+class XlaCall:
+    """A step as XLA's custom call with the attribute `id` runs it, once for each `prepare`."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def copied(self) -> int:
+        """Bytes copied since XLA gave a result other memory than its donated argument's."""
+
+    def prepare(self, arguments: Sequence[Any]) -> None:
+        """Sets the step's last arguments, which the call lacks."""
+
+    def finish(self) -> list[Any] | None:
+        """Returns the step's last results, which the call lacks; None if it has not run.
+
+        Raises:
+            RuntimeError: the step failed.
+            KeyboardInterrupt: between two commands.
+        """
+
+def xla_handler() -> Any:
+    """Returns the custom call's handler, a capsule for `jax.ffi.register_ffi_target`."""
 
 def launched() -> tuple[int, int]:
     """Returns this process's rank and how many ranks were launched; (0, 1) if it runs alone."""

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
+from jax._src import core as _core
+from jax._src import dtypes as _dtypes
+from jax._src.interpreters import pxla as _pxla
 from numpy.typing import DTypeLike, NDArray
 
 from scalify import _runtime
 from scalify._dtypes import limits, to_numpy
+from scalify._views import host_view, is_jax_type
 
 __all__ = ["ScaledArray", "Storage"]
 
@@ -64,26 +72,28 @@ class Storage:
         return values * values if self.root else values
 
 
-class ScaledArray:
+class ScaledArray(jax.Array):
     """A tensor of F32 values that holds narrow data and a power of two.
 
     Steps whose recipe stores state narrow return it in this form, and take it back without a
-    copy. `numpy.asarray` gives the true values, and so do steps of other recipes, which take it
-    as they take any array. It is a leaf of pytrees.
+    copy. It is a leaf of pytrees and reads as its true values: `numpy.asarray`, `jax.numpy`,
+    arithmetic, comparison and indexing make arrays of them, functions under `jax.jit` and other
+    transformations take it as F32 array of that shape, and all else that a `jax.Array` has is that
+    of the true values. They are made anew for each use.
     """
 
     def __init__(self, data: Any, storage: Storage) -> None:
         """Wraps narrow data.
 
         Args:
-            data: a `scalify.Array`, or an array that is copied into one; its dtype is that of
-                `storage`.
+            data: an array of JAX's or a `scalify.Array`; any other array is copied into one of
+                the latter. Its dtype is that of `storage`.
             storage: what its elements stand for.
 
         Raises:
             ValueError: the data are of another dtype.
         """
-        if not isinstance(data, _runtime.Array):
+        if not isinstance(data, _runtime.Array) and not is_jax_type(type(data)):
             data = _runtime.array(data)
         if data.dtype != to_numpy(storage.dtype):
             raise ValueError(f"data of {data.dtype} for an array that stores {storage.dtype}")
@@ -91,7 +101,7 @@ class ScaledArray:
         self._storage = storage
 
     @property
-    def data(self) -> _runtime.Array:
+    def data(self) -> Any:
         """The narrow data: true values are `data * scale`, or the squares of these in a root."""
         return self._data
 
@@ -108,7 +118,7 @@ class ScaledArray:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the data and of the true values."""
-        return self._data.shape
+        return tuple(self._data.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -116,36 +126,156 @@ class ScaledArray:
         return np.dtype(np.float32)
 
     @property
+    def aval(self) -> Any:
+        """The type of the true values, as JAX has it."""
+        return _aval(self.shape)
+
+    @property
+    def weak_type(self) -> bool:
+        """False: the type of the true values is not weak."""
+        return False
+
+    @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return self._data.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self._data.size
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the narrow data."""
-        return self._data.nbytes
+        return int(self._data.nbytes)
+
+    def wide(self) -> jax.Array:
+        """Returns the true values as an array of JAX's, F32."""
+        return jax.numpy.asarray(np.asarray(self))
 
     def is_deleted(self) -> bool:
         """True once a step has taken the memory over."""
-        return self._data.is_deleted()
+        return bool(self._data.is_deleted())
+
+    def delete(self) -> None:
+        """Frees the narrow data, if they are JAX's."""
+        if not isinstance(self._data, _runtime.Array):
+            self._data.delete()
+
+    def block_until_ready(self) -> ScaledArray:
+        """Returns itself: steps are done when they return."""
+        return self
+
+    def __jax_array__(self) -> jax.Array:
+        return self.wide()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Returns a copy of the true values; there is no view of them."""
         if copy is False:
             raise ValueError("the true values of a ScaledArray are a copy of its data")
-        values = self._storage.widen(np.asarray(self._data))
+        values = self._storage.widen(np.asarray(host_view(self._data)))
         return values if dtype is None else values.astype(dtype, copy=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScaledArray, (np.array(host_view(self._data)), self._storage)
+
+    def __copy__(self) -> ScaledArray:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: Any) -> ScaledArray:
+        # As JAX's arrays, which a step does not take over together.
+        is_own = isinstance(self._data, _runtime.Array)
+        data = _runtime.array(self._data) if is_own else jax.numpy.array(self._data, copy=True)
+        return ScaledArray(data, self._storage)
+
+    def __getattr__(self, name: str) -> Any:
+        # Of JAX's arrays: what is not here, and is no protocol that would be looked for.
+        if name.startswith("_"):
+            raise AttributeError(f"'ScaledArray' has no attribute '{name}'")
+        return getattr(self.wide(), name)
+
+    def __iter__(self) -> Any:
+        return iter(self.wide())
+
     def __len__(self) -> int:
-        return len(self._data)
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
 
     def __repr__(self) -> str:
         what = f"f32{list(self.shape)}, stored as {self._storage.dtype}"
         if self.is_deleted():
             return f"scalify.ScaledArray({what}, donated)"
         return f"scalify.ScaledArray({np.asarray(self)}, {what})"
+
+    __str__ = __repr__
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+# What jax.Array only declares, or has not: the true values do it.
+_PROPERTIES = _words(
+    "T mT at addressable_shards committed device global_shards imag is_fully_addressable "
+    "is_fully_replicated itemsize real sharding"
+)
+_OPERATORS = _words(
+    "abs neg pos invert add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv "
+    "rfloordiv mod rmod divmod rdivmod pow rpow eq ne lt le gt ge getitem bool float int complex "
+    "index round contains reversed format"
+)
+_METHODS = _words(
+    "addressable_data all any argmax argmin argpartition argsort astype choose clip compress conj "
+    "conjugate copy copy_to_host_async cumprod cumsum devices diagonal dot flatten item max mean "
+    "min nonzero on_device_size_in_bytes prod ptp ravel repeat reshape round searchsorted sort "
+    "squeeze std sum swapaxes take to_device tobytes tolist trace transpose var view"
+)
+
+
+def _forward() -> None:
+    """Gives ScaledArray what jax.Array has, by its true values."""
+
+    def method(name: str) -> Any:
+        def forward(self: ScaledArray, *args: Any, **kwargs: Any) -> Any:
+            return getattr(self.wide(), name)(*args, **kwargs)
+
+        forward.__name__ = name
+        return forward
+
+    for name in [f"__{name}__" for name in _OPERATORS] + _METHODS:
+        setattr(ScaledArray, name, method(name))
+    for name in _PROPERTIES:
+        setattr(ScaledArray, name, property(operator.attrgetter(f"_wide.{name}")))
+    ScaledArray._wide = property(ScaledArray.wide)
+
+
+@functools.lru_cache(maxsize=4096)
+def _aval(shape: tuple[int, ...]) -> Any:
+    return jax.core.ShapedArray(shape, np.dtype(np.float32))
+
+
+def _shard(
+    arrays: Sequence[ScaledArray], shardings: Any, layouts: Any, semantics: Any
+) -> Sequence[Any]:
+    wide = [array.wide() for array in arrays]
+    return _pxla.shard_args(shardings, layouts, semantics, wide)
+
+
+def _register() -> None:
+    """Makes ScaledArray a type that JAX's transformations take; JAX has no public way for leaves.
+
+    A node of pytrees would not do: its leaves would be data and scale, of which `optax.tree.norm`
+    is no norm, and state that was F32 before its first step would have another structure.
+    """
+    _core.pytype_aval_mappings[ScaledArray] = operator.attrgetter("aval")
+    _pxla.shard_arg_handlers[ScaledArray] = _shard
+    if hasattr(_dtypes, "register_canonicalize_value_handler"):
+        _dtypes.register_canonicalize_value_handler(ScaledArray, None)
+    else:
+        _dtypes.canonicalize_value_handlers[ScaledArray] = lambda array: array
+
+
+_forward()
+_register()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from scalify._kept import STATE_SCALES, KeptState
 from scalify._scaled_array import ScaledArray, Storage
+from scalify._views import host_view
 
 __all__ = ["StoredState"]
 
@@ -42,6 +43,7 @@ class StoredState:
         aliases = (result["alias_arg"] for result in results)
         # As the argument whose memory it takes over.
         self._results = [None if alias is None else self._own[alias] for alias in aliases]
+        self._is_plain = not any(self._own) and not any(self._results)
         self._all_args, self._all_results = self._own, self._results
         if pipeline is not None:
             self._all_args = _storages(pipeline["arg_types"])
@@ -76,6 +78,8 @@ class StoredState:
 
     def take(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns what the runtime takes for the arguments of this executable."""
+        if self._is_plain and ScaledArray not in set(map(type, arrays)):
+            return list(arrays)
         self._adopt(
             [array.storage if isinstance(array, ScaledArray) else None for array in arrays],
             self._own,
@@ -89,6 +93,8 @@ class StoredState:
 
     def give(self, results: Sequence[Any]) -> list[Any]:
         """Returns what the caller gets for the results of this executable."""
+        if self._is_plain:
+            return list(results)
         scales = self._kept.get(STATE_SCALES)
         return [
             result if storage is None else ScaledArray(result, storage.at(scales))
@@ -108,7 +114,7 @@ def _narrow(array: Any, argument: Mapping[str, Any], scales: NDArray[Any] | None
     storage: Storage = argument["storage"].at(scales)
     if isinstance(array, ScaledArray) and array.storage == storage:
         return array.data
-    values = np.asarray(array)
+    values = np.asarray(host_view(array))
     if values.shape != argument["shape"] or values.dtype != np.float32:
         raise ValueError(
             f"argument '{argument['name']}' takes float32 of shape {argument['shape']}, which it "

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import pickle
+import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import numpy as np
@@ -28,6 +30,7 @@ from scalify._lowering import (
 )
 from scalify._scaled_array import ScaledArray
 from scalify._statistics import Statistics
+from scalify._wrapper import again, found_by_name, with_options
 from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.ranges import RangesLike
 from scalify.recipe import Recipe, RecipeLike
@@ -131,7 +134,9 @@ class Transformed:
         scales: ScalesLike,
         statistics: bool = False,
         extra: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
+        self.made_by: tuple[Any, ...] | None = None
         self._collected = Statistics() if statistics else None
         self._signature = signature
         self._extra = dict(extra or {})
@@ -142,7 +147,7 @@ class Transformed:
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
         functools.update_wrapper(self, signature.fn, updated=())
-        self._jitted = signature.jitted(self)
+        self._jitted = signature.jitted(self, **options)
 
     def __call__(
         self, *args: Any, amax_history: Any = None, rounding_key: Any = None, **kwargs: Any
@@ -176,6 +181,16 @@ class Transformed:
         results = map(to_logical, outputs, entry.lowered.out_keys)
         tree = jax.tree.unflatten(entry.lowered.out_tree, results)
         return (tree, amax_history) if self.is_delayed else tree
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        # As a function in a class: the instance is the first argument.
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickles what it was made of: where it is loaded it is rewritten anew."""
+        if self.made_by is None:
+            raise pickle.PicklingError("a Transformed that transform has not made does not pickle")
+        return found_by_name(self) or self.made_by
 
     @property
     def is_delayed(self) -> bool:
@@ -277,6 +292,11 @@ class Transformed:
         """Lowers the function for JAX's default backend; `.compile()` gives an executable."""
         return self.trace(*args, **kwargs).lower()
 
+    def clear_cache(self) -> None:
+        """Forgets what was rewritten and compiled."""
+        self._entries.clear()
+        self._jitted.clear_cache()
+
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the results, as a tree; compiles nothing."""
         args, kwargs = jax.tree.map(_array, (args, kwargs))
@@ -324,7 +344,7 @@ class Transformed:
             record(table)
 
     def _entry(self, arguments: Arguments, rounds: bool = False) -> _Entry:
-        key = (arguments.key(), rounds)
+        key = (self._signature.key(arguments), rounds)
         if key not in self._entries:
             self._entries[key] = self._compile(arguments, rounds)
         self._last = self._entries[key]
@@ -406,7 +426,7 @@ class Transformed:
 
 
 def transform(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | None = None,
     recipe: RecipeLike = "fp8",
     *,
     scales: ScalesLike = None,
@@ -422,6 +442,8 @@ def transform(
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
     statistics: bool = False,
 ) -> Transformed:
     """Returns `fn` rewritten by a recipe: StableHLO to StableHLO, run by JAX.
@@ -430,7 +452,7 @@ def transform(
     `jax.jit`, on any XLA backend. It has no derivative: transform the whole step.
 
     Args:
-        fn: a function of pytrees of arrays.
+        fn: a function of pytrees of arrays. Without it the result is a decorator.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
@@ -454,6 +476,8 @@ def transform(
         donate_argnums: positions of arguments whose memory results may take. They also say
             what is state: its scale, where none is given, is that of what is written into it.
         donate_argnames: their names.
+        keep_unused: as `jax.jit` has it.
+        inline: as `jax.jit` has it.
         statistics: also measure every cast in every call (see `Transformed.statistics`); without,
             the program is the same to the byte as if there were none. Not under `jax.vmap`.
 
@@ -462,6 +486,9 @@ def transform(
             calibration is of another program.
         ValueError: the calibration is by another recipe.
     """
+    given = dict(locals())
+    if fn is None:
+        return cast(Transformed, with_options(transform, given))
     signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
     if adaptive_scales:
         raise ValueError(
@@ -472,7 +499,11 @@ def transform(
     extra |= {"rangeUse": range_use, **roles_option(roles)}
     if ranges is not None:
         extra["ranges"] = ranges
-    return Transformed(signature, recipe, strict, scales, statistics, extra)
+    wrapped = Transformed(
+        signature, recipe, strict, scales, statistics, extra, inline=inline, keep_unused=keep_unused
+    )
+    wrapped.made_by = again(transform, given)
+    return wrapped
 
 
 def probe(

@@ -34,6 +34,7 @@ from scalify._pieces import Layout, writers
 from scalify._saved import Reader, Saved, describe_layout
 from scalify._scaled_array import ScaledArray
 from scalify._tensor_file import DamagedError, is_storable, write
+from scalify._views import host_view
 from scalify.mesh import Mesh, Owned, Parts, Shard
 
 __all__ = ["DamagedError", "Loaded", "Saved", "latest", "load", "save"]
@@ -82,9 +83,13 @@ class _Leaf:
             entry["key"] = impl
             data = to_physical(data)
         try:
-            data = np.asarray(data)
+            data = np.asarray(host_view(data))
         except ValueError as error:
             raise ValueError(f"leaf '{name}' cannot be saved: {error}") from None
+        except RuntimeError as error:
+            raise ValueError(
+                f"leaf '{name}' cannot be saved: {error} It was donated to a step: save its result"
+            ) from None
         if not is_storable(data.dtype):
             raise ValueError(
                 f"leaf '{name}' of type {type(leaf).__name__} is {data.dtype}, which no checkpoint "

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
+from scalify._views import host_view
 from scalify.errors import CompileError
 
 __all__ = ["Mesh", "Owned", "Parts", "Shard", "Shares", "layout_of", "make_mesh"]
@@ -238,7 +239,7 @@ class Shard:
         """Returns the whole array; every rank has to ask for it, in the same order."""
         if isinstance(self.layout, Owned):
             return self._from_owner(self.layout)
-        return self.layout.join(self.mesh.all_gather(np.asarray(self.data)))
+        return self.layout.join(self.mesh.all_gather(np.asarray(host_view(self.data))))
 
     def _from_owner(self, layout: Owned) -> NDArray[Any]:
         """Returns what one stage has: of what the others give nothing is read."""

@@ -79,10 +79,10 @@ def test_donated_state_stays_in_its_memory() -> None:
     before = given["a"].copy()
     params, moments, _ = run(given, moments, x, y)
     np.testing.assert_array_equal(given["a"], before)
-    assert isinstance(params["a"], scalify.Array)
+    assert isinstance(params["a"], jax.Array)
 
     def address(array: Any) -> int:
-        return int(np.asarray(array).__array_interface__["data"][0])
+        return int(array.unsafe_buffer_pointer())
 
     first = {name: address(array) for name, array in params.items()}
     old = params
@@ -90,7 +90,7 @@ def test_donated_state_stays_in_its_memory() -> None:
         params, moments, _ = run(params, moments, x, y)
     assert {name: address(array) for name, array in params.items()} == first
     assert old["a"].is_deleted()
-    with pytest.raises(ValueError, match=r"consumed|donated|deleted"):
+    with pytest.raises(RuntimeError, match="Array has been deleted"):
         run(old, moments, x, y)
 
 
@@ -98,7 +98,7 @@ def test_an_array_is_not_donated_and_read_at_once() -> None:
     run = scalify.jit(lambda a, b: (a + b, a * b), recipe="none", donate_argnums=0)
     x = np.ones(8, np.float32)
     array, _ = run(x, x)
-    with pytest.raises(ValueError, match="'a' is donated, and the same Array"):
+    with pytest.raises(RuntimeError, match="previously donated in the same call"):
         run(array, array)
     assert run(array, x)[1].tolist() == [2.0] * 8
 

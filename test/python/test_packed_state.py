@@ -134,18 +134,16 @@ def test_packed_state_is_donated_in_place() -> None:
     fn = compiled(FP8_MOMENTS)
     (params, opt), _ = train(fn, init(), 1)
     before = {name: leaf.data for name, leaf in leaves((params, opt)).items() if ".c" not in name}
-    places = {
-        name: np.asarray(data).__array_interface__["data"][0] for name, data in before.items()
-    }
+    places = {name: data.unsafe_buffer_pointer() for name, data in before.items()}
     (new, new_opt), _ = train(fn, (params, opt), 1, first=1)
     for name, leaf in leaves((new, new_opt)).items():
         if name in places:
             assert before[name].is_deleted()
-            assert np.asarray(leaf.data).__array_interface__["data"][0] == places[name], name
+            assert leaf.data.unsafe_buffer_pointer() == places[name], name
     assert params["gate"].is_deleted() and "donated" in repr(params["gate"])
-    with pytest.raises(ValueError, match="this array was donated"):
+    with pytest.raises(RuntimeError, match="Array has been deleted"):
         np.asarray(params["gate"])
-    with pytest.raises(ValueError, match="this array was donated"):
+    with pytest.raises(RuntimeError, match="Array has been deleted"):
         fn(params, opt, batch(2))
     # No result is copied to where it belongs.
     commands = fn.executable().manifest["functions"]["step"]
@@ -235,7 +233,7 @@ def test_errors_are_clear() -> None:
     with pytest.raises(ValueError, match="are a copy of its data"):
         np.asarray(array, copy=False)
     if array.storage == state[0]["down"].storage:
-        with pytest.raises(ValueError, match="the same Array is passed"):
+        with pytest.raises(RuntimeError, match="donate the same buffer twice"):
             fn(state[0] | {"down": array}, state[1], batch(1))
     assert np.asarray(array, np.float64).dtype == np.float64
     assert np.array(array).shape == array.shape == (WIDTH, WIDTH) and len(array) == WIDTH
@@ -251,7 +249,7 @@ def test_an_artefact_takes_and_gives_packed_state(tmp_path: pathlib.Path) -> Non
     (params, opt), losses = train(fn, init(), 1)
     assert np.float32(results[-1]) == losses[0]
     for one, two in zip(results[:-1], jax.tree.leaves((params, opt)), strict=True):
-        assert type(one) is type(two)
+        assert isinstance(one, scalify.ScaledArray) == isinstance(two, scalify.ScaledArray)
         np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
 
 

@@ -51,7 +51,7 @@ def test_the_readme_s_python_runs(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
     arguments = (params, names["state"], names["batch"])
     lines = block("README.md", "import scalify")
     exec("\n".join(line for line in lines if not line.startswith("$")), names)
-    assert isinstance(names["params"][0], scalify.Array)
+    assert isinstance(names["params"][0], jax.Array)
     # A cast to E4M3 errs by 0.42 * 2^-4 of an element, and a mean of 2,048 squares by less.
     want = train_step(*arguments)[2]
     np.testing.assert_allclose(names["loss"], want, rtol=0.05)

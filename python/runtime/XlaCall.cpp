@@ -1,0 +1,241 @@
+// The custom call's handler, which XLA gets as a capsule, and what it runs.
+#include "XlaCall.h"
+
+#include <atomic>
+#include <cstring>
+#include <unordered_map>
+#include <xla/ffi/api/c_api.h>
+
+using namespace scalify::rt;
+using namespace scalify::rt::py;
+
+namespace {
+/// The calls that are there, by number: XLA keeps programs longer than Python
+/// keeps executables.
+struct Calls {
+  std::mutex mutex;
+  std::unordered_map<int64_t, XlaCall *> byNumber;
+  int64_t next = 1;
+};
+
+Calls &calls() {
+  static Calls all;
+  return all;
+}
+
+/// The exception that this thread was about to raise, which it is not any more.
+nb::object takeException() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (value && trace)
+    PyException_SetTraceback(value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return nb::steal(value);
+}
+} // namespace
+
+XlaCall::XlaCall(std::shared_ptr<Loaded> loaded, const Signature &signature,
+                 std::vector<int32_t> operands, std::vector<int32_t> results)
+    : loaded(std::move(loaded)), signature(signature),
+      operandOrder(std::move(operands)), resultOrder(std::move(results)) {
+  if (operandOrder.size() > signature.arguments.size() ||
+      resultOrder.size() > signature.results.size())
+    throw nb::value_error("a call of more operands or results than the step");
+  std::lock_guard<std::mutex> lock(calls().mutex);
+  number = calls().next++;
+  calls().byNumber[number] = this;
+}
+
+XlaCall::~XlaCall() {
+  std::lock_guard<std::mutex> lock(calls().mutex);
+  calls().byNumber.erase(number);
+}
+
+void XlaCall::prepare(const nb::sequence &arguments) {
+  const size_t own = operandOrder.size();
+  if (own + nb::len(arguments) != signature.arguments.size())
+    throw nb::value_error("the call lacks other arguments of the step");
+  added.reset();
+  addedSlots.clear();
+  raised.reset();
+  status = SCALIFY_RT_OK;
+  hasRun = false;
+  added.emplace(*loaded, signature.arguments, arguments, own);
+  in.assign(signature.arguments.size(), nullptr);
+  out.assign(signature.results.size(), nullptr);
+  for (size_t i = own; i < in.size(); ++i)
+    in[i] = added->pointers[i];
+  for (size_t i = resultOrder.size(); i < out.size(); ++i) {
+    const Parameter &result = signature.results[i];
+    addedSlots.push_back(result.alias < 0
+                             ? loaded->take(result.type.bytes, true)
+                             : added->donated[result.alias]);
+    out[i] = result.alias < 0 ? addedSlots.back()->data() : nullptr;
+  }
+}
+
+/// Puts operands and results in the step's order. A result that takes a donated
+/// argument's memory over lies there already, unless XLA had to copy.
+void XlaCall::place(void *const *operands, void *const *results) {
+  for (size_t k = 0; k < operandOrder.size(); ++k)
+    in[operandOrder[k]] = operands[k];
+  for (size_t k = 0; k < resultOrder.size(); ++k) {
+    const int32_t index = resultOrder[k];
+    const Parameter &result = signature.results[index];
+    if (result.alias < 0) {
+      out[index] = results[k];
+      continue;
+    }
+    if (in[result.alias] == results[k])
+      continue;
+    std::memcpy(results[k], in[result.alias], size_t(result.type.bytes));
+    in[result.alias] = results[k];
+    copiedBytes += result.type.bytes;
+  }
+}
+
+bool XlaCall::run(void *const *operands, size_t numOperands,
+                  void *const *results, size_t numResults) {
+  failureText.clear();
+  if (!added || hasRun || numOperands != operandOrder.size() ||
+      numResults != resultOrder.size()) {
+    failureText = "a step runs once for each call of its executable";
+    return false;
+  }
+  place(operands, results);
+  hasRun = true;
+  status = scalify_rt_run(loaded->get(), "step", in.data(), int32_t(in.size()),
+                          out.data(), int32_t(out.size()));
+  if (status == SCALIFY_RT_OK)
+    return true;
+  // Of this thread: whoever asks for results may be another one.
+  failureText = scalify_rt_last_error();
+  if (status == SCALIFY_RT_INTERRUPTED) {
+    nb::gil_scoped_acquire lock;
+    raised = takeException();
+  }
+  return false;
+}
+
+nb::object XlaCall::finish() {
+  if (!hasRun) {
+    added.reset();
+    return nb::none();
+  }
+  if (status == SCALIFY_RT_OK || status == SCALIFY_RT_INTERRUPTED)
+    added->consume();
+  added.reset();
+  if (raised) {
+    nb::object error = std::move(raised);
+    PyErr_SetObject(error.type().ptr(), error.ptr());
+    throw nb::python_error();
+  }
+  if (status != SCALIFY_RT_OK)
+    throwStatus(status, failureText.c_str());
+  nb::list found;
+  for (size_t i = 0; i < addedSlots.size(); ++i) {
+    const Parameter &result = signature.results[resultOrder.size() + i];
+    if (result.alias >= 0)
+      found.append(nb::cast(Array(addedSlots[i], result.type)));
+    else
+      found.append(numpyArray(addedSlots[i], result.type));
+  }
+  addedSlots.clear();
+  return found;
+}
+
+namespace {
+XLA_FFI_Error *errorOf(const XLA_FFI_CallFrame *frame, const char *text) {
+  XLA_FFI_Error_Create_Args args = {};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = text;
+  args.errc = XLA_FFI_Error_Code_INTERNAL;
+  return frame->api->XLA_FFI_Error_Create(&args);
+}
+
+/// The number that the call carries as its attribute `id`; 0 for none.
+int64_t numberOf(const XLA_FFI_Attrs &attrs) {
+  for (int64_t i = 0; i < attrs.size; ++i) {
+    const XLA_FFI_ByteSpan &name = *attrs.names[i];
+    if (attrs.types[i] != XLA_FFI_AttrType_SCALAR || name.len != 2 ||
+        std::memcmp(name.ptr, "id", 2) != 0)
+      continue;
+    auto *scalar = static_cast<XLA_FFI_Scalar *>(attrs.attrs[i]);
+    if (scalar->dtype == XLA_FFI_DataType_S64)
+      return *static_cast<int64_t *>(scalar->value);
+  }
+  return 0;
+}
+
+void *dataOf(void *buffer) {
+  // A kernel may look where an array without elements starts.
+  alignas(64) static char nothing[64];
+  void *data = static_cast<XLA_FFI_Buffer *>(buffer)->data;
+  return data ? data : nothing;
+}
+
+/// Says which version of the FFI this speaks: that of whoever asks, since no
+/// more than the first fields of its oldest structures are used.
+bool describe(XLA_FFI_CallFrame *frame) {
+  for (auto *extension = frame->extension_start; extension;
+       extension = extension->next) {
+    if (extension->type != XLA_FFI_Extension_Metadata)
+      continue;
+    XLA_FFI_Metadata *metadata =
+        reinterpret_cast<XLA_FFI_Metadata_Extension *>(extension)->metadata;
+    metadata->api_version.major_version =
+        frame->api ? frame->api->api_version.major_version : XLA_FFI_API_MAJOR;
+    metadata->api_version.minor_version =
+        frame->api ? frame->api->api_version.minor_version : XLA_FFI_API_MINOR;
+    return true;
+  }
+  return false;
+}
+
+XLA_FFI_Error *runStep(XLA_FFI_CallFrame *frame) {
+  if (describe(frame))
+    return nullptr;
+  XlaCall *call = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(calls().mutex);
+    auto found = calls().byNumber.find(numberOf(frame->attrs));
+    if (found != calls().byNumber.end())
+      call = found->second;
+  }
+  if (!call)
+    return errorOf(frame, "the step's executable is gone");
+  std::vector<void *> operands(size_t(frame->args.size));
+  for (size_t i = 0; i < operands.size(); ++i)
+    operands[i] = dataOf(frame->args.args[i]);
+  std::vector<void *> results(size_t(frame->rets.size));
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i] = dataOf(frame->rets.rets[i]);
+  if (call->run(operands.data(), operands.size(), results.data(),
+                results.size()))
+    return nullptr;
+  return errorOf(frame, call->failure().c_str());
+}
+} // namespace
+
+void scalify::rt::py::bindXlaCall(nb::module_ &module) {
+  nb::class_<XlaCall>(module, "XlaCall",
+                      "A step as XLA's custom call of the same number.")
+      .def_prop_ro("id", &XlaCall::id, "The call's attribute 'id'.")
+      .def_prop_ro("copied", &XlaCall::copied,
+                   "Bytes copied since XLA gave a result other memory than "
+                   "its donated argument's.")
+      .def("prepare", &XlaCall::prepare, nb::arg("arguments"),
+           "Sets the step's last arguments, which the call lacks.")
+      .def("finish", &XlaCall::finish,
+           "The step's last results, which the call lacks; None if it has not "
+           "run.");
+  module.def(
+      "xla_handler",
+      [] {
+        return nb::capsule(reinterpret_cast<void *>(&runStep),
+                           "xla._CUSTOM_CALL_TARGET");
+      },
+      "The custom call's handler, for jax.ffi.register_ffi_target.");
+}

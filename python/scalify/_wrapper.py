@@ -1,0 +1,32 @@
+"""What functions that wrap a user's function have in common: decorators with options, pickling."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["again", "found_by_name", "with_options"]
+
+
+def found_by_name(wrapped: Any) -> str | None:
+    """Returns the name by which a module has an object, for `pickle`; None if it has another one.
+
+    A decorator leaves what it returns under the name of the function, which no longer has one.
+    """
+    found: Any = sys.modules.get(getattr(wrapped, "__module__", None) or "")
+    name = str(getattr(wrapped, "__qualname__", ""))
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is wrapped else None
+
+
+def with_options(make: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """Returns the decorator that is written `@make(**options)`."""
+    return functools.partial(make, **{key: value for key, value in options.items() if key != "fn"})
+
+
+def again(make: Callable[..., Any], options: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns what `pickle` calls to wrap a function once more, with the same options."""
+    return with_options(make, options), (options["fn"],)

@@ -1,0 +1,199 @@
+"""A step as an XLA program of one call, which `jax.jit` runs on JAX's arrays.
+
+Donation, deleted arguments, copies for who still looks at an argument, devices and weak types are
+JAX's own so. XLA gives the step its memory: results that are donated lie where the argument lay.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax.extend import core as jax_core
+from jax.interpreters import mlir as jax_mlir
+
+from scalify import _runtime
+from scalify._dtypes import to_numpy
+from scalify._views import is_jax_type
+
+__all__ = ["SeveralDevicesError", "StepInXla"]
+
+_TARGET = "scalify_step"
+
+
+class SeveralDevicesError(Exception):
+    """Arguments lie on several devices of JAX's, and the step runs on the host."""
+
+
+class _Kept(Protocol):
+    """The part of `KeptState` that a call needs."""
+
+    def added(self, arrays: Sequence[Any]) -> list[Any]: ...
+    def remember(self, own: Sequence[Any], added: Sequence[Any]) -> None: ...
+
+
+@functools.cache
+def _register() -> None:
+    jax.ffi.register_ffi_target(_TARGET, _runtime.xla_handler(), platform="cpu")
+
+
+class StepInXla:
+    """An executable's step on JAX's arrays; it keeps JAX's program for it."""
+
+    def __init__(
+        self,
+        runtime: _runtime.Executable,
+        kept: _Kept,
+        counts: tuple[int, int],
+        donated: Sequence[bool],
+        keys: tuple[Sequence[str | None], Sequence[str | None]],
+        weak: Sequence[bool],
+        name: str,
+    ) -> None:
+        """Builds the program; JAX compiles it at the first call.
+
+        Args:
+            runtime: the executable.
+            kept: what it keeps for its caller.
+            counts: how many arguments and results the caller has.
+            donated: per argument, whether the caller gives it away, if the step does not say so.
+            keys: per argument and per result the generator, if it is random keys.
+            weak: per result, whether its type is weak.
+            name: of the function, for profiles.
+        """
+        _register()
+        args, results = runtime.args[: counts[0]], runtime.results[: counts[1]]
+        aliases = [result["alias_arg"] for result in results]
+        taken = [index for index, alias in enumerate(aliases) if alias is not None]
+        free = [index for index, alias in enumerate(aliases) if alias is None]
+        # JAX pairs donated arguments and results of a type in their order.
+        given = [aliases[index] for index in taken]
+        rest = sorted(set(range(len(args))) - set(given), key=lambda i: (not donated[i], i))
+        self._results, self._operands = taken + free, given + rest
+        self._kept = kept
+        self._call = runtime.xla_call(self._operands, self._results)
+        self._lock = threading.Lock()
+        self._order = _picker(self._operands)
+        self._back = _picker(list(np.argsort(self._results)))
+        self._avals = tuple(
+            jax.core.ShapedArray(
+                results[index]["shape"], to_numpy(results[index]["dtype"]), weak_type=weak[index]
+            )
+            for index in self._results
+        )
+        self._types = [
+            (tuple(args[i]["shape"]), to_numpy(args[i]["dtype"])) for i in self._operands
+        ]
+        self._names = [args[index]["name"] for index in self._operands]
+        self._in_keys = [keys[0][index] for index in self._operands]
+        self._out_keys = [keys[1][index] for index in self._results]
+        count = len(given) + sum(donated[index] for index in rest)
+        self._aliases = tuple((place, place) for place in range(len(given)))
+
+        def step(*operands: Any) -> Any:
+            return self._traced(operands)
+
+        step.__name__ = step.__qualname__ = name
+        self._run: Callable[..., Sequence[Any]] = jax.jit(
+            step, donate_argnums=tuple(range(count)), keep_unused=True
+        )
+
+    @property
+    def copied(self) -> int:
+        """Bytes of donated results that were copied since XLA gave them other memory."""
+        return self._call.copied
+
+    def _traced(self, operands: Sequence[Any]) -> list[Any]:
+        flat = [
+            one if impl is None else jax.random.key_data(one)
+            for one, impl in zip(operands, self._in_keys, strict=True)
+        ]
+        for one, (shape, dtype), name in zip(flat, self._types, self._names, strict=True):
+            if one.shape != shape or one.dtype != dtype:
+                raise ValueError(
+                    f"argument '{name}' takes {dtype} of shape {shape}, not {one.dtype} of shape "
+                    f"{one.shape}"
+                )
+        results = _step_p.bind(
+            *flat, avals=self._avals, number=self._call.id, aliases=self._aliases
+        )
+        return [
+            one if impl is None else jax.random.wrap_key_data(one, impl=impl)
+            for one, impl in zip(results, self._out_keys, strict=True)
+        ]
+
+    def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Runs the step and returns its caller's results, in order, when it is done.
+
+        Raises:
+            RuntimeError: an argument was deleted, as by a donation; the step itself failed.
+            SeveralDevicesError: an argument lies on several devices.
+            KeyboardInterrupt: between two commands; donated arrays are lost then.
+        """
+        with self._lock:
+            self._call.prepare(self._kept.added(arrays))
+            try:
+                found = self._run(*self._order(arrays))
+                found[-1].block_until_ready()
+            except BaseException as error:
+                added = self._call.finish()  # raises what the step itself raised, if it ran
+                if added is not None:
+                    # Interrupted behind it: what it keeps is that of the step that was done.
+                    self._kept.remember((), added)
+                elif isinstance(error, Exception) and (deleted := _deleted_among(arrays)):
+                    raise deleted from None
+                raise
+            added = self._call.finish()
+            assert added is not None
+            results = self._back(found)
+            self._kept.remember(results, added)
+            return results
+
+
+def _deleted_among(arrays: Sequence[Any]) -> RuntimeError | None:
+    """Returns JAX's error of a deleted array, which it lacks where an argument is numpy's."""
+    for array in arrays:
+        if is_jax_type(type(array)) and array.is_deleted():
+            return RuntimeError(f"Array has been deleted with shape={array.aval.str_short()}.")
+    return None
+
+
+def _picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Returns what puts a sequence into an order."""
+    if list(order) == list(range(len(order))):
+        return list
+    # Of one place an itemgetter gives the item itself.
+    return operator.itemgetter(*order) if len(order) > 1 else lambda items: [items[order[0]]]
+
+
+_step_p = jax_core.Primitive(_TARGET)
+_step_p.multiple_results = True
+
+
+def _abstract_eval(*_: Any, avals: tuple[Any, ...], **__: Any) -> tuple[Any, ...]:
+    return avals
+
+
+def _run_eagerly(*operands: Any, **params: Any) -> Any:
+    """Runs it under `jax.disable_jit`, where JAX looks at each operation by itself."""
+    with jax.disable_jit(False):
+        return jax.jit(functools.partial(_step_p.bind, **params))(*operands)
+
+
+def _lower(
+    ctx: Any, *operands: Any, avals: Any, number: int, aliases: tuple[tuple[int, int], ...]
+) -> Any:
+    if getattr(ctx.module_context.axis_context, "num_devices", 1) > 1:
+        raise SeveralDevicesError
+    rule = jax.ffi.ffi_lowering(_TARGET, operand_output_aliases=dict(aliases))
+    return rule(ctx, *operands, id=np.int64(number))
+
+
+_step_p.def_abstract_eval(_abstract_eval)
+_step_p.def_impl(_run_eagerly)
+jax_mlir.register_lowering(_step_p, _lower, platform="cpu")
