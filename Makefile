@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
+.PHONY: help train test setup build lint format bench bench-compiler call drop-in numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -60,6 +60,12 @@ digits: build ## table of a small classifier's accuracy under every preset, 5 se
 
 ranks: build ## table, simulated: gradients of 2 to 64 ranks reduced in FP8, by each factor (ARGS=--write)
 	@$(PY) benchmarks/numerics/ranks.py $(ARGS)
+
+call: build ## time what a call costs beyond its kernels beside jax.jit's, by the leaves of its pytree (ARGS= for options)
+	@$(PY) benchmarks/call.py $(ARGS)
+
+drop-in: build ## write the page of what differs from jax.jit from the entries of its test
+	@$(PY) test/python/drop_in.py --write docs/drop-in.md
 
 messages: build ## table: exchanges of CPU ranks through shared memory by their bytes, latency, rate and bucket (ARGS= for options)
 	@$(PY) benchmarks/messages.py $(ARGS)

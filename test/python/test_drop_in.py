@@ -1,0 +1,73 @@
+"""The table of what one does with jax.jit, entry by entry, and that its page is current."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from drop_in import page
+from drop_in_entry import Entry, ours, theirs
+from drop_in_results import USES, results
+from drop_in_wrapper import ENTRIES
+
+import scalify
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "drop-in.md"
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Compares two trees: structures, kinds and types of leaves, values."""
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert isinstance(one, jax.Array) == isinstance(other, jax.Array), (one, other)
+        if isinstance(other, (str, bool)) or other is None:
+            assert one == other
+            continue
+        left, right = np.asarray(one), np.asarray(other)
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        if right.dtype.kind not in "fV":
+            np.testing.assert_array_equal(left, right)
+            continue
+        # All is computed in F32 or narrower, and sums up to 64 products, XLA's in another order.
+        eps = max(float(jax.numpy.finfo(kind).eps) for kind in (right.dtype, np.float32))
+        tolerance = 64 * eps
+        wide = [side.astype(np.float64) for side in (left, right)]
+        np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.what)
+def test_wrapper(entry: Entry) -> None:
+    wanted = entry.run(theirs)
+    if entry.refused:
+        with pytest.raises(Exception, match=entry.refused):
+            entry.run(ours)
+        return
+    same(entry.run(ours), wanted)
+
+
+@pytest.mark.parametrize("entry", USES, ids=lambda entry: entry.what)
+def test_results(entry: Entry) -> None:
+    same(entry.run(results("none")), entry.run(results(None)))
+
+
+@pytest.mark.parametrize("recipe", ["fp8", "fp8-lm-o2"])
+@pytest.mark.parametrize("entry", USES, ids=lambda entry: entry.what)
+def test_results_of_recipes(entry: Entry, recipe: str) -> None:
+    """What is stored narrow reads as JAX's arrays of its true values do."""
+    found = results(recipe)
+    if recipe == "fp8-lm-o2":
+        assert isinstance(found[0].params["w"], scalify.ScaledArray)
+
+    def plain(leaf: Any) -> Any:
+        if not isinstance(leaf, scalify.ScaledArray):
+            return leaf
+        return jax.numpy.asarray(np.asarray(leaf))
+
+    same(entry.run(found), entry.run(jax.tree.map(plain, found)))
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run make drop-in"
