@@ -60,9 +60,14 @@ class Entry:
 
     @functools.cached_property
     def _in_xla(self) -> StepInXla | None:
-        """The step for JAX's arrays, if it and they are the host's and it returns any."""
+        """The step for JAX's arrays, if it and they are the host's and it returns any.
+
+        XLA would wait for itself where a step that it runs calls back into Python.
+        """
         executable, lowered = self.executable, self.lowered
-        if not executable.is_on_host or jax.default_backend() != "cpu" or not executable.results:
+        if not executable.is_on_host or executable.calls_back or not executable.results:
+            return None
+        if jax.default_backend() != "cpu":
             return None
         manifest = executable.manifest
         return executable.in_xla(
@@ -76,8 +81,7 @@ class Entry:
         """Whether results are arrays of JAX: an argument is one, or one is donated."""
         if self._in_xla is None:
             return False
-        data = (one.data if isinstance(one, ScaledArray) else one for one in inputs)
-        return self._donates or any(is_jax_type(type(one)) for one in data)
+        return self._donates or any(is_jax_type(type(_data(one))) for one in inputs)
 
     def _on_jax(self, inputs: Sequence[Any]) -> Sequence[Any]:
         assert self._in_xla is not None
@@ -104,12 +108,19 @@ class Entry:
             _prepare(leaf, aval) for leaf, aval in zip(inputs, self._own_avals, strict=True)
         ]
         platforms = {
-            next(iter(leaf.devices())).platform for leaf in inputs if is_jax_type(type(leaf))
+            next(iter(leaf.devices())).platform
+            for leaf in map(_data, inputs)
+            if is_jax_type(type(leaf))
         }
         if executable.is_on_host and self._donates:
             platforms.add(jax.default_backend())
         outputs = executable.run(prepared)
-        if not executable.is_on_host:
+        if executable.is_on_host:
+            # As JAX does, though the step has worked on copies.
+            for leaf, argument in zip(inputs, executable.args, strict=True):
+                if argument["alias_result"] is not None and is_jax_type(type(_data(leaf))):
+                    _data(leaf).delete()
+        else:
             return [
                 _finish_on_gpu(output, impl, result["alias_arg"] is not None, platforms)
                 for output, impl, result in zip(
@@ -162,6 +173,10 @@ class Entry:
         ]
         arrays = [one.data if isinstance(one, Shard) else one for one in mine]
         return assumptions, [host_view(one) for one in arrays]
+
+
+def _data(leaf: Any) -> Any:
+    return leaf.data if isinstance(leaf, ScaledArray) else leaf
 
 
 def _operand(leaf: Any, aval: Any) -> Any:

@@ -124,6 +124,11 @@ class Executable:
         """Whether steps compute on the CPU."""
         return self.manifest["target"] == "cpu" and self._device in (None, "cpu")
 
+    @functools.cached_property
+    def calls_back(self) -> bool:
+        """Whether commands call back into the process: such steps do not run inside of XLA's."""
+        return '"host_call"' in self._runtime.manifest
+
     def in_xla(
         self,
         donated: Sequence[bool],

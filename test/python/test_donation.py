@@ -130,6 +130,28 @@ def test_what_a_user_still_has_keeps_its_values(recipe: str) -> None:
     assert all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs)
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_steps_outside_of_xla_do_the_same(recipe: str) -> None:
+    """As those that call back into Python run: with copies, and the same bits and types."""
+
+    def run_two(outside: bool) -> Any:
+        run, x, state = compiled(recipe), batch(), init()
+        run.executable(*state, x).__dict__["calls_back"] = outside
+        for _ in range(2):
+            before = state
+            *state, value = run(*state, x)
+        assert all(leaf.is_deleted() for leaf in stored(before))
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            run(*before, x)
+        return state, value
+
+    found, wanted = run_two(True), run_two(False)
+    pairs = zip(*map(jax.tree.leaves, (found, wanted)), strict=True)
+    for one, other in pairs:
+        assert type(one) is type(other)
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
 def test_an_interrupt_ends_a_step() -> None:
     """Between two of its commands; the next step runs."""
 
