@@ -176,8 +176,12 @@ void *dataOf(void *buffer) {
   return data ? data : nothing;
 }
 
+/// The version of the FFI that the process's XLA has.
+std::atomic<int> versionMajor = XLA_FFI_API_MAJOR;
+std::atomic<int> versionMinor = XLA_FFI_API_MINOR;
+
 /// Says which version of the FFI this speaks: that of whoever asks, since no
-/// more than the first fields of its oldest structures are used.
+/// more than the first fields of its structures are used, which all have.
 bool describe(XLA_FFI_CallFrame *frame) {
   for (auto *extension = frame->extension_start; extension;
        extension = extension->next) {
@@ -185,10 +189,8 @@ bool describe(XLA_FFI_CallFrame *frame) {
       continue;
     XLA_FFI_Metadata *metadata =
         reinterpret_cast<XLA_FFI_Metadata_Extension *>(extension)->metadata;
-    metadata->api_version.major_version =
-        frame->api ? frame->api->api_version.major_version : XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version =
-        frame->api ? frame->api->api_version.minor_version : XLA_FFI_API_MINOR;
+    metadata->api_version.major_version = versionMajor;
+    metadata->api_version.minor_version = versionMinor;
     return true;
   }
   return false;
@@ -233,9 +235,13 @@ void scalify::rt::py::bindXlaCall(nb::module_ &module) {
            "run.");
   module.def(
       "xla_handler",
-      [] {
+      [](int major, int minor) {
+        versionMajor = major;
+        versionMinor = minor;
         return nb::capsule(reinterpret_cast<void *>(&runStep),
                            "xla._CUSTOM_CALL_TARGET");
       },
-      "The custom call's handler, for jax.ffi.register_ffi_target.");
+      nb::arg("major"), nb::arg("minor"),
+      "The custom call's handler, for jax.ffi.register_ffi_target, by the "
+      "version of the FFI that jaxlib has.");
 }

@@ -309,7 +309,7 @@ class Signature:
             out_avals=tuple(jax.tree.leaves(lowered.out_info)),
             in_keys=tuple(kinds),
             out_keys=tuple(out_kinds),
-            out_weak=tuple(bool(out.weak_type) for out in jax.tree.leaves(staged.out_info)),
+            out_weak=tuple(bool(aval.weak_type) for aval in staged.jaxpr.out_avals),
             out_tree=lowered.out_tree,
             mesh=_find_mesh(staged.jaxpr),
         )

@@ -192,8 +192,13 @@ class XlaCall:
             KeyboardInterrupt: between two commands.
         """
 
-def xla_handler() -> Any:
-    """Returns the custom call's handler, a capsule for `jax.ffi.register_ffi_target`."""
+def xla_handler(major: int, minor: int) -> Any:
+    """Returns the custom call's handler, a capsule for `jax.ffi.register_ffi_target`.
+
+    Args:
+        major: of the version of the FFI that jaxlib has.
+        minor: the same.
+    """
 
 def launched() -> tuple[int, int]:
     """Returns this process's rank and how many ranks were launched; (0, 1) if it runs alone."""

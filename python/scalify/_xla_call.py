@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import operator
+import pathlib
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -39,7 +41,12 @@ class _Kept(Protocol):
 
 @functools.cache
 def _register() -> None:
-    jax.ffi.register_ffi_target(_TARGET, _runtime.xla_handler(), platform="cpu")
+    # XLA refuses a handler of another version; what ours uses is alike in all of them.
+    header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    text = header.read_text(encoding="utf-8")
+    found = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text))
+    handler = _runtime.xla_handler(int(found["MAJOR"]), int(found["MINOR"]))
+    jax.ffi.register_ffi_target(_TARGET, handler, platform="cpu")
 
 
 class StepInXla:
