@@ -7,6 +7,8 @@
 
 #include "KernelEmitter.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -14,129 +16,6 @@
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::codegen;
-
-Value scalify::codegen::constantLike(OpBuilder &b, Location loc, Type type,
-                                     double value) {
-  auto element = cast<FloatType>(getElementTypeOrSelf(type));
-  APFloat number(value);
-  bool lost;
-  number.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven,
-                 &lost);
-  TypedAttr attr = FloatAttr::get(element, number);
-  if (auto vector = dyn_cast<VectorType>(type))
-    attr = DenseElementsAttr::get(vector, attr);
-  return arith::ConstantOp::create(b, loc, attr);
-}
-
-Value scalify::codegen::constantLike(OpBuilder &b, Location loc, Type type,
-                                     int64_t value) {
-  TypedAttr attr;
-  Type element = getElementTypeOrSelf(type);
-  if (element.isIndex())
-    attr = b.getIndexAttr(value);
-  else
-    attr = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(),
-                                           static_cast<uint64_t>(value),
-                                           /*isSigned=*/true,
-                                           /*implicitTrunc=*/true));
-  if (auto vector = dyn_cast<VectorType>(type))
-    attr = DenseElementsAttr::get(vector, Attribute(attr));
-  return arith::ConstantOp::create(b, loc, attr);
-}
-
-static Type withElement(Type type, Type element) {
-  if (auto vector = dyn_cast<VectorType>(type))
-    return VectorType::get(vector.getShape(), element);
-  return element;
-}
-
-//===----------------------------------------------------------------------===//
-// Conversion
-//===----------------------------------------------------------------------===//
-
-static Value floatToInt(OpBuilder &b, Location loc, Value value, Type to) {
-  Type type = withElement(value.getType(), registerType(to));
-  unsigned width = to.getIntOrFloatBitWidth();
-  if (width == 1)
-    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, value,
-                                 constantLike(b, loc, value.getType(), 0.0));
-  // Out of range saturates and NaN is 0; the hardware's answers differ.
-  bool isUnsigned = to.isUnsignedInteger();
-  double low = isUnsigned ? 0.0 : -std::ldexp(1.0, width - 1);
-  double top = std::ldexp(1.0, isUnsigned ? width : width - 1);
-  auto c = [&](double x) { return constantLike(b, loc, value.getType(), x); };
-  auto compare = [&](arith::CmpFPredicate p, double x) {
-    return arith::CmpFOp::create(b, loc, p, value, c(x));
-  };
-  Value tooLow = compare(arith::CmpFPredicate::OLT, low);
-  Value tooHigh = compare(arith::CmpFPredicate::OGE, top);
-  Value isNaN =
-      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);
-  Value bad = arith::OrIOp::create(
-      b, loc, arith::OrIOp::create(b, loc, tooLow, tooHigh), isNaN);
-  Value safe = arith::SelectOp::create(b, loc, bad, c(0.0), value);
-  Value result;
-  if (isUnsigned)
-    result = arith::FPToUIOp::create(b, loc, type, safe);
-  else
-    result = arith::FPToSIOp::create(b, loc, type, safe);
-  int64_t most =
-      isUnsigned ? -1 : (width == 64 ? INT64_MAX : (1ll << (width - 1)) - 1);
-  int64_t least =
-      isUnsigned ? 0 : (width == 64 ? INT64_MIN : -(1ll << (width - 1)));
-  result = arith::SelectOp::create(b, loc, tooHigh,
-                                   constantLike(b, loc, type, most), result);
-  return arith::SelectOp::create(b, loc, tooLow,
-                                 constantLike(b, loc, type, least), result);
-}
-
-static Value intToInt(OpBuilder &b, Location loc, Value value, Type from,
-                      Type to) {
-  Type type = withElement(value.getType(), registerType(to));
-  unsigned have = from.getIntOrFloatBitWidth();
-  unsigned want = to.getIntOrFloatBitWidth();
-  if (want == 1 && have > 1)
-    return arith::CmpIOp::create(
-        b, loc, arith::CmpIPredicate::ne, value,
-        constantLike(b, loc, value.getType(), int64_t(0)));
-  if (have == want)
-    return value;
-  if (want < have)
-    return arith::TruncIOp::create(b, loc, type, value);
-  if (have == 1 || from.isUnsignedInteger())
-    return arith::ExtUIOp::create(b, loc, type, value);
-  return arith::ExtSIOp::create(b, loc, type, value);
-}
-
-Value scalify::codegen::emitConvert(OpBuilder &b, Location loc, Value value,
-                                    Type from, Type to, Machine machine) {
-  if (from == to)
-    return value;
-  if (from.isInteger() && to.isInteger())
-    return intToInt(b, loc, value, from, to);
-  auto isFloat8 = [](Type t) {
-    return isa<FloatType>(t) && t.getIntOrFloatBitWidth() == 8;
-  };
-  if (isFloat8(from)) {
-    value = decodeFloat8(b, loc, value, from, machine);
-    from = b.getF32Type();
-  }
-  if (to.isInteger())
-    return floatToInt(b, loc, value, to);
-  Type wide = to.isF64() ? to : b.getF32Type();
-  Type type = withElement(value.getType(), wide);
-  if (from.isInteger(1) || from.isUnsignedInteger())
-    value = arith::UIToFPOp::create(b, loc, type, value);
-  else if (from.isInteger())
-    value = arith::SIToFPOp::create(b, loc, type, value);
-  else if (from.isF64() && !to.isF64())
-    value = arith::TruncFOp::create(b, loc, type, value);
-  else if (!from.isF64() && to.isF64())
-    value = arith::ExtFOp::create(b, loc, type, value);
-  if (isFloat8(to))
-    return encodeFloat8(b, loc, value, to, /*saturate=*/false, machine);
-  return roundTo(b, loc, value, to, machine);
-}
 
 //===----------------------------------------------------------------------===//
 // Arithmetic
@@ -151,9 +30,7 @@ struct Emit {
   ValueRange x;
 
   bool isFloat() const { return isa<FloatType>(element); }
-  bool isUnsigned() const {
-    return element.isUnsignedInteger() || element.isInteger(1);
-  }
+  bool isUnsigned() const { return stablehlo::hasUnsignedElements(element); }
   Value c(double v) { return constantLike(b, loc, type, v); }
   Value ci(int64_t v) { return constantLike(b, loc, type, v); }
 
@@ -185,6 +62,7 @@ struct Emit {
   Value multiply();
   Value divide();
   Value remainder();
+  Value power();
   Value sign();
   Value absolute();
   Value logistic();
@@ -241,6 +119,30 @@ Value Emit::remainder() {
   return select(isZero, x[0], r);
 }
 
+// By squares: a bit of the exponent each. Of a negative exponent the power is
+// 0, but for a base of one.
+Value Emit::power() {
+  if (isFloat())
+    return math::PowFOp::create(b, loc, x[0], x[1]);
+  unsigned width = element.getIntOrFloatBitWidth();
+  Value power = ci(1), square = x[0];
+  for (unsigned bit = 0; bit < width; ++bit) {
+    Value mask = ci(static_cast<int64_t>(uint64_t(1) << bit));
+    Value isSet = compare(arith::CmpIPredicate::ne,
+                          arith::AndIOp::create(b, loc, x[1], mask), ci(0));
+    Value next = arith::MulIOp::create(b, loc, power, square);
+    power = select(isSet, next, power);
+    square = arith::MulIOp::create(b, loc, square, square);
+  }
+  if (isUnsigned())
+    return power;
+  Value isInverse = compare(arith::CmpIPredicate::slt, x[1], ci(0));
+  Value isOne = arith::OrIOp::create(
+      b, loc, compare(arith::CmpIPredicate::eq, x[0], ci(1)),
+      compare(arith::CmpIPredicate::eq, x[0], ci(-1)));
+  return select(isInverse, select(isOne, power, ci(0)), power);
+}
+
 Value Emit::sign() {
   if (isFloat()) {
     Value one = math::CopySignOp::create(b, loc, c(1.0), x[0]);
@@ -262,9 +164,12 @@ Value Emit::absolute() {
                                 arith::SubIOp::create(b, loc, ci(0), x[0]));
 }
 
+// By the smaller of e^x and e^-x, which does not overflow.
 Value Emit::logistic() {
-  Value e = math::ExpOp::create(b, loc, arith::NegFOp::create(b, loc, x[0]));
-  return arith::DivFOp::create(b, loc, c(1.0),
+  Value size = math::AbsFOp::create(b, loc, x[0]);
+  Value e = math::ExpOp::create(b, loc, arith::NegFOp::create(b, loc, size));
+  Value isNegative = compare(arith::CmpFPredicate::OLT, x[0], c(0.0));
+  return arith::DivFOp::create(b, loc, select(isNegative, e, c(1.0)),
                                arith::AddFOp::create(b, loc, c(1.0), e));
 }
 
@@ -313,38 +218,59 @@ Value Emit::compareOp(stablehlo::CompareOp op) {
   return compare(table[static_cast<int>(direction)], x[0], x[1]);
 }
 
-// Rounds the mantissa to nearest even in place; exponents narrower than the
-// register's flush small values to zero and turn large ones to infinity.
+// On the bits of the operand's format: rounds the mantissa to nearest even,
+// then exponents that the narrower format lacks become zero or infinity.
 Value Emit::reducePrecision(stablehlo::ReducePrecisionOp op) {
+  // The registers of BF16 and FP8 are F32, of which they are a part.
+  Type number = element.isF16() || element.isF64() ? element : b.getF32Type();
+  const llvm::fltSemantics &semantics =
+      cast<FloatType>(number).getFloatSemantics();
+  int64_t width = number.getIntOrFloatBitWidth();
+  int64_t places = APFloat::semanticsPrecision(semantics) - 1;
   int64_t mantissa = op.getMantissaBits(), exponent = op.getExponentBits();
-  Value value = x[0];
-  auto ibits = [&](int64_t v) {
-    return constantLike(b, loc, withElement(type, b.getI32Type()), v);
+  Type bits = withElement(type, b.getIntegerType(width));
+  auto ci = [&](int64_t v) { return constantLike(b, loc, bits, v); };
+  auto pattern = [&](double v) {
+    APFloat value(v);
+    bool lost;
+    value.convert(semantics, APFloat::rmNearestTiesToEven, &lost);
+    return ci(value.bitcastToAPInt().getSExtValue());
   };
-  if (mantissa < 23) {
-    int64_t shift = 23 - mantissa;
-    Type i32 = withElement(type, b.getI32Type());
-    Value word = arith::BitcastOp::create(b, loc, i32, value);
+  Value stored = x[0];
+  if (element.isF16())
+    stored = arith::TruncFOp::create(b, loc, withElement(type, number), stored);
+  Value word = arith::BitcastOp::create(b, loc, bits, stored);
+  Value whole = word;
+  if (int64_t shift = places - mantissa; shift > 0) {
     Value odd = arith::AndIOp::create(
-        b, loc, arith::ShRUIOp::create(b, loc, word, ibits(shift)), ibits(1));
+        b, loc, arith::ShRUIOp::create(b, loc, word, ci(shift)), ci(1));
     Value sum = arith::AddIOp::create(b, loc, word,
-                                      ibits((int64_t(1) << (shift - 1)) - 1));
+                                      ci((int64_t(1) << (shift - 1)) - 1));
     sum = arith::AddIOp::create(b, loc, sum, odd);
-    sum = arith::AndIOp::create(b, loc, sum, ibits(-(int64_t(1) << shift)));
-    Value isNaN = compare(arith::CmpFPredicate::UNO, value, value);
-    value = select(isNaN, value, arith::BitcastOp::create(b, loc, type, sum));
+    word = arith::AndIOp::create(b, loc, sum, ci(-(int64_t(1) << shift)));
   }
-  if (exponent >= 8)
-    return value;
-  int64_t bias = (int64_t(1) << (exponent - 1)) - 1;
-  Value magnitude = math::AbsFOp::create(b, loc, value);
-  Value isSmall = compare(arith::CmpFPredicate::OLT, magnitude,
-                          c(std::ldexp(1.0, 1 - bias)));
-  Value isLarge = compare(arith::CmpFPredicate::OGE, magnitude,
-                          c(std::ldexp(1.0, bias + 1)));
-  Value zero = math::CopySignOp::create(b, loc, c(0.0), value);
-  Value infinity = math::CopySignOp::create(b, loc, c(INFINITY), value);
-  return select(isLarge, infinity, select(isSmall, zero, value));
+  Value signMask = ci(static_cast<int64_t>(~uint64_t(0) << (width - 1)));
+  Value sign = arith::AndIOp::create(b, loc, word, signMask);
+  Value magnitude = arith::XOrIOp::create(b, loc, word, sign);
+  if (exponent < width - 1 - places) {
+    int64_t bias = (int64_t(1) << (exponent - 1)) - 1;
+    Value isSmall = compare(arith::CmpIPredicate::ult, magnitude,
+                            pattern(std::ldexp(1.0, 1 - bias)));
+    Value isLarge = compare(arith::CmpIPredicate::uge, magnitude,
+                            pattern(std::ldexp(1.0, bias + 1)));
+    Value limited =
+        select(isLarge, pattern(INFINITY), select(isSmall, ci(0), magnitude));
+    word = arith::OrIOp::create(b, loc, limited, sign);
+  }
+  Value size = arith::AndIOp::create(
+      b, loc, whole, arith::XOrIOp::create(b, loc, signMask, ci(-1)));
+  Value isNaN = compare(arith::CmpIPredicate::ugt, size, pattern(INFINITY));
+  word = select(isNaN, whole, word);
+  Value result =
+      arith::BitcastOp::create(b, loc, withElement(type, number), word);
+  if (element.isF16())
+    result = arith::ExtFOp::create(b, loc, type, result);
+  return result;
 }
 
 static FailureOr<Value> emitUnary(Emit &e, Operation *op) {
@@ -427,11 +353,7 @@ static FailureOr<Value> emitBinary(Emit &e, Operation *op) {
       .Case([&](stablehlo::OrOp) -> Value {
         return arith::OrIOp::create(b, loc, e.x[0], e.x[1]);
       })
-      .Case([&](stablehlo::PowOp) -> FailureOr<Value> {
-        if (!e.isFloat())
-          return failure();
-        return Value(math::PowFOp::create(b, loc, e.x[0], e.x[1]));
-      })
+      .Case([&](stablehlo::PowOp) { return e.power(); })
       .Case([&](stablehlo::RemOp) { return e.remainder(); })
       .Case(
           [&](stablehlo::ShiftLeftOp) { return e.shift<arith::ShLIOp>(false); })

@@ -9,6 +9,8 @@
 
 #include "KernelEmitter.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -253,19 +255,12 @@ FailureOr<AffineExpr> KernelEmitter::startIndex(Value value, const Index &index,
     return failure();
   OpBuilder &b = at(e->level);
   Location loc = kernel.getLoc();
-  Type type = b.getIndexType();
-  if (isa<VectorType>(e->value.getType()))
-    type = vectorOf(type);
-  bool isUnsigned = getElementTypeOrSelf(value.getType()).isUnsignedInteger();
-  Value start;
-  if (isUnsigned)
-    start = arith::IndexCastUIOp::create(b, loc, type, e->value);
-  else
-    start = arith::IndexCastOp::create(b, loc, type, e->value);
-  start = arith::MaxSIOp::create(b, loc, start,
-                                 constantLike(b, loc, type, int64_t(0)));
-  start =
-      arith::MinSIOp::create(b, loc, start, constantLike(b, loc, type, limit));
+  Type element = getElementTypeOrSelf(value.getType());
+  Value start = toIndex(b, loc, e->value, element);
+  auto c = [&](int64_t x) { return constantLike(b, loc, start.getType(), x); };
+  if (!stablehlo::hasUnsignedElements(element))
+    start = arith::MaxSIOp::create(b, loc, start, c(0));
+  start = arith::MinUIOp::create(b, loc, start, c(limit));
   if (log)
     for (AffineExpr expr : index)
       log->accesses.push_back(expr);

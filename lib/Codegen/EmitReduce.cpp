@@ -11,6 +11,7 @@
 
 #include "KernelEmitter.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
@@ -53,9 +54,7 @@ struct Combiner {
   Type element;
 
   bool isFloat() const { return isa<FloatType>(element); }
-  bool isUnsigned() const {
-    return element.isUnsignedInteger() || element.isInteger(1);
-  }
+  bool isUnsigned() const { return stablehlo::hasUnsignedElements(element); }
   bool isBool() const { return element.isInteger(1); }
 
   vector::CombiningKind lanes() const {

@@ -96,8 +96,7 @@ FailureOr<Value> KernelEmitter::Scatter::start(size_t component) {
   FailureOr<Element> e = emitter.element(op.getScatterIndices(), place);
   if (failed(e))
     return failure();
-  OpBuilder &b = emitter.at(placeLevel);
-  return Value(arith::IndexCastOp::create(b, loc, b.getIndexType(), e->value));
+  return toIndex(emitter.at(placeLevel), loc, e->value, type.getElementType());
 }
 
 /// Where the window begins in the result, by dimension; null for 0.

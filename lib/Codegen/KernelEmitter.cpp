@@ -140,6 +140,18 @@ LogicalResult KernelEmitter::atLevel(unsigned level,
 // Indices as values
 //===----------------------------------------------------------------------===//
 
+/// By a positive number, of a dividend that may be negative.
+static Value floorDivide(OpBuilder &b, Location loc, Value x, Value y) {
+  Value zero = constantLike(b, loc, x.getType(), int64_t(0));
+  Value one = constantLike(b, loc, x.getType(), int64_t(1));
+  Value isNegative =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, zero);
+  Value back = arith::SelectOp::create(
+      b, loc, isNegative, arith::SubIOp::create(b, loc, y, one), zero);
+  return arith::DivSIOp::create(b, loc, arith::SubIOp::create(b, loc, x, back),
+                                y);
+}
+
 Value KernelEmitter::asIndex(AffineExpr expr) {
   auto known = indices.find(expr);
   if (known != indices.end())
@@ -171,7 +183,7 @@ Value KernelEmitter::asIndex(AffineExpr expr) {
     if (scope.range(binary.getLHS()).low >= 0)
       result = arith::DivUIOp::create(b, loc, lhs, rhs);
     else
-      result = arith::FloorDivSIOp::create(b, loc, lhs, rhs);
+      result = floorDivide(b, loc, lhs, rhs);
     break;
   default:
     result = arith::RemUIOp::create(b, loc, lhs, rhs);

@@ -272,14 +272,21 @@ mlir::Type registerType(mlir::Type type);
 mlir::Type storageType(mlir::Type type);
 
 /// Result of an elementwise op (EmitElementwise.cpp); operands are registers,
-/// all scalars or all vectors. `types` are the operands' element types.
+/// all scalars or all vectors.
 mlir::FailureOr<mlir::Value> emitElementwise(mlir::OpBuilder &b,
                                              mlir::Operation *op,
                                              mlir::ValueRange operands,
                                              Machine machine);
+// EmitConvert.cpp
 mlir::Value emitConvert(mlir::OpBuilder &b, mlir::Location loc,
                         mlir::Value value, mlir::Type from, mlir::Type to,
                         Machine machine);
+/// The number that an integer of element type `element` stands for, as an
+/// index. Of ui64 numbers from 2^63 on it is to be read as unsigned.
+mlir::Value toIndex(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
+                    mlir::Type element);
+/// `element`, or a vector of it if `type` is one.
+mlir::Type withElement(mlir::Type type, mlir::Type element);
 mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,
                          mlir::Type type, double value);
 mlir::Value constantLike(mlir::OpBuilder &b, mlir::Location loc,

@@ -5,7 +5,6 @@
 #include "scalify/Codegen/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -41,7 +40,6 @@ void scalify::buildKernelsToLLVMPipeline(OpPassManager &pm) {
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
   functions.addPass(createSCFToControlFlowPass());
-  pm.addPass(arith::createArithExpandOpsPass());
   ConvertVectorToLLVMPassOptions vectors;
   vectors.reassociateFPReductions = false;
   pm.addPass(createConvertVectorToLLVMPass(vectors));

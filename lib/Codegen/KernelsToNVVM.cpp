@@ -13,7 +13,6 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/Passes.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/GPU/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -54,7 +53,6 @@ static void buildExpansion(OpPassManager &pm) {
 static void buildPreparation(OpPassManager &pm) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createSCFToControlFlowPass());
-  kernels.addPass(arith::createArithExpandOpsPass());
   ConvertVectorToLLVMPassOptions vectors;
   vectors.reassociateFPReductions = false;
   kernels.addPass(createConvertVectorToLLVMPass(vectors));

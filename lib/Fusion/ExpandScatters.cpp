@@ -9,6 +9,7 @@
 
 #include "Expansions.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 
@@ -46,8 +47,10 @@ static int64_t getPlacedDim(stablehlo::ScatterOp op) {
   int64_t elements = 1;
   for (int64_t d : rows)
     elements *= type.getDimSize(d);
-  unsigned bits = indices.getElementTypeBitWidth();
-  bool holdsPlaces = bits >= 32 || type.getDimSize(placed[0]) < 1 << (bits - 1);
+  unsigned bits = indices.getElementTypeBitWidth() -
+                  (stablehlo::hasUnsignedElements(indices) ? 0 : 1);
+  bool holdsPlaces = bits >= 31 || type.getDimSize(placed[0]) <= int64_t(1)
+                                                                     << bits;
   return indices.getNumElements() == elements && holdsPlaces ? placed[0] : -1;
 }
 

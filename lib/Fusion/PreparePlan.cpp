@@ -54,15 +54,6 @@ static bool isComputed(Type element) {
          element.isBF16() || isa<Float8E4M3FNType, Float8E5M2Type>(element);
 }
 
-/// Functions that kernels have as polynomials of F32's accuracy, and no library
-/// in any other.
-static bool lacksF64(Operation *op) {
-  using namespace stablehlo;
-  return isa<Atan2Op, CbrtOp, CosineOp, ExpOp, Expm1Op, LogOp, Log1pOp,
-             LogisticOp, PowOp, ReducePrecisionOp, RemOp, SineOp, TanOp,
-             TanhOp>(op);
-}
-
 LogicalResult PreparePlanPass::check(Operation *op) {
   auto refuse = [&]() -> InFlightDiagnostic {
     return op->emitOpError("not in the ")
@@ -80,10 +71,6 @@ LogicalResult PreparePlanPass::check(Operation *op) {
         (isa<FloatType>(element) && !isComputed(element)))
       return refuse() << "element type " << element << wayOut;
   }
-  if (lacksF64(op) && llvm::any_of(op->getOperandTypes(), [](Type type) {
-        return getElementTypeOrSelf(type).isF64();
-      }))
-    return refuse() << "its F64 form; convert the operands to F32" << wayOut;
   if (isa<stablehlo::ReduceOp>(op) &&
       llvm::any_of(op->getOperandTypes(), hasFP8Elements))
     return refuse() << "a reduction of FP8 data; convert them to F32, which is "

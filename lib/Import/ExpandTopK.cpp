@@ -10,6 +10,7 @@
 #include "ExpandTopK.h"
 
 #include "scalify/Dialect/CHLO/CHLO.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -22,7 +23,7 @@ using namespace scalify;
 static stablehlo::ComparisonType getOrder(Type element) {
   if (isa<FloatType>(element))
     return stablehlo::ComparisonType::TOTALORDER;
-  return element.isUnsignedInteger() || element.isInteger(1)
+  return stablehlo::hasUnsignedElements(element)
              ? stablehlo::ComparisonType::UNSIGNED
              : stablehlo::ComparisonType::SIGNED;
 }

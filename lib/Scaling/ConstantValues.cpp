@@ -10,6 +10,7 @@
 
 #include "scalify/Scaling/ConstantValues.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -64,10 +65,11 @@ static MaybeElements elementsOf(ConstantOp op) {
   if (isa<FloatType>(dense.getElementType()))
     for (const APFloat &x : dense.getValues<APFloat>())
       found.push_back(x.convertToDouble());
-  else if (dense.getElementType().isSignlessInteger() &&
+  else if (isa<IntegerType>(dense.getElementType()) &&
            !dense.getElementType().isInteger(1))
     for (const APInt &x : dense.getValues<APInt>())
-      found.push_back(static_cast<double>(x.getSExtValue()));
+      found.push_back(
+          x.roundToDouble(!hasUnsignedElements(dense.getElementType())));
   else
     return std::nullopt;
   return found;

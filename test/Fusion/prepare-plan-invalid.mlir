@@ -23,15 +23,6 @@ func.func @complex(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
 
 // -----
 
-func.func @wide_function(%a: tensor<4xf64>) -> tensor<4xf64> {
-  %s = stablehlo.sqrt %a : tensor<4xf64>
-  // expected-error @+1 {{'stablehlo.tanh' op not in the CPU target: its F64 form; convert the operands to F32}}
-  %r = stablehlo.tanh %s : tensor<4xf64>
-  return %r : tensor<4xf64>
-}
-
-// -----
-
 // It was computed without being rounded to this type.
 func.func @rare_float(%a: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{not in the CPU target: element type 'f8E3M4'}}

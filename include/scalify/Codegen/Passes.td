@@ -40,11 +40,14 @@ def ExpandMath : Pass<"scalify-expand-math", "::mlir::func::FuncOp"> {
   let summary = "replaces math functions by polynomials that vectorise";
   let description = [{
     After it no `math` op is left that would call a library: kernels call
-    nothing. Sine and cosine reduce their argument in three parts, so that
-    angles up to 1e5 keep an absolute error below 1e-6.
+    nothing. At zeros, infinities and NaN all are IEEE 754's functions. F64 has
+    its own series, good to a few units of the last place, sines and cosines of
+    large angles too; functions of F32 that are rare are computed in it and
+    rounded once.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect"];
 }
 

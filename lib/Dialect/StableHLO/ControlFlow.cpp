@@ -3,6 +3,7 @@
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -80,12 +81,22 @@ static std::optional<int64_t> getConstant(Value value) {
   APInt constant;
   if (!matchPattern(skipInvariantCarries(value), m_ConstantInt(&constant)))
     return std::nullopt;
-  if (getElementTypeOrSelf(value.getType()).isUnsignedInteger())
+  if (hasUnsignedElements(value.getType()))
     constant = constant.zext(constant.getBitWidth() + 1);
   // Room for the arithmetic on bounds.
   if (constant.getSignificantBits() > 62)
     return std::nullopt;
   return constant.getSExtValue();
+}
+
+/// Whether integers of the type have this number.
+static bool holds(Type type, int64_t number) {
+  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  if (width >= 64)
+    return true;
+  return hasUnsignedElements(type)
+             ? llvm::isUIntN(width, static_cast<uint64_t>(number))
+             : llvm::isIntN(width, number);
 }
 
 /// What the body adds to a carry.
@@ -166,7 +177,11 @@ std::optional<int64_t> stablehlo::getTripCount(WhileOp loop) {
   std::optional<int64_t> bound = getConstant(limit);
   if (!start || !step || !bound)
     return std::nullopt;
-  return countSteps(*start, *step, *bound, direction);
+  std::optional<int64_t> count = countSteps(*start, *step, *bound, direction);
+  // A counter that wraps around goes on.
+  if (count && !holds(arg.getType(), *start + *count * *step))
+    return std::nullopt;
+  return count;
 }
 
 SmallVector<Value> stablehlo::getFollowers(OpOperand &use) {

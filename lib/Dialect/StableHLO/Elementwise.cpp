@@ -3,6 +3,8 @@
 #include "Assembly.h"
 #include "Verification.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -143,7 +145,7 @@ LogicalResult CompareOp::verify() {
     legal = type == ComparisonType::FLOAT || type == ComparisonType::TOTALORDER;
   else if (isa<ComplexType>(element))
     legal = type == ComparisonType::FLOAT;
-  else if (element.isUnsignedInteger() || element.isInteger(1))
+  else if (hasUnsignedElements(element))
     legal = type == ComparisonType::UNSIGNED;
   else
     legal = type == ComparisonType::SIGNED;

@@ -9,6 +9,7 @@
 
 #include "scalify/Import/Folds.h"
 
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "mlir/IR/Matchers.h"
@@ -61,10 +62,6 @@ int64_t scalify::import::getMaxElements(Type type, int64_t maxElements) {
 //===----------------------------------------------------------------------===//
 // One element
 //===----------------------------------------------------------------------===//
-
-static bool isUnsigned(Type type) {
-  return type.isUnsignedInteger() || type.isInteger(1);
-}
 
 /// Applies an int and a float version of an operation.
 template <typename IntFn, typename FloatFn>
@@ -170,14 +167,14 @@ static MaybeElement convertInt(const APInt &value, Type from, Type to) {
     if (!isFoldableFloat(type))
       return std::nullopt;
     APFloat result(type.getFloatSemantics());
-    result.convertFromAPInt(value, !isUnsigned(from), kRounding);
+    result.convertFromAPInt(value, !stablehlo::hasUnsignedElements(from),
+                            kRounding);
     return Element(result);
   }
   if (to.isInteger(1))
     return Element(APInt(1, !value.isZero()));
   unsigned width = to.getIntOrFloatBitWidth();
-  return Element(isUnsigned(from) ? value.zextOrTrunc(width)
-                                  : value.sextOrTrunc(width));
+  return Element(APInt(stablehlo::numberOf(value, from).extOrTrunc(width)));
 }
 
 static MaybeElement convertFloat(APFloat value, Type from, Type to) {
@@ -192,8 +189,8 @@ static MaybeElement convertFloat(APFloat value, Type from, Type to) {
   }
   if (to.isInteger(1))
     return Element(APInt(1, !value.isZero()));
-  APSInt result(to.getIntOrFloatBitWidth(), isUnsigned(to));
-  // Out of range, targets differ.
+  APSInt result(to.getIntOrFloatBitWidth(), stablehlo::hasUnsignedElements(to));
+  // Out of range, kernels decide.
   if (value.convertToInteger(result, APFloat::rmTowardZero, &exact) &
       APFloat::opInvalidOp)
     return std::nullopt;
@@ -218,17 +215,19 @@ static MaybeElement shift(const Element &lhs, const Element &rhs, bool left) {
 static MaybeElement evaluateUnary(Operation *op, const Element &x) {
   auto *number = std::get_if<APInt>(&x);
   auto *real = std::get_if<APFloat>(&x);
+  bool isUnsignedInt =
+      stablehlo::hasUnsignedElements(op->getOperand(0).getType());
   return llvm::TypeSwitch<Operation *, MaybeElement>(op)
       .Case([&](stablehlo::NegOp) -> MaybeElement {
         return number ? Element(-*number) : Element(neg(*real));
       })
       .Case([&](stablehlo::AbsOp) -> MaybeElement {
-        return number ? Element(number->abs()) : Element(abs(*real));
+        if (real)
+          return Element(abs(*real));
+        return Element(isUnsignedInt ? *number : number->abs());
       })
       .Case([&](stablehlo::NotOp) -> MaybeElement { return Element(~*number); })
-      .Case([&](stablehlo::SignOp) {
-        return sign(x, isUnsigned(getElementTypeOrSelf(op->getOperand(0))));
-      })
+      .Case([&](stablehlo::SignOp) { return sign(x, isUnsignedInt); })
       .Case([&](stablehlo::IsFiniteOp) -> MaybeElement {
         return Element(APInt(1, real->isFinite()));
       })
@@ -247,7 +246,8 @@ static MaybeElement evaluateUnary(Operation *op, const Element &x) {
 
 static MaybeElement evaluateBinary(Operation *op, const Element &lhs,
                                    const Element &rhs) {
-  bool isUnsignedInt = isUnsigned(getElementTypeOrSelf(op->getOperand(0)));
+  bool isUnsignedInt =
+      stablehlo::hasUnsignedElements(op->getOperand(0).getType());
   bool isPred = getElementTypeOrSelf(op->getOperand(0)).isInteger(1);
   auto ints = [&](auto function) {
     return Element(function(std::get<APInt>(lhs), std::get<APInt>(rhs)));
@@ -411,7 +411,7 @@ struct FoldClamp : OpRewritePattern<stablehlo::ClampOp> {
         return rewriter.notifyMatchFailure(op, "not integers that are known");
       values.push_back(Element(constant.getSplatValue<APInt>()));
     }
-    bool isUnsignedInt = isUnsigned(element);
+    bool isUnsignedInt = stablehlo::hasUnsignedElements(element);
     MaybeElement result =
         extreme(values[1], values[0], /*takeMax=*/true, isUnsignedInt);
     result = extreme(*result, values[2], /*takeMax=*/false, isUnsignedInt);

@@ -3,6 +3,7 @@
 #include "scalify/Import/StaticIndices.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Import/Folds.h"
@@ -27,12 +28,9 @@ getClampedStarts(ValueRange starts, ArrayRef<int64_t> shape,
   SmallVector<int64_t> result;
   for (auto [start, extent, size] : llvm::zip_equal(starts, shape, sizes)) {
     APInt value;
-    if (!matchPattern(start, m_ConstantInt(&value)) ||
-        value.getActiveBits() > 64)
+    if (!matchPattern(start, m_ConstantInt(&value)))
       return std::nullopt;
-    bool isUnsigned = getElementTypeOrSelf(start).isUnsignedInteger();
-    int64_t at = isUnsigned ? static_cast<int64_t>(value.getZExtValue())
-                            : value.getSExtValue();
+    int64_t at = stablehlo::clampedNumberOf(value, start.getType());
     result.push_back(std::clamp<int64_t>(at, 0, extent - size));
   }
   return result;

@@ -8,6 +8,7 @@
 #include "Transfer.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -217,12 +218,10 @@ static RangeState constant(const RangeQuery &query, hlo::ConstantOp op) {
     return state;
   }
   if (auto values = dyn_cast<DenseIntElementsAttr>(op.getValue())) {
-    bool isUnsigned = query.getElement().isUnsignedInteger() ||
-                      query.getElement().isInteger(1);
+    bool isSigned = !hlo::hasUnsignedElements(query.getElement());
     double lo = inf, hi = -inf;
     for (const APInt &value : values.getValues<APInt>()) {
-      double number =
-          isUnsigned ? value.roundToDouble(false) : value.roundToDouble(true);
+      double number = value.roundToDouble(isSigned);
       lo = std::min(lo, number);
       hi = std::max(hi, number);
       if (values.isSplat())

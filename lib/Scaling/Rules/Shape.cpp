@@ -6,6 +6,7 @@
 #include "Starts.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Dialect/StableHLO/Stacks.h"
 
@@ -145,8 +146,8 @@ static void constantFacts(const FactsQuery &query,
     out[0].rule = "constant";
   } else if (dense.isSplat() && isa<IntegerType>(dense.getElementType())) {
     APInt x = dense.getSplatValue<APInt>();
-    out[0] = ScaleFacts::constantOf(static_cast<double>(
-        x.getBitWidth() == 1 ? x.getZExtValue() : x.getSExtValue()));
+    out[0] = ScaleFacts::constantOf(
+        x.roundToDouble(!stablehlo::hasUnsignedElements(dense.getType())));
     if (x.getBitWidth() == 1)
       out[0].density = x.isZero() ? 0.0 : 1.0;
   }
