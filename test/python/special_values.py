@@ -14,7 +14,18 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
-__all__ = ["DTYPES", "Op", "assert_near", "cases", "program", "round_to", "spelling", "values"]
+__all__ = [
+    "DTYPES",
+    "Op",
+    "assert_near",
+    "cases",
+    "converted",
+    "expected",
+    "program",
+    "reduced",
+    "spelling",
+    "values",
+]
 
 SPELLINGS = {
     "float64": "f64",
@@ -25,7 +36,7 @@ SPELLINGS = {
     "float8_e5m2": "f8E5M2",
     "bool": "i1",
 }
-FLOATS = [np.float32, np.float16, jnp.bfloat16, jnp.float8_e4m3fn, jnp.float8_e5m2]
+FLOATS = [np.float64, np.float32, np.float16, jnp.bfloat16, jnp.float8_e4m3fn, jnp.float8_e5m2]
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 DTYPES = [*FLOATS, *INTEGERS]
 
@@ -65,7 +76,7 @@ def values(dtype: Any) -> np.ndarray:
         near = [0, 1, 2, 3, 7, 8, 31, 63, 64, 100, 127, 128, 200, 255, 256, 32767, 32768, 65535]
         near += [high, high - 1, high // 2 + 1, low, low + 1, -1, -2, -3, -7, -128, -129]
         return np.unique(np.array([n for n in near if low <= n <= high], dtype))
-    info = ml_dtypes.finfo(dtype)
+    info = np.finfo(dtype) if dtype == np.float64 else ml_dtypes.finfo(dtype)
     tiny, normal, eps = (
         float(x) for x in (info.smallest_subnormal, info.smallest_normal, info.eps)
     )
@@ -259,6 +270,53 @@ def expected(op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
     width = 8 * to.itemsize
     wrapped = np.array([int(x) & (2**width - 1) for x in exact.flat], f"u{to.itemsize}")
     return wrapped.view(to).reshape(exact.shape)
+
+
+def _near(number: int) -> float:
+    """An integer as F64, to odd where it is rounded: then any rounding may follow."""
+    shift = max(abs(number).bit_length() - 53, 0)
+    whole, rest = divmod(abs(number), 1 << shift)
+    return float((whole | (rest != 0)) << shift) * (-1 if number < 0 else 1)
+
+
+def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """The numbers in another type: rounded once, integers of integers wrapped around.
+
+    What no integer of the type is becomes the nearest one, and NaN becomes 0.
+    """
+    to = np.dtype(dtype)
+    numbers = wide(x)
+    if to.kind == "b":
+        return numbers != 0
+    if is_float(to):
+        if is_float(x.dtype):
+            return round_to(numbers, to)
+        nearest = float if to == np.float64 else _near
+        return round_to(np.array([nearest(int(n)) for n in numbers.flat]), to)
+    if is_float(x.dtype):
+        low, high = np.iinfo(to).min, np.iinfo(to).max
+        ends = {np.inf: high, -np.inf: low}
+        whole = [
+            0 if np.isnan(n) else ends[n] if np.isinf(n) else min(max(int(n), low), high)
+            for n in numbers.flat
+        ]
+        return np.array(whole, to)
+    width = 8 * to.itemsize
+    wrapped = [int(n) & (2**width - 1) for n in numbers.flat]
+    return np.array(wrapped, f"u{to.itemsize}").view(to)
+
+
+def reduced(x: np.ndarray, exponent: int, mantissa: int) -> np.ndarray:
+    """F32 or F64 of so many bits; what is below the normal numbers is zero."""
+    with np.errstate(all="ignore"):
+        part, power = np.frexp(x.astype(np.longdouble))
+        scale = 2.0 ** (mantissa + 1)
+        value = np.ldexp(np.rint(part * scale) / scale, power)
+        bias = 2 ** (exponent - 1) - 1
+        value = np.where(np.abs(value) < 2.0 ** (1 - bias), 0.0, value)
+        value = np.where(np.abs(value) >= np.ldexp(np.longdouble(1), bias + 1), np.inf, value)
+        value = np.where(np.isfinite(x), value, np.abs(x))
+        return np.copysign(value, x).astype(x.dtype)
 
 
 def blob(x: np.ndarray) -> str:

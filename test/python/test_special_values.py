@@ -14,8 +14,10 @@ from special_values import (
     Op,
     assert_near,
     cases,
+    converted,
     expected,
     program,
+    reduced,
     spelling,
     values,
 )
@@ -63,3 +65,33 @@ def test_of_constants(dtype: Any) -> None:
     given = [[shared[x.tobytes()] for x in group] for group in given]
     text, arrays = program(ops, given, constants=True)
     check(ops, given, compile_text(text).run(arrays))
+
+
+def assert_equal(results: Any, wanted: Sequence[np.ndarray], x: np.ndarray, name: str) -> None:
+    for result, want in zip(results, wanted, strict=True):
+        assert_near(np.asarray(result), want, 0, f"{name} to {want.dtype}", [x])
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, np.bool_], ids=spelling)
+def test_conversions(dtype: Any) -> None:
+    x = values(dtype)
+    others = [np.dtype(to) for to in (*DTYPES, np.bool_) if np.dtype(to) != np.dtype(dtype)]
+    ops = [Op("convert", 1, lambda x: x, to=to) for to in others]
+    wanted = [converted(x, to) for to in others]
+    for constants in (False, True):
+        text, arrays = program(ops, [(x,)] * len(ops), constants)
+        assert_equal(compile_text(text).run(arrays), wanted, x, f"convert {spelling(dtype)}")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=spelling)
+def test_reduced_precision(dtype: Any) -> None:
+    x = values(dtype)
+    x = np.concatenate(
+        [x, np.float64([65504, 65520, 6.1e-5, 6.09e-5, 1e-6, 448, 464]).astype(dtype)]
+    )
+    formats = [(5, 10), (5, 2), (4, 3), (8, 7), (6, 1), (5, 23)]
+    ops = [Op("reduce_precision", 1, abs, attributes=f"format = e{e}m{m}") for e, m in formats]
+    text, arrays = program(ops, [(x,)] * len(ops))
+    got = compile_text(text).run(arrays)
+    for (e, m), result in zip(formats, got, strict=True):
+        assert_near(np.asarray(result), reduced(x, e, m), 0, f"e{e}m{m}", [x])
