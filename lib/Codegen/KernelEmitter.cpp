@@ -140,18 +140,6 @@ LogicalResult KernelEmitter::atLevel(unsigned level,
 // Indices as values
 //===----------------------------------------------------------------------===//
 
-/// By a positive number, of a dividend that may be negative.
-static Value floorDivide(OpBuilder &b, Location loc, Value x, Value y) {
-  Value zero = constantLike(b, loc, x.getType(), int64_t(0));
-  Value one = constantLike(b, loc, x.getType(), int64_t(1));
-  Value isNegative =
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, zero);
-  Value back = arith::SelectOp::create(
-      b, loc, isNegative, arith::SubIOp::create(b, loc, y, one), zero);
-  return arith::DivSIOp::create(b, loc, arith::SubIOp::create(b, loc, x, back),
-                                y);
-}
-
 Value KernelEmitter::asIndex(AffineExpr expr) {
   auto known = indices.find(expr);
   if (known != indices.end())
@@ -180,10 +168,16 @@ Value KernelEmitter::asIndex(AffineExpr expr) {
     result = arith::MulIOp::create(b, loc, lhs, rhs);
     break;
   case AffineExprKind::FloorDiv:
-    if (scope.range(binary.getLHS()).low >= 0)
+    if (int64_t low = scope.range(binary.getLHS()).low; low >= 0) {
       result = arith::DivUIOp::create(b, loc, lhs, rhs);
-    else
-      result = floorDivide(b, loc, lhs, rhs);
+    } else { // by an unsigned division above zero
+      int64_t by = cast<AffineConstantExpr>(binary.getRHS()).getValue();
+      int64_t times = llvm::divideCeilSigned(-low, by);
+      Value up = constantIndex(times), offset = constantIndex(times * by);
+      lhs = arith::AddIOp::create(at(level), loc, lhs, offset);
+      Value quotient = arith::DivUIOp::create(b, loc, lhs, rhs);
+      result = arith::SubIOp::create(b, loc, quotient, up);
+    }
     break;
   default:
     result = arith::RemUIOp::create(b, loc, lhs, rhs);
