@@ -1,0 +1,125 @@
+"""Forms in which a function is wrapped that jax.jit's table does not have: of both wrappers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import scalify
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WRAPPERS = [scalify.jit, scalify.transform]
+
+
+@scalify.jit(recipe="none")
+def jitted(x: Any) -> Any:
+    return 2 * x
+
+
+@scalify.transform(recipe="none")
+def transformed(x: Any) -> Any:
+    return 2 * x
+
+
+def tripled(x: Any) -> Any:
+    return 3 * x
+
+
+@pytest.mark.parametrize("step", [jitted, transformed])
+def test_decorated_functions_are_pickled_by_name(step: Any) -> None:
+    assert pickle.loads(pickle.dumps(step)) is step
+    assert step.__name__ in ("jitted", "transformed")
+    np.testing.assert_array_equal(step(jnp.ones(3)), 2)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_others_are_pickled_with_their_options(wrap: Any) -> None:
+    step = wrap(tripled, recipe="bf16", donate_argnums=0)
+    step(jnp.ones(3))
+    again = pickle.loads(pickle.dumps(step))
+    assert again.recipe == "bf16" and again is not step
+    x = jnp.ones(3)
+    np.testing.assert_array_equal(again(x), 3)
+    assert x.is_deleted()
+    with pytest.raises(AttributeError, match="local object"):
+        pickle.dumps(wrap(lambda x: x))
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_methods(wrap: Any) -> None:
+    class Model:
+        size = 3
+
+        @functools.partial(wrap, recipe="none", static_argnums=0)
+        def scaled(self, x: Any) -> Any:
+            return x * self.size
+
+        @wrap(recipe="none", static_argnames="self")
+        def twice(self, x: Any) -> Any:
+            return x * 2
+
+    np.testing.assert_array_equal(Model().scaled(jnp.ones(2)), 3)
+    np.testing.assert_array_equal(Model().twice(jnp.ones(2)), 2)
+    assert isinstance(Model.scaled, type(wrap(tripled)))
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_errors_name_the_argument(wrap: Any) -> None:
+    def step(count: Any, state: Any, x: Any) -> Any:
+        return x
+
+    run = wrap(step, "none", static_argnums=0)
+    state = {"w": jnp.ones(2), "name": {"first": "text"}}
+    with pytest.raises(TypeError, match=r"argument state\['name'\]\['first'\] of 'step'"):
+        run(1, state, jnp.ones(2))
+    with pytest.raises(TypeError, match=r"static argument 'count' of 'step' is of type list"):
+        run([1], {}, jnp.ones(2))
+    with pytest.raises(ValueError, match="not hashable"):
+        run([1], {}, jnp.ones(2))
+
+
+SEVERAL = """
+import jax, jax.numpy as jnp, numpy as np, scalify
+from jax.sharding import NamedSharding, PartitionSpec as P
+mesh = jax.make_mesh((2,), ("data",))
+x = jax.device_put(jnp.arange(8.0), NamedSharding(mesh, P("data")))
+other = jax.device_put(jnp.arange(8.0), jax.devices()[1])
+step = scalify.jit(lambda w, x: (w + x, jnp.sum(x)), "none", donate_argnums=0)
+for _ in range(2):
+    w, total = step(jnp.ones(8), x)
+    np.testing.assert_array_equal(w, 1 + np.arange(8.0))
+    assert float(total) == 28
+w, _ = step(jnp.ones(8), other)
+assert w.devices() == {jax.devices()[1]}, w.devices()
+"""
+
+
+def test_arrays_on_several_devices_of_the_host() -> None:
+    """They are put together; one that is committed to another device takes the step there."""
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    subprocess.run(
+        [sys.executable, "-c", SEVERAL],
+        env={**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": str(ROOT / "python")},
+        check=True,
+    )
+
+
+def test_random_keys_are_donated() -> None:
+    run = scalify.jit(
+        lambda key, x: (jax.random.fold_in(key, 1), x + 1), "none", donate_argnums=(0, 1)
+    )
+    key = jax.random.key(3)
+    again, _ = run(key, jnp.ones(2))
+    wanted = jax.random.fold_in(jax.random.key(3), 1)
+    assert jax.random.key_data(again).tolist() == jax.random.key_data(wanted).tolist()
+    assert key.is_deleted()
