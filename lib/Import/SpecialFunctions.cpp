@@ -121,17 +121,24 @@ Value import::buildAtanh(ImplicitLocOpBuilder &b, Value operand) {
   return ((log1p(x) - log1p(x * -1.0)) * 0.5).value;
 }
 
-// Half of e^x as e^(x - log 2), which does not overflow before the result.
+// Half of e^x and of e^-x by the root of e^x, which does not overflow before
+// the result and whose argument is exact.
+static std::pair<Real, Real> halves(Real x) {
+  Real root = exp(x * 0.5);
+  return {root * 0.5 * root, root.like(0.5) / root / root};
+}
+
 Value import::buildCosh(ImplicitLocOpBuilder &b, Value operand) {
-  Real x{&b, operand};
-  return (exp(x + -kLog2) + exp(x * -1.0 + -kLog2)).value;
+  auto [grown, shrunk] = halves({&b, operand});
+  return (grown + shrunk).value;
 }
 
 Value import::buildSinh(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand};
   Real grown = expm1(x);
   Real small = (grown + grown / (grown + 1.0)) * 0.5;
-  Real large = exp(x + -kLog2) - exp(x * -1.0 + -kLog2);
+  auto [up, down] = halves(x);
+  Real large = up - down;
   return select(abs(x).isLess(1.0), small, large).value;
 }
 
@@ -176,8 +183,14 @@ Value import::buildLgamma(ImplicitLocOpBuilder &b, Value operand) {
   Real near = select(part.isLess(0.5), part, 1.0 - part);
   Real sine = (near * kPi).apply<stablehlo::SineOp>();
   Real reflected = std::log(kPi) - log(sine) - direct;
+  // Near a pole pi x has no more bits than x, and of a large x nothing is left
+  // of the rest.
+  reflected = select(a.isLess(0x1p-30), x.like(0.0) - log(a), reflected);
   Real found = select(it.isReflected, reflected, direct);
   Real infinity = x.like(std::numeric_limits<double>::infinity());
+  Value isPole = stablehlo::AndOp::create(
+      b, x.isLess(0.5), sine.compare(ComparisonDirection::EQ, sine.like(0.0)));
+  found = select(isPole, infinity, found);
   return select(a.compare(ComparisonDirection::EQ, infinity), infinity, found)
       .value;
 }

@@ -358,10 +358,13 @@ def program(
         given = ", ".join(names[id(x)] for x in group)
         inputs = ", ".join(type_of(x) for x in group)
         head, tail = op.attributes.split(", ", 1) if op.text == "compare" else ("", op.attributes)
-        lines.append(
-            f"%r{i} = stablehlo.{op.text} {head + ', ' if head else ''}{given}"
-            f"{', ' + tail if tail else ''} : ({inputs}) -> {result}"
-        )
+        if op.text.startswith("chlo."):
+            lines.append(f"%r{i} = {op.text} {given} : {inputs} -> {result}")
+        else:
+            lines.append(
+                f"%r{i} = stablehlo.{op.text} {head + ', ' if head else ''}{given}"
+                f"{', ' + tail if tail else ''} : ({inputs}) -> {result}"
+            )
         results.append(f"%r{i}")
         types.append(result)
     arguments = "" if constants else ", ".join(f"{names[id(x)]}: {type_of(x)}" for x in arrays)
