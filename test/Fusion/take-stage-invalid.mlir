@@ -4,7 +4,9 @@
 module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microbatches = 2 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %g = plan.temp : memref<4xf32>
+    plan.fill %g with 0 : memref<4xf32>
     // expected-error@+2 {{is never met: stages would wait for ever}}
     // expected-note@+1 {{stage 0 sends 'F0.1 x' to stage 1}}
     plan.message "F0.1 x" %a to 1 : memref<4xf32>
@@ -12,7 +14,9 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
   }
   plan.program @stage1 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %g = plan.temp : memref<4xf32>
+    plan.fill %g with 0 : memref<4xf32>
     // expected-note@+1 {{stage 1 sends 'B1.0 g' to stage 0}}
     plan.message "B1.0 g" %g to 0 : memref<4xf32>
     plan.message "F0.1 x" %a from 0 : memref<4xf32>
@@ -25,6 +29,7 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 3 : i64, virtual = 1 : i64, microbatches = 1 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     // expected-error@+2 {{is never met}}
     // expected-note@+1 {{stage 0 sends 'a' to stage 1}}
     plan.message "a" %a to 1 : memref<4xf32>
@@ -32,12 +37,14 @@ module attributes {plan.pipeline = {stages = 3 : i64, virtual = 1 : i64, microba
   }
   plan.program @stage1 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     // expected-note@+1 {{stage 1 sends 'b' to stage 2}}
     plan.message "b" %a to 2 : memref<4xf32>
     plan.message "a" %a from 0 : memref<4xf32>
   }
   plan.program @stage2 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     // expected-note@+1 {{stage 2 sends 'c' to stage 0}}
     plan.message "c" %a to 0 : memref<4xf32>
     plan.message "b" %a from 1 : memref<4xf32>
@@ -50,14 +57,18 @@ module attributes {plan.pipeline = {stages = 3 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microbatches = 2 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %b = plan.temp : memref<4xf32>
+    plan.fill %b with 0 : memref<4xf32>
     // expected-error@+1 {{'a' of 'memref<4xf32>' meets 'b' of 'memref<4xf32>'}}
     plan.message "a" %a to 1 : memref<4xf32>
     plan.message "b" %b to 1 : memref<4xf32>
   }
   plan.program @stage1 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %b = plan.temp : memref<4xf32>
+    plan.fill %b with 0 : memref<4xf32>
     // expected-note@+1 {{the other end}}
     plan.message "b" %b from 0 : memref<4xf32>
     plan.message "a" %a from 0 : memref<4xf32>
@@ -70,6 +81,7 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microbatches = 1 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     // expected-error@+2 {{is never met}}
     // expected-note@+1 {{stage 0 sends 'a' to stage 1}}
     plan.message "a" %a to 1 : memref<4xf32>
@@ -83,6 +95,7 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microbatches = 1 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     // expected-error@+1 {{of stage 0 names stage 3 of 1}}
     plan.message "a" %a to 3 : memref<4xf32>
   }
@@ -95,7 +108,9 @@ module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microbatches = 1 : i64, ranks = 2 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %g = plan.temp : memref<4xf32>
+    plan.fill %g with 0 : memref<4xf32>
     plan.collective all_reduce sum %g to %a groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
     // expected-error@+2 {{is never met: stages would wait for ever}}
     // expected-note@+1 {{stage 0 waits for 'B1.0 g' of stage 1}}
@@ -104,7 +119,9 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
   }
   plan.program @stage1 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %g = plan.temp : memref<4xf32>
+    plan.fill %g with 0 : memref<4xf32>
     // expected-note@+1 {{stage 1 waits for 'F0.0 x' of stage 0}}
     plan.message "F0.0 x" %a from 0 : memref<4xf32>
     plan.collective all_reduce sum %a to %g groups dense<[[0, 1]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
@@ -118,7 +135,9 @@ module attributes {plan.pipeline = {stages = 2 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microbatches = 1 : i64, ranks = 2 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %g = plan.temp : memref<4xf32>
+    plan.fill %g with 0 : memref<4xf32>
     // expected-error@+1 {{names rank 2 of a stage's 2}}
     plan.collective all_reduce sum %g to %a groups dense<[[0, 2]]> : tensor<1x2xi64> : memref<4xf32>, memref<4xf32>
   }
@@ -129,7 +148,9 @@ module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microba
 module attributes {plan.pipeline = {stages = 1 : i64, virtual = 1 : i64, microbatches = 1 : i64, ranks = 2 : i64}} {
   plan.program @stage0 {
     %a = plan.temp : memref<4xf32>
+    plan.fill %a with 0 : memref<4xf32>
     %g = plan.temp : memref<4xf32>
+    plan.fill %g with 0 : memref<4xf32>
     // expected-error@+1 {{leaves out rank 1 of the 2 that there are}}
     plan.collective all_reduce sum %g to %a groups dense<[[0]]> : tensor<1x1xi64> : memref<4xf32>, memref<4xf32>
   }

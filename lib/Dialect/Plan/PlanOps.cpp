@@ -149,7 +149,7 @@ static LogicalResult verifyAliases(Block &block) {
 LogicalResult ProgramOp::verifyRegions() {
   Block &block = getBody().front();
   if (failed(verifyAliases(block)) || failed(verifyInPlace(*this)) ||
-      failed(verifyStreams(*this)))
+      failed(verifyWritten(*this)) || failed(verifyStreams(*this)))
     return failure();
   if (!getArenaBytes())
     return success();

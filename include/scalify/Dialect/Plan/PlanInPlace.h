@@ -56,6 +56,10 @@ private:
 /// collective.
 mlir::LogicalResult verifyInPlace(ProgramOp program);
 
+/// Fails where a command reads bytes of a temporary, or of a result that has no
+/// argument's memory, which none before it has written.
+mlir::LogicalResult verifyWritten(ProgramOp program);
+
 } // namespace scalify::plan
 
 #endif // SCALIFY_DIALECT_PLAN_PLANINPLACE_H

@@ -99,3 +99,16 @@ plan.program @rows {
     plan.yield %y : tensor<4x6xf32>
   }
 }
+
+// -----
+
+// What the arena held before the step is nobody's.
+plan.program @unwritten {
+  %x = plan.argument 0 : memref<16xf32>
+  %r = plan.result 0 : memref<2x16xf32>
+  %s = plan.temp : memref<2x16xf32>
+  %a = plan.temp part of %s : memref<2x16xf32> from 0 : memref<16xf32>
+  plan.copy %x to %a : memref<16xf32>, memref<16xf32>
+  // expected-error @+1 {{'plan.copy' op reads operand 0, which no command before it has written}}
+  plan.copy %s to %r : memref<2x16xf32>, memref<2x16xf32>
+}
