@@ -42,11 +42,6 @@ inline constexpr llvm::StringLiteral kPipelineAttr = "plan.pipeline";
 /// `plan.result` is a part of it.
 inline constexpr llvm::StringLiteral kOffsetAttr = "plan.offset";
 
-/// The reads of a kernel that are met element by element in the order of what
-/// it writes; until buffers are assigned.
-inline constexpr llvm::StringLiteral kElementwiseAttr =
-    "plan.elementwise_reads";
-
 /// Of a gather that the step does a second time, which one it is, so that the
 /// two are not merged as equal.
 inline constexpr llvm::StringLiteral kGatheredAgainAttr = "plan.gathered_again";
