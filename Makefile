@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler call drop-in numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links docs clean
+.PHONY: help train test setup build lint format bench bench-compiler call drop-in numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -88,6 +88,12 @@ decoupling: build ## table of formats of the optimizer's variables, from a train
 
 zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.md (ARGS= for options)
 	@$(PY) test/zoo/bars.py --recipe fp8,fp16 --keep benchmarks/results/zoo.jsonl --page docs/numerics.md $(ARGS)
+
+loops: build ## run training loops in public style by jax.jit and by ours, 30 steps each, and compare losses (minutes; ARGS= for options)
+	@$(PY) test/loops/run.py $(ARGS)
+
+compat: build ## run tests by jax 0.7.2 to 0.10.2, each in an environment below build/compat (ARGS= for versions)
+	@.venv/bin/python scripts/compat.py $(ARGS)
 
 adversaries: build ## table of cases where one loss scale cannot win, 12 layers (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/adversaries.py $(ARGS)

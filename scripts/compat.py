@@ -1,0 +1,104 @@
+"""Runs the package against other versions of jax, each in an environment of its own.
+
+    python scripts/compat.py [VERSION ...]
+
+The first and the last are the ends of what pyproject.toml allows. An environment lies below
+build/compat and is kept. What runs in each is TESTS, with the extension modules of this checkout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "build" / "compat"
+VERSIONS = ("0.7.2", "0.8.3", "0.9.2", "0.10.2")
+
+# The newest of these that go with the version; numpy and ml_dtypes as the version asks.
+PACKAGES = ("flax", "optax", "equinox", "safetensors>=0.8", "protobuf>=6", "pytest", "hypothesis")
+
+# What touches JAX: tracing, lowering, callbacks, primitives, pytrees, frameworks; and numbers.
+TESTS = (
+    "test/python/test_jit.py",
+    "test/python/test_transform.py",
+    "test/python/test_transform_forms.py",
+    "test/python/test_transform_compose.py",
+    "test/python/test_callbacks.py",
+    "test/python/test_fallback.py",
+    "test/python/test_filter_jit.py",
+    "test/python/test_nnx.py",
+    "test/python/test_gradients.py",
+    "test/python/test_lax.py",
+    "test/python/test_public_loops.py",
+)
+
+
+def python_of(version: str) -> pathlib.Path:
+    """Returns the interpreter of a version's environment, which is made if it is not there."""
+    folder = FOLDER / f"jax-{version}"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        print(f"compat: installing jax {version}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        packages = (f"jax=={version}", f"jaxlib=={version}", *PACKAGES)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def versions_in(python: pathlib.Path) -> dict[str, str]:
+    """Returns which packages an environment has."""
+    command = [str(python), "-m", "pip", "list", "--format=freeze"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return dict(line.split("==", 1) for line in listed.splitlines() if "==" in line)
+
+
+def run(version: str, tests: tuple[str, ...]) -> tuple[dict[str, str], dict[str, int]]:
+    """Runs the tests by one version; returns its packages and how many tests ended how."""
+    python = python_of(version)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "python"),
+        "SCALIFY_BUILD": os.environ.get("SCALIFY_BUILD", str(ROOT / "build")),
+    }
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *tests]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    log = FOLDER / f"jax-{version}.log"
+    log.write_text(done.stdout + done.stderr)
+    summary = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+    counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", summary)}
+    if done.returncode not in (0, 1) or not counts.get("passed"):
+        counts["errors"] = counts.get("errors", 0) + 1
+    return versions_in(python), counts
+
+
+def main() -> int:
+    """Prints the table; returns 1 if a test failed by any version."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    parser.add_argument("--tests", nargs="+", default=TESTS)
+    options = parser.parse_args()
+    failed = 0
+    print(f"{'jax':8} {'numpy':8} {'flax':8} {'optax':8} {'equinox':8} passed skipped failed")
+    for version in options.versions:
+        packages, counts = run(version, tuple(options.tests))
+        bad = sum(counts.get(kind, 0) for kind in ("failed", "error", "errors"))
+        failed += bad
+        names = " ".join(f"{packages.get(name, '-'):8}" for name in ("numpy", "flax", "optax"))
+        print(
+            f"{version:8} {names} {packages.get('equinox', '-'):8} {counts.get('passed', 0):6} "
+            f"{counts.get('skipped', 0):7} {bad:6}",
+            flush=True,
+        )
+        if bad:
+            print(f"         see {(FOLDER / f'jax-{version}.log').relative_to(ROOT)}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
