@@ -17,7 +17,8 @@ using namespace scalify;
 static constexpr int64_t kFarApart = 300;
 
 bool scalify::isLibraryCall(Operation *op) {
-  return isa<plan::MatmulOp, plan::AttendOp, plan::CommunicateOp>(op);
+  return isa<plan::MatmulOp, plan::AttendOp, plan::CommunicateOp,
+             plan::InvokeOp>(op);
 }
 
 bool scalify::isSource(Value value) {
@@ -404,7 +405,8 @@ void Clusters::pull() {
   for (Operation &op : block.without_terminator())
     order.push_back(&op);
   for (Operation *op : llvm::reverse(order)) {
-    if (op->use_empty()) {
+    auto call = dyn_cast<plan::InvokeOp>(op);
+    if (op->use_empty() && !(call && call.getHasEffects())) {
       op->erase();
       continue;
     }

@@ -50,6 +50,7 @@ private:
   void writeGemm(plan::MatmulOp op);
   void writeAttention(plan::AttendOp op);
   void writeCollective(plan::CommunicateOp op);
+  void writeHostCall(plan::InvokeOp op);
   void bindPieces(stablehlo::ConcatenateOp stack);
   Value scatterTarget(stablehlo::ScatterOp op);
   SmallVector<int64_t> donatedPairs(ArrayRef<Value> inputs,
@@ -288,6 +289,17 @@ void PlanWriter::writeCollective(plan::CommunicateOp op) {
   copyPhase(*clusters.of(op), op, collective);
 }
 
+void PlanWriter::writeHostCall(plan::InvokeOp op) {
+  auto one = [&](Value value) { return value ? bufferOf(value) : Value(); };
+  SmallVector<Value> reads = llvm::map_to_vector(op.getInputs(), one);
+  SmallVector<Value> writes = llvm::map_to_vector(op.getOutputs(), one);
+  Value done = op.getAfter() ? writes.pop_back_val() : Value();
+  auto call = plan::HostCallOp::create(
+      b, op.getLoc(), op.getName(), reads, writes, one(op.getWhen()),
+      one(op.getAfter()), done, op.getCallbackAttr(), op.getProgramAttr());
+  copyPhase(*clusters.of(op), op, call);
+}
+
 // A piece that one command makes is made where it lies in the stack.
 void PlanWriter::bindPieces(stablehlo::ConcatenateOp stack) {
   Value whole = bufferOf(stack.getResult());
@@ -484,6 +496,8 @@ LogicalResult PlanWriter::write() {
       writeAttention(attend);
     else if (auto communicate = dyn_cast<plan::CommunicateOp>(first))
       writeCollective(communicate);
+    else if (auto invoke = dyn_cast<plan::InvokeOp>(first))
+      writeHostCall(invoke);
     else if (isStack(first))
       for (auto [piece, part] : piecesToCopy.lookup(first)) {
         auto copy =
@@ -517,8 +531,9 @@ private:
 LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Block &block = function.getBody().front();
   // Results and operands of calls see through reshapes: memory is the same.
+  // Whoever is called knows a buffer's shape.
   for (Operation &op : block)
-    if (isLibraryCall(&op) || isStack(&op))
+    if ((isLibraryCall(&op) && !isa<plan::InvokeOp>(op)) || isStack(&op))
       for (OpOperand &operand : op.getOpOperands())
         operand.set(stripReshapes(operand.get()));
   Operation *ret = block.getTerminator();

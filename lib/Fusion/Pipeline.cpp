@@ -14,6 +14,7 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   mlir::OpPassManager &loops = pm.nest<mlir::func::FuncOp>();
   loops.addPass(createFormCollectives());
   loops.addPass(createUnrollLoops());
+  loops.addPass(createOrderHostCalls());
   // A stage of a pipeline knows its own arguments alone.
   if (pipeline.stages == 0)
     pm.addPass(createKeepAmaxes());

@@ -2,6 +2,7 @@
 
 #include "Expansions.h"
 #include "ScaleEntries.h"
+#include "TargetOps.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
@@ -49,17 +50,14 @@ private:
 };
 } // namespace
 
-static bool isComputed(Type element) {
-  return element.isF64() || element.isF32() || element.isF16() ||
-         element.isBF16() || isa<Float8E4M3FNType, Float8E5M2Type>(element);
-}
-
 LogicalResult PreparePlanPass::check(Operation *op) {
   auto refuse = [&]() -> InFlightDiagnostic {
     return op->emitOpError("not in the ")
            << (machine == "gpu" ? "GPU" : "CPU") << " target: ";
   };
-  constexpr StringLiteral wayOut = "; scalify.transform leaves it to XLA";
+  constexpr StringLiteral wayOut = "; scalify.transform leaves it to XLA, and "
+                                   "scalify.jit(fallback=\"xla\") has XLA run "
+                                   "it within the step";
   for (Type type :
        llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -82,8 +80,8 @@ LogicalResult PreparePlanPass::check(Operation *op) {
           DynamicSliceOp, DynamicUpdateSliceOp, GatherOp, IotaOp,
           OptimizationBarrierOp, PadOp, ReduceOp, ReshapeOp, ReverseOp,
           ScatterOp, SliceOp, TransposeOp, QuantizeOp, DequantizeOp,
-          RandomBitsOp, PartitionIdOp, plan::CommunicateOp, plan::MatmulOp,
-          plan::WindowsOp, func::ReturnOp>(op);
+          RandomBitsOp, PartitionIdOp, plan::CommunicateOp, plan::InvokeOp,
+          plan::MatmulOp, plan::WindowsOp, func::ReturnOp>(op);
   if (isKnown)
     return success();
   if (auto call = dyn_cast<CustomCallOp>(op))

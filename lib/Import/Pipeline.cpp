@@ -9,6 +9,7 @@ using namespace mlir;
 
 void scalify::buildImportPipeline(OpPassManager &manager, bool chunkSums) {
   manager.addPass(createInlineCallsPass());
+  manager.addPass(createImportCallbacksPass());
   manager.addPass(createNormalizeShardingPass());
   manager.addPass(createExpandCHLOPass());
   manager.addPass(createCanonicalizeStableHLOPass());

@@ -68,24 +68,7 @@ static LogicalResult checkDialect(Operation *op) {
   return op->emitOpError("is not a stablehlo op");
 }
 
-/// A call into the Python process that traced the program: text does not hold
-/// what it calls.
-static LogicalResult checkCallback(Operation *op) {
-  auto call = dyn_cast<scalify::stablehlo::CustomCallOp>(op);
-  if (!call)
-    return success();
-  StringRef target = call.getCallTargetName();
-  if (!target.contains("python") || !target.ends_with("callback"))
-    return success();
-  return op->emitOpError("calls back into Python ('")
-         << target << "': jax.debug.print, jax.debug.callback, "
-         << "jax.pure_callback or jax.experimental.io_callback), which a "
-            "compiled step cannot; return the value and use it outside";
-}
-
 static LogicalResult checkOp(Operation *op) {
-  if (failed(checkCallback(op)))
-    return failure();
   if (failed(checkDialect(op)) || failed(checkTypes(op, op->getResultTypes())))
     return failure();
   for (Region &region : op->getRegions())

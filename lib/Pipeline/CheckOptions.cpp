@@ -29,6 +29,7 @@ static LogicalResult checkWords(const CompileOptions &options,
                        location)) ||
       failed(checkWord("library attention", options.libraryAttention,
                        {"recipe", "exact", "none"}, location)) ||
+      failed(checkWord("fallback", options.fallback, {"", "xla"}, location)) ||
       failed(checkWord("sums", options.sums, {"ordered", "nccl"}, location)) ||
       failed(checkWord("report", options.report, {"brief", "full"}, location)))
     return failure();

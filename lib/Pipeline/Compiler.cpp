@@ -300,6 +300,8 @@ StageOptions Compilation::getStageOptions() {
   stages.machine = isGPU ? "gpu" : "cpu";
   stages.libraryAttention = options.libraryAttention;
   stages.epilogues = options.epilogues;
+  stages.callbacks = options.callbacks;
+  stages.fallback = options.fallback;
   stages.overlap = options.overlap;
   stages.pipelineStages = options.pipelineStages;
   stages.pipelineVirtual = options.pipelineVirtual;

@@ -107,6 +107,8 @@ static std::string *findString(CompileOptions &options, llvm::StringRef key) {
     return &options.epilogues;
   if (key == "libraryAttention")
     return &options.libraryAttention;
+  if (key == "fallback")
+    return &options.fallback;
   if (key == "sums")
     return &options.sums;
   if (key == "inputName")
@@ -125,6 +127,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.probeCasts;
   if (key == "adaptScales")
     return &options.adaptScales;
+  if (key == "callbacks")
+    return &options.callbacks;
   if (key == "packState")
     return &options.packState;
   if (key == "overlap")

@@ -97,6 +97,11 @@ static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   blocks.keepDequantized = options.machine == "gpu";
   manager.addPass(createExpandBlocks(blocks));
   manager.addPass(createExpandRounding());
+  FormHostCallsOptions calls;
+  calls.machine = options.machine;
+  calls.callbacks = options.callbacks;
+  calls.fallback = options.fallback;
+  manager.nest<func::FuncOp>().addPass(createFormHostCalls(calls));
   buildFusionPipeline(
       manager, options.machine, options.streams, options.libraryAttention,
       options.overlap,

@@ -50,6 +50,7 @@ public:
   void setCounters(const nb::object &words);
   nb::object initial(int index) const;
   Array put(nb::handle object, const nb::object &dtype);
+  void setHostCall(const nb::object &function);
   nb::list profile() const;
   const char *manifest() const { return scalify_rt_manifest(handle); }
   const char *trace() const { return scalify_rt_trace(handle); }
@@ -74,6 +75,7 @@ private:
 
   std::shared_ptr<Loaded> loaded;
   scalify_rt_executable *handle;
+  nb::object hostCall;
   std::map<std::string, Signature> signatures;
 };
 
@@ -152,7 +154,8 @@ nb::tuple Executable::run(const nb::sequence &inputs,
                             int32_t(out.size()));
   }
   // An interrupted step has left donated memory half written.
-  if (status == SCALIFY_RT_OK || status == SCALIFY_RT_INTERRUPTED)
+  if (status == SCALIFY_RT_OK || status == SCALIFY_RT_INTERRUPTED ||
+      status == SCALIFY_RT_HOST)
     call.consume();
   check(status);
   return collect(slots, results);
@@ -232,6 +235,26 @@ Array Executable::put(nb::handle object, const nb::object &dtype) {
   return Array(std::move(slot), array.type());
 }
 
+/// The function keeps what it raises, for whoever sees the step fail.
+static int callPython(void *function, int32_t index, void *const *buffers) {
+  nb::gil_scoped_acquire lock;
+  PyObject *result = PyObject_CallFunction(
+      static_cast<PyObject *>(function), "iK", int(index),
+      static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(buffers)));
+  bool isDone = result == Py_True;
+  Py_XDECREF(result);
+  if (!result)
+    PyErr_Clear();
+  return isDone ? 0 : 1;
+}
+
+void Executable::setHostCall(const nb::object &function) {
+  bool isGiven = !function.is_none();
+  check(scalify_rt_set_host_call(handle, isGiven ? callPython : nullptr,
+                                 isGiven ? function.ptr() : nullptr));
+  hostCall = function;
+}
+
 nb::list Executable::profile() const {
   nb::list out;
   for (int32_t i = 0; i < scalify_rt_num_profile_entries(handle); ++i) {
@@ -279,6 +302,11 @@ void scalify::rt::py::bindExecutable(nb::module_ &module) {
       .def("put", &Executable::put, nb::arg("object"),
            nb::arg("dtype") = nb::none(),
            "Copies any array-like into an Array where steps need not move it.")
+      .def("set_host_call", &Executable::setHostCall,
+           nb::arg("function").none(),
+           "Sets what commands of the kind host_call call: function(index, "
+           "address of the addresses of its buffers) -> True, or the step "
+           "fails. None removes it.")
       .def("profile", &Executable::profile,
            "Calls and time of each command since profiling was set.")
       .def("set_profiling", &Executable::setProfiling, nb::arg("on"))

@@ -14,6 +14,7 @@ from jax.interpreters import ad, batching
 from jax.interpreters import mlir as jax_mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scalify._callback_ops import take_over
 from scalify._dtypes import to_numpy
 
 __all__ = ["FORMS", "Module", "added_arguments", "call", "out_avals"]
@@ -32,6 +33,8 @@ class Module:
         name: of the function in the user's program.
         out_avals: shape and dtype of each result of main.
         mesh: of the devices that the module itself names, if they are several.
+        callbacks: Python functions that the module calls back, by its numbers for them.
+        effects: of JAX, that these have.
     """
 
     def __init__(
@@ -41,7 +44,11 @@ class Module:
         text: _MakeText,
         batched: _MakeBatched | None,
         mesh: jax.sharding.Mesh | None = None,
+        callbacks: Sequence[Callable[..., Any]] = (),
+        effects: frozenset[Any] = frozenset(),
     ) -> None:
+        self.callbacks = tuple(callbacks)
+        self.effects = effects
         self.name = name
         self.mesh = mesh
         self.out_avals = tuple(jax.core.ShapedArray(a.shape, a.dtype) for a in out_avals)
@@ -139,18 +146,19 @@ def _equally_varying(args: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _abstract_eval(*args: Any, module: Module) -> tuple[Any, ...]:
+def _abstract_eval(*args: Any, module: Module) -> tuple[tuple[Any, ...], frozenset[Any]]:
     axes = getattr(args[0], "manual_axis_type", None) if args else None
     if axes is None or not axes.varying:
-        return module.out_avals
+        return module.out_avals, module.effects
     mesh = args[0].sharding.mesh
-    return tuple(
+    avals = tuple(
         aval.update(
             sharding=NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)),
             manual_axis_type=axes,
         )
         for aval in module.out_avals
     )
+    return avals, module.effects
 
 
 def _run_eagerly(*args: Any, module: Module) -> Any:
@@ -167,6 +175,10 @@ def _lower(ctx: Any, *args: Any, module: Module, form: str) -> Any:
         if key in main.attributes:
             del main.attributes[key]
     results = main.type.results
+    if module.callbacks:
+        take_over(source, module.callbacks, target, target.platforms[0])
+        # Ordered callbacks within are ordered by what they pass on.
+        ctx.set_tokens_out(ctx.tokens_in)
     name = jax_mlir.merge_mlir_modules(
         target.module, f"scalify_{module.name}", source, dst_symtab=target.symbol_table
     )
@@ -187,7 +199,7 @@ def _refuse_derivative(*_: Any, module: Module) -> Any:
     )
 
 
-_call_p.def_abstract_eval(_abstract_eval)
+_call_p.def_effectful_abstract_eval(_abstract_eval)
 _call_p.def_impl(_run_eagerly)
 batching.primitive_batchers[_call_p] = _batch
 ad.primitive_jvps[_call_p] = _refuse_derivative

@@ -54,6 +54,7 @@ def jit(
     threads: int = 0,
     report: str = "brief",
     device: str | None = None,
+    fallback: Literal["xla"] | None = None,
     streams: int = 1,
     library_attention: Literal["recipe", "exact", "none"] = "recipe",
     epilogues: Literal["exact", "all", "none"] = "exact",
@@ -124,6 +125,8 @@ def jit(
         threads: 0 for one per core that the process may use. Results do not depend on it.
         report: "full" keeps every value, its facts and where they came from in the artefact.
         device: where steps run, as for `scalify.Executable`.
+        fallback: "xla" runs what the CPU target lacks (calls of LAPACK, FFT, complex numbers, loops
+            of unknown length) by XLA inside of the step; the report lists it. None: an error.
         streams: of a GPU, how many streams commands that do not fill it may run on side by side.
         library_attention: of a GPU, which attentions in 16 bits are cuDNN's: "exact" where the
             program rounds the results as cuDNN does, "recipe" also where the recipe has made the
@@ -172,6 +175,8 @@ def jit(
         "recipe": str(recipe),
         "target": target,
         "strict": strict,
+        "callbacks": True,
+        "fallback": fallback or "",
         "mcpu": mcpu,
         "report": report,
         "streams": streams,

@@ -69,6 +69,9 @@ class Entry:
             return None
         if jax.default_backend() != "cpu":
             return None
+        # JAX's own computations, as a callback or a fallback may run, would wait for this one.
+        if executable.calls_host:
+            return None
         manifest = executable.manifest
         return executable.in_xla(
             own(manifest, "args", lowered.donated),

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _compiler, _ptxas, _runtime
+from scalify._callbacks import HostCalls, commands_of
 from scalify._counters import StepCounters
 from scalify._diagnostics import warn_of
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
@@ -70,6 +71,8 @@ class Executable:
         self._runtime = self._load(artefact, threads, device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
+        self._host: HostCalls | None = None
+        self.bind_callbacks(())
         self.diagnostics = list(diagnostics)
 
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
@@ -88,6 +91,16 @@ class Executable:
                 "it on one that can; device='null' records what a step would do"
             )
             return loaded
+
+    def bind_callbacks(self, callbacks: Sequence[Callable[..., Any]]) -> None:
+        """Gives the step the Python functions that its program calls back.
+
+        Args:
+            callbacks: by the numbers that JAX gave them when it traced the program.
+        """
+        if '"host_call"' in self._runtime.manifest:
+            self._host = HostCalls(self.manifest, callbacks)
+            self._runtime.set_host_call(self._host)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Runs one step on main's arguments and returns main's results, in order.
@@ -117,7 +130,17 @@ class Executable:
             raise RuntimeError(self._absent)
         inputs = self.stored.take(arrays)
         self._check_donation(inputs)
-        return self._kept.run(inputs)
+        try:
+            return self._kept.run(inputs)
+        except RuntimeError:
+            if self._host is not None:
+                self._host.reraise()
+            raise
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether a step calls this process: Python's functions, or XLA."""
+        return self._host is not None
 
     @functools.cached_property
     def is_on_host(self) -> bool:
@@ -350,7 +373,15 @@ class Executable:
         """
         section = self.manifest["sections"].get("report")
         load = self._explain if section is None else lambda: _read_section(self._artefact, section)
-        return Report(self.manifest.get("report", []), load)
+        calls = [
+            {
+                "name": command["name"],
+                "location": command["loc"],
+                "by": "xla" if "program" in command else "python",
+            }
+            for command, _ in commands_of(self.manifest)
+        ]
+        return Report(self.manifest.get("report", []), load, calls=calls)
 
     def health(self, *arrays: Any) -> list[dict[str, Any]]:
         """Returns per cast: cast, op, loc, format, and counts of the last step.

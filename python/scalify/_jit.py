@@ -469,7 +469,11 @@ class Jit:
             options["ranges"] = ranges
         if self._mesh is not None:
             parts = (self._zero, self._pipeline, self._reduce)
-            return compile_on(
+            executable = compile_on(
                 self._mesh, lowered.text, options, self._threads, self._device, *parts
             )
-        return compile_text(lowered.text, options, self._threads, self._device)
+            executable.bind_callbacks(lowered.callbacks)
+            return executable
+        executable = compile_text(lowered.text, options, self._threads, self._device)
+        executable.bind_callbacks(lowered.callbacks)
+        return executable

@@ -19,6 +19,7 @@ from jax.extend import source_info_util
 from jax.sharding import PartitionSpec
 
 from scalify import _runtime
+from scalify._callback_ops import callbacks_of
 from scalify._modules import Watched, advice_for
 
 __all__ = [
@@ -125,6 +126,8 @@ class Lowered:
         out_weak: per result, whether its type is weak, as that of a Python number.
         out_tree: the structure of the results.
         mesh: of the devices that the function itself names, by `jax.shard_map` or a constraint.
+        callbacks: Python functions that the text calls back, by the numbers that it has for them.
+        effects: of JAX, that these have.
     """
 
     name: str
@@ -138,6 +141,8 @@ class Lowered:
     out_weak: tuple[bool, ...]
     out_tree: Any
     mesh: jax.sharding.Mesh | None
+    callbacks: tuple[Callable[..., Any], ...] = ()
+    effects: frozenset[Any] = frozenset()
 
 
 class Signature:
@@ -312,6 +317,8 @@ class Signature:
             out_weak=tuple(bool(aval.weak_type) for aval in staged.jaxpr.out_avals),
             out_tree=lowered.out_tree,
             mesh=_find_mesh(staged.jaxpr),
+            callbacks=(callbacks := callbacks_of(lowered)),
+            effects=frozenset(staged.jaxpr.effects) if callbacks else frozenset(),
         )
 
     def _batched(

@@ -1,7 +1,7 @@
 """Loads and runs compiled artefacts; the extension module lies in the build tree."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,12 @@ class Executable:
 
     def profile(self) -> list[dict[str, Any]]:
         """Returns function, op, name, loc, calls, nanoseconds, bytes, flops per command."""
+
+    def set_host_call(self, function: Callable[[int, int], bool] | None) -> None:
+        """Sets what commands of the kind host_call call, with index and address of addresses.
+
+        Where it does not return True, the step fails.
+        """
 
     def set_profiling(self, on: bool) -> None: ...
     @property

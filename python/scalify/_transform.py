@@ -123,6 +123,18 @@ def _is_abstract(leaf: Any) -> bool:
     return isinstance(leaf, (jax.core.Tracer, jax.ShapeDtypeStruct))
 
 
+def _module(
+    name: str,
+    lowered: Lowered,
+    avals: Sequence[Any],
+    text: Callable[[str], str],
+    batched: Any = None,
+) -> Module:
+    """Returns the module of a lowered function, with its devices and callbacks."""
+    own = (lowered.mesh, lowered.callbacks, lowered.effects)
+    return Module(name, avals, text, batched, *own)
+
+
 class Transformed:
     """A function of arrays that runs as the recipe says, inside or outside `jax.jit`."""
 
@@ -420,9 +432,9 @@ class Transformed:
             return self._module(wider, arguments, scales, outer, {})
 
         if self._collected is None and not self.is_delayed and not rounds:
-            return Module(self._signature.name, lowered.out_avals, text, batched, lowered.mesh)
+            return _module(self._signature.name, lowered, lowered.out_avals, text, batched)
         # The table of statistics, the history and the key have no batch: jax.vmap is refused.
-        return Module(self._signature.name, out_avals(text("wide")), text, None, lowered.mesh)
+        return _module(self._signature.name, lowered, out_avals(text("wide")), text)
 
 
 def transform(
@@ -559,7 +571,7 @@ def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) 
 
 def run_text(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
     """Runs a rewritten step on XLA's CPU; returns all results of its main."""
-    module = Module(name, out_avals(text), lambda _: text, None, lowered.mesh)
+    module = _module(name, lowered, out_avals(text), lambda _: text)
     added = added_arguments(text, len(lowered.in_avals))
     leaves = [*arguments.leaves, *(np.zeros(aval.shape, aval.dtype) for aval in added)]
     cpu = jax.devices("cpu")[0]

@@ -47,6 +47,7 @@ class Report(Sequence[Row]):
         rows: Iterable[Row],
         load: Loader | None = None,
         statistics: Statistics | None = None,
+        calls: Iterable[Row] = (),
     ) -> None:
         """Makes a report.
 
@@ -54,7 +55,9 @@ class Report(Sequence[Row]):
             rows: the brief ones: arguments, casts and dots.
             load: makes the full report when it is asked for; without, the brief rows are all.
             statistics: what a run collected.
+            calls: what the step calls in its process.
         """
+        self._calls = list(calls)
         self._brief = [_renamed(_normal(row)) for row in rows]
         self._load = load
         self._table: dict[str, Any] | None = None
@@ -92,6 +95,13 @@ class Report(Sequence[Row]):
     def dots(self) -> list[Row]:
         """Returns the rows of all dots and convolutions: their format has two sides."""
         return [row for row in self._brief if "->" in row["format"]]
+
+    def calls(self) -> list[Row]:
+        """Returns what the step calls in its process, in order: `name`, `location`, `by`.
+
+        `by` is "python" for a callback, "xla" for what the CPU target lacks.
+        """
+        return [dict(row) for row in self._calls]
 
     def counts(self) -> dict[str, Any]:
         """Returns how often rules, scales, formats and reasons occur, and ops after each pass.
@@ -139,6 +149,7 @@ class Report(Sequence[Row]):
             row["reason"] for row in self.dots() if row["reason"].startswith("stays wide")
         )
         lines += [f"{count} dots: {reason}" for reason, count in reasons.most_common()]
+        lines += [f"{row['name']} by {row['by']}: {row['location']}" for row in self._calls]
         return "\n".join(lines) or "nothing is cast"
 
     def __str__(self) -> str:
@@ -149,7 +160,7 @@ class Report(Sequence[Row]):
 
     def with_statistics(self, statistics: Statistics | None) -> Report:
         """Returns the report with what a run collected, for `save`."""
-        report = Report(self._brief, self._load, statistics)
+        report = Report(self._brief, self._load, statistics, self._calls)
         report._table = self._table
         return report
 

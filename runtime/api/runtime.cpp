@@ -332,6 +332,15 @@ scalify_rt_status scalify_rt_set_poll(scalify_rt_executable *executable,
   });
 }
 
+scalify_rt_status scalify_rt_set_host_call(scalify_rt_executable *executable,
+                                           scalify_rt_host_call call,
+                                           void *context) {
+  return guarded([&] {
+    requireHandle(executable);
+    executable->impl.setHostCall(call, context);
+  });
+}
+
 int32_t scalify_rt_num_counters(const scalify_rt_executable *executable) {
   return executable ? int32_t(executable->impl.program().counters.size()) : 0;
 }

@@ -1,6 +1,7 @@
 #include "loader/CommandReader.h"
 #include "loader/AttentionReader.h"
 #include "loader/CollectiveReader.h"
+#include "loader/HostCallReader.h"
 #include "loader/Manifest.h"
 #include "support/FloatFormats.h"
 
@@ -16,6 +17,8 @@ const char *scalify::rt::name(Command::Op op) {
     return "gemm";
   case Command::Op::Attention:
     return "attention";
+  case Command::Op::HostCall:
+    return "host_call";
   case Command::Op::Collective:
     return "collective";
   case Command::Op::Copy:
@@ -434,6 +437,9 @@ Command scalify::rt::readCommand(const JsonNode &node,
     if (command.stream != 0)
       unsupported("attentions share one work space, and run on stream 0");
     readAttention(node, interface, command);
+  } else if (op == "host_call" && !program.isGpu()) {
+    command.op = Command::Op::HostCall;
+    readHostCall(node, interface, command);
   } else if (op == "collective") {
     command.op = Command::Op::Collective;
     readCollective(node, interface, program, command);
@@ -457,7 +463,8 @@ Command scalify::rt::readCommand(const JsonNode &node,
   } else {
     unsupported("command '" + op +
                 "' is not one this runtime runs (kernel, gemm, collective, "
-                "copy, fill, record, wait; attention on a GPU)");
+                "copy, fill, record, wait; host_call on a CPU, attention on a "
+                "GPU)");
   }
   return command;
 }

@@ -249,6 +249,8 @@ void Executable::execute(const Command &command) {
     return dev->gemm(command, at);
   case Command::Op::Attention:
     return dev->attention(command, at);
+  case Command::Op::HostCall:
+    return callHost(command, at);
   case Command::Op::Collective:
     return dev->collective(command, comm, at[0], at[1]);
   case Command::Op::Copy:
@@ -260,6 +262,35 @@ void Executable::execute(const Command &command) {
   case Command::Op::Wait:
     return side ? sit(command) : dev->wait(command);
   }
+}
+
+void Executable::callHost(const Command &command, void *const *at) {
+  const Interface &interface = *call.interface;
+  auto clear = [&](int32_t place) {
+    std::memset(at[place], 0,
+                size_t(interface.buffers[command.buffers[place]].type.bytes));
+  };
+  if (command.done >= 0)
+    clear(command.done);
+  bool isMade =
+      command.when < 0 || *static_cast<const uint8_t *>(at[command.when]) != 0;
+  if (!isMade || !dev->isReal()) {
+    for (int32_t i = 0; i < command.numWrites; ++i)
+      clear(command.numReads + i);
+    return;
+  }
+  if (hostCall(hostContext, command.hostCall, at))
+    throw Error(SCALIFY_RT_HOST,
+                "'" + command.name + "' at " + command.loc + " failed");
+}
+
+/// Before anything has run.
+void Executable::requireHost(const Function &function) const {
+  const Command *command = function.firstHostCall();
+  if (command && !hostCall && dev->isReal())
+    badArgument("'" + command->name + "' at " + command->loc +
+                " calls the Python process that compiled the step; run it "
+                "there, by scalify.jit");
 }
 
 void Executable::pollIfDue(Clock::time_point now) {
@@ -283,6 +314,7 @@ void Executable::run(const std::string &functionName, void *const *args,
       plan.find("measure"))
     badArgument("the step takes amaxes of its arguments: run the function "
                 "'measure' on them first");
+  requireHost(*function);
   begin(*function, args, results);
   fillMemory();
   // @rescale reads what the step has counted.
@@ -408,6 +440,12 @@ void Executable::setPoll(scalify_rt_poll callback, void *context) {
   std::unique_lock<std::mutex> lock = lockForUse();
   poll = callback;
   pollContext = context;
+}
+
+void Executable::setHostCall(scalify_rt_host_call callback, void *context) {
+  std::unique_lock<std::mutex> lock = lockForUse();
+  hostCall = callback;
+  hostContext = context;
 }
 
 void Executable::setThreads(int threads) {

@@ -37,6 +37,7 @@ public:
            void *const *results, int32_t numResults);
 
   void setPoll(scalify_rt_poll poll, void *context);
+  void setHostCall(scalify_rt_host_call callback, void *context);
   void setThreads(int threads);
   void setProfiling(bool on);
 
@@ -80,6 +81,8 @@ private:
   void execute(const Command &command);
   void takeTimes(const Function &function);
   ProfileRow *rowsOf(const Function &function);
+  void callHost(const Command &command, void *const *at);
+  void requireHost(const Function &function) const;
   void pollIfDue(Clock::time_point now);
   std::unique_lock<std::mutex> lockForUse();
 
@@ -105,6 +108,8 @@ private:
   bool profiling = false;
   scalify_rt_poll poll = nullptr;
   void *pollContext = nullptr;
+  scalify_rt_host_call hostCall = nullptr;
+  void *hostContext = nullptr;
   Clock::time_point lastPoll;
   /// Runs what a CPU's program has on other streams than the first, where it
   /// has something there.

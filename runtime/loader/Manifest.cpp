@@ -42,6 +42,13 @@ bool Function::counts() const {
       [](const Command &command) { return !command.counters.empty(); });
 }
 
+const Command *Function::firstHostCall() const {
+  for (const Command &command : commands)
+    if (command.op == Command::Op::HostCall)
+      return &command;
+  return nullptr;
+}
+
 bool Function::exchanges() const {
   return std::any_of(commands.begin(), commands.end(),
                      [](const Command &command) {
@@ -230,6 +237,7 @@ void readFunctions(const JsonNode &table, Program &program) {
   if (!table.json().is_object())
     table.fail("must be an object");
   size_t numCommands = 0;
+  int32_t numHostCalls = 0; // by the functions' names, which are sorted
   for (const auto &[name, value] : table.json().items()) {
     JsonNode node = table[name.c_str()];
     Function function;
@@ -243,6 +251,8 @@ void readFunctions(const JsonNode &table, Program &program) {
       Command command = readCommand(list.at(i), program.interfaceOf(function),
                                     program, list.size());
       command.index = numCommands++;
+      if (command.op == Command::Op::HostCall)
+        command.hostCall = numHostCalls++;
       if (command.op == Command::Op::Record) {
         if (recorded[size_t(command.event)])
           list.at(i).fail("records event " + std::to_string(command.event) +

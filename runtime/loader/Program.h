@@ -110,6 +110,7 @@ struct Command {
     Kernel,
     Gemm,
     Attention,
+    HostCall,
     Collective,
     Copy,
     Fill,
@@ -146,6 +147,12 @@ struct Command {
   // Attention: of a GPU; AttentionShape.h names the buffers.
   AttentionShape attention;
 
+  // HostCall: of a CPU; buffers that are read, then those that are written,
+  // then a boolean that says whether, then what it leaves zero.
+  int32_t numReads = 0, numWrites = 0;
+  int32_t when = -1, done = -1; // places in the command's buffers
+  int32_t hostCall = -1;        // among the program's
+
   // Collective: buffers {src, dst}. Members are those of the rank's own group,
   // which is found in `groups` when the rank is known; of a permute these are
   // pairs (from, to).
@@ -176,6 +183,8 @@ struct Function {
   std::optional<Interface> own;
 
   bool counts() const;
+  /// The first command that calls the process that runs it, or null.
+  const Command *firstHostCall() const;
   /// Whether ranks meet in it.
   bool exchanges() const;
   int32_t streams() const;

@@ -81,11 +81,3 @@ func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name =
   %0 = stablehlo.constant {scalify.phase = "forward"} dense<0.0> : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
-
-// -----
-
-func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{calls back into Python ('xla_ffi_python_cpu_callback': jax.debug.print, jax.debug.callback, jax.pure_callback or jax.experimental.io_callback), which a compiled step cannot; return the value and use it outside}}
-  %0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%x) {api_version = 4 : i32} : (tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
-}

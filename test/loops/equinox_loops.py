@@ -71,7 +71,7 @@ def equinox_batch_norm(ways: Ways, steps: int) -> list[float]:
 
         def __init__(self, key: Any) -> None:
             a, b = jax.random.split(key)
-            self.conv = eqx.nn.Conv2d(1, 8, 3, padding=1, key=a)
+            self.conv = eqx.nn.Conv2d(1, 8, 3, padding=1, use_bias=False, key=a)
             self.norm = eqx.nn.BatchNorm(8, axis_name="batch", mode="batch")
             self.out = eqx.nn.Linear(8 * 16, 4, key=b)
 

@@ -76,7 +76,7 @@ class BatchNormState(train_state.TrainState):
 class CNN(nn.Module):
     @nn.compact
     def __call__(self, x: Any, train: bool) -> Any:
-        x = nn.Conv(16, (3, 3))(x)
+        x = nn.Conv(16, (3, 3), use_bias=False)(x)
         x = nn.BatchNorm(use_running_average=not train, momentum=0.9)(x)
         x = nn.relu(x)
         x = nn.avg_pool(x, (2, 2), (2, 2))
@@ -134,7 +134,7 @@ def linen_cnn(ways: Ways, steps: int) -> list[float]:
     return losses
 
 
-@loop(quick=True)
+@loop()
 def linen_ema(ways: Ways, steps: int) -> list[float]:
     """Averaged weights beside the state, kept and evaluated by plain JAX."""
     state = mlp_state(optax.adam(1e-2))

@@ -74,10 +74,11 @@ def optax_norms(ways: Ways, steps: int) -> list[float]:
     return jnp.stack(losses).tolist()
 
 
-@loop(quick=True)
+@loop()
 def optax_lookahead(ways: Ways, steps: int) -> list[float]:
     tx = optax.lookahead(optax.sgd(0.1), sync_period=5, slow_step_size=0.5)
-    params = optax.LookaheadParams.init_synced(init())
+    # As they are donated, both must have memory of their own.
+    params = optax.LookaheadParams(fast=init(), slow=init())
     opt_state = tx.init(params)
 
     def train_step(params: Any, opt_state: Any, x: Any, y: Any) -> Any:
@@ -178,7 +179,7 @@ def optax_lion_bfloat16(ways: Ways, steps: int) -> list[float]:
     return train(ways, steps, optax.lion(1e-3, mu_dtype=jnp.bfloat16), donate_argnums=(0, 1))[0]
 
 
-@loop(quick=True)
+@loop()
 def seeds_by_vmap(ways: Ways, steps: int) -> list[float]:
     """Four runs side by side, whose weights and moments have a leading axis."""
     tx = optax.adam(1e-2)
@@ -192,7 +193,7 @@ def seeds_by_vmap(ways: Ways, steps: int) -> list[float]:
     return losses
 
 
-@loop(quick=True)
+@loop()
 def weak_types(ways: Ways, steps: int) -> list[float]:
     """A Python count in the state, a Python learning rate, an early stop by the host."""
     traces = []

@@ -45,6 +45,54 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
     Statistic<"numSelects", "selects", "branches that data choose">];
 }
 
+def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
+  let summary = "calls of the process that runs the step, for callbacks and what a CPU lacks";
+  let description = [{
+    Before: custom calls of JAX's callbacks, and with `fallback=xla` ops that the
+    CPU target has no lowering for: calls of libraries, FFT, Cholesky, complex
+    numbers, loops of unknown length. After: `plan.invoke` for each callback, and
+    for each such op; ops that pass values to each other of types which a plan
+    has no memory for are one, with all between them. Its `program` is a module
+    whose `@main` is what was cut out; a remark says what that was. Loops of
+    known length and branches are looked into. Without `callbacks` a callback is
+    an error, since nobody would know what it calls.
+
+    ```mlir
+    %1 = stablehlo.cholesky %0 : tensor<4x4xf32>
+    // becomes
+    %1 = plan.invoke "cholesky" %0 program "module { func.func @main... }"
+        : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::plan::PlanDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"cpu\"", "cpu or gpu">,
+    Option<"callbacks", "callbacks", "bool", "false",
+           "whoever runs the plan has the functions that are called back">,
+    Option<"fallback", "fallback", "std::string", "\"\"",
+           "xla: what the CPU target lacks is run by XLA">];
+  let statistics = [
+    Statistic<"numCallbacks", "callbacks", "callbacks formed">,
+    Statistic<"numFallbacks", "fallbacks", "programs cut out for XLA">];
+}
+
+def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {
+  let summary = "calls with effects follow each other in the program's order";
+  let description = [{
+    Before: one block whose `plan.invoke` ops with `effects` are ordered by their
+    places alone. After: each reads an i32 that the one before it made, so that
+    no scheduling can change the order.
+
+    ```mlir
+    plan.invoke "print" %x callback 0 effects : (tensor<f32>) -> ()
+    // becomes
+    %1 = plan.invoke "print" %x after %0 callback 0 effects
+        : (tensor<f32>, tensor<i32>) -> tensor<i32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
 def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
   let summary = "the backward casts again what is kept as it was before the cast";
   let description = [{

@@ -28,6 +28,25 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
                               "calls replaced by the callee's body">];
 }
 
+def ImportCallbacksPass
+    : Pass<"scalify-import-callbacks", "::mlir::ModuleOp"> {
+  let summary = "makes scalars of the tokens that order calls into Python";
+  let description = [{
+    Before: `!stablehlo.token`s among the arguments and results of `@main`, of
+    loops, branches and custom calls, as JAX writes them around ordered
+    callbacks; calls are inlined. After: none in `@main`'s signature, whose
+    `tf.aliasing_output` counts without them, and scalars of i32 everywhere
+    else: a callback of JAX returns the token that it is given.
+
+    ```mlir
+    %t, %y = stablehlo.custom_call @xla_ffi_python_cpu_callback(%t0, %x)
+        : (!stablehlo.token, tensor<3xf32>) -> (!stablehlo.token, tensor<3xf32>)
+    ```
+    becomes a call on `(tensor<i32>, tensor<3xf32>)`.
+  }];
+  let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
+}
+
 def NormalizeShardingPass
     : Pass<"scalify-normalize-sharding", "::mlir::ModuleOp"> {
   let summary = "drops meshes of one device and what refers to them";

@@ -94,6 +94,12 @@ struct CompileOptions {
   /// program does, "all" that it has, or "none". See the pass
   /// scalify-form-epilogues.
   std::string epilogues = "exact";
+  /// Whoever runs the artefact has the Python functions that the program calls
+  /// back; else such a call is an error.
+  bool callbacks = false;
+  /// "xla": what the CPU target lacks is run by XLA in the process that runs
+  /// the step; empty: it is an error. See the pass scalify-form-host-calls.
+  std::string fallback;
   /// What ranks exchange goes on beside what they compute: see the pass
   /// scalify-overlap-collectives.
   bool overlap = true;

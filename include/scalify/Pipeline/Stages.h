@@ -70,6 +70,9 @@ struct StageOptions {
   /// What is behind a product on a GPU is its library's: "exact", "all" or
   /// "none".
   std::string epilogues = "exact";
+  /// See CompileOptions.
+  bool callbacks = false;
+  std::string fallback;
   /// Collectives run beside what is computed.
   bool overlap = true;
   /// The step is cut over the ranks of a pipeline.

@@ -106,6 +106,12 @@ static SmallVector<Value> getWrites(Operation &command) {
   }
   if (auto attention = dyn_cast<AttentionOp>(command))
     return llvm::to_vector(attention.getWrites());
+  if (auto call = dyn_cast<HostCallOp>(command)) {
+    SmallVector<Value> writes(call.getWrites());
+    if (call.getDone())
+      writes.push_back(call.getDone());
+    return writes;
+  }
   if (auto collective = dyn_cast<CollectiveOp>(command))
     return {collective.getDestination()};
   if (auto message = dyn_cast<MessageOp>(command); message && !message.isSend())
@@ -313,6 +319,15 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("needs statistics of one F32 number a row, not ")
            << type;
   return success();
+}
+
+void InvokeOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>
+        &effects) {
+  if (!getHasEffects())
+    return;
+  effects.emplace_back(MemoryEffects::Read::get());
+  effects.emplace_back(MemoryEffects::Write::get());
 }
 
 LogicalResult CopyOp::verify() {

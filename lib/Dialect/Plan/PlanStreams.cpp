@@ -41,6 +41,10 @@ static bool isReadOnly(OpOperand &operand) {
       .Case([&](AttentionOp attention) {
         return index < attention.getReads().size();
       })
+      .Case([&](HostCallOp call) {
+        return !llvm::is_contained(call.getWrites(), operand.get()) &&
+               operand.get() != call.getDone();
+      })
       .Case<CollectiveOp, CopyOp>([&](auto) { return index == 0; })
       .Case([](MessageOp message) { return message.isSend(); })
       .Default([](Operation *) { return false; });

@@ -2,6 +2,7 @@
 
 #include "scalify/Import/Unroller.h"
 
+#include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
@@ -34,6 +35,7 @@ private:
   MaybeValues inlineBlock(Block &from, ValueRange arguments, Operation *before);
   Value shareConstant(stablehlo::ConstantOp op);
   Block *getBranch(Operation *op);
+  void guardCalls(Operation *op, int64_t branch, Operation *first);
   MaybeValues select(Operation *op);
 
   Block &block;
@@ -111,7 +113,10 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   if (!trips) {
     loop.emitOpError("runs a number of times that is not known: a plan has no "
                      "loops; give it constant bounds (jax.lax.scan, or "
-                     "fori_loop with Python integers), or loop over steps");
+                     "fori_loop with Python integers), or loop over steps; "
+                     "scalify.transform leaves it to XLA, and "
+                     "scalify.jit(fallback=\"xla\") has XLA run it within "
+                     "the step");
     return failure();
   }
   Block &body = loop.getBody().front();
@@ -135,15 +140,58 @@ MaybeValues Unroller::unroll(stablehlo::WhileOp loop) {
   return carries;
 }
 
-/// Branches without effects are all computed, and the results of one taken.
+/// Whether `branch` is the one that runs.
+static Value makeCondition(OpBuilder &b, Operation *op, int64_t branch) {
+  using namespace stablehlo;
+  Location loc = op->getLoc();
+  Value index = op->getOperand(0);
+  int64_t last = op->getNumRegions() - 1;
+  if (isa<IfOp>(op))
+    return branch == 0 ? index : NotOp::create(b, loc, index).getResult();
+  auto compare = [&](int64_t number, ComparisonDirection direction) -> Value {
+    auto value = DenseElementsAttr::get(cast<ShapedType>(index.getType()),
+                                        static_cast<int32_t>(number));
+    return CompareOp::create(
+        b, loc, index, stablehlo::ConstantOp::create(b, loc, value), direction);
+  };
+  if (branch != last)
+    return compare(branch, ComparisonDirection::EQ);
+  // The last one is that of any index without a branch, too.
+  return OrOp::create(b, loc, compare(0, ComparisonDirection::LT),
+                      compare(last, ComparisonDirection::GE));
+}
+
+/// Calls with effects, which were inlined from `first` on, are only made where
+/// their branch runs.
+void Unroller::guardCalls(Operation *op, int64_t branch, Operation *first) {
+  Value condition;
+  for (Operation *inner = first; inner != op; inner = inner->getNextNode()) {
+    auto call = dyn_cast<plan::InvokeOp>(inner);
+    if (!call || !call.getHasEffects())
+      continue;
+    OpBuilder b(call);
+    if (!condition)
+      condition = makeCondition(b, op, branch);
+    Value when = call.getWhen();
+    call.getWhenMutable().assign(
+        when ? stablehlo::AndOp::create(b, op->getLoc(), when, condition)
+                   .getResult()
+             : condition);
+  }
+}
+
+/// Branches are all computed, and the results of one taken; calls with effects
+/// in the others are not made.
 MaybeValues Unroller::select(Operation *op) {
   Value index = op->getOperand(0);
   int64_t last = op->getNumRegions() - 1;
   MaybeValues chosen = failure();
   for (int64_t branch = last; branch >= 0; --branch) {
+    Operation *before = op->getPrevNode();
     MaybeValues values = inlineBlock(op->getRegion(branch).front(), {}, op);
     if (failed(values))
       return failure();
+    guardCalls(op, branch, before ? before->getNextNode() : &block.front());
     if (branch == last) { // of any index without a branch, too
       chosen = std::move(values);
       continue;

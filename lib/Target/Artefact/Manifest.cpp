@@ -83,6 +83,7 @@ private:
   json::Object kernel(plan::KernelOp op);
   json::Object gemm(plan::GemmOp op);
   json::Object attention(plan::AttentionOp op);
+  json::Object hostCall(plan::HostCallOp op);
   json::Object collective(plan::CollectiveOp op);
   json::Object message(plan::MessageOp op);
   void writeArgs(json::Object &manifest);
@@ -264,6 +265,28 @@ json::Object ManifestWriter::attention(plan::AttentionOp op) {
                       {"gradient", op.getGradient()}};
 }
 
+json::Object ManifestWriter::hostCall(plan::HostCallOp op) {
+  json::Array reads, writes;
+  for (Value buffer : op.getReads())
+    reads.push_back(index(buffer));
+  for (Value buffer : op.getWrites())
+    writes.push_back(index(buffer));
+  json::Object command{{"op", "host_call"},
+                       {"name", op.getName().str()},
+                       {"loc", describeLocation(op.getLoc())},
+                       {"reads", std::move(reads)},
+                       {"writes", std::move(writes)}};
+  if (op.getWhen())
+    command["when"] = index(op.getWhen());
+  if (op.getDone())
+    command["done"] = index(op.getDone());
+  if (op.getCallback())
+    command["callback"] = *op.getCallback();
+  if (op.getProgram())
+    command["program"] = op.getProgram()->str();
+  return command;
+}
+
 json::Object ManifestWriter::collective(plan::CollectiveOp op) {
   json::Array groups;
   auto members = llvm::to_vector(op.getGroups().getValues<int64_t>());
@@ -401,6 +424,7 @@ json::Array ManifestWriter::write(json::Object &manifest) {
         .Case([&](plan::KernelOp o) { commands.push_back(kernel(o)); })
         .Case([&](plan::GemmOp o) { commands.push_back(gemm(o)); })
         .Case([&](plan::AttentionOp o) { commands.push_back(attention(o)); })
+        .Case([&](plan::HostCallOp o) { commands.push_back(hostCall(o)); })
         .Case([&](plan::CollectiveOp o) { commands.push_back(collective(o)); })
         .Case([&](plan::MessageOp o) { commands.push_back(message(o)); })
         .Case([&](plan::CopyOp o) {

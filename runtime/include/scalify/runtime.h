@@ -41,8 +41,10 @@ typedef enum scalify_rt_status {
   SCALIFY_RT_BUSY = 5,         /* the executable is running on another thread */
   SCALIFY_RT_INTERRUPTED = 6,  /* the poll callback asked to stop */
   SCALIFY_RT_INTERNAL = 7,     /* out of memory, or a fault in the runtime */
-  SCALIFY_RT_COMM = 8          /* a rank died, is late, or sent what it should
+  SCALIFY_RT_COMM = 8,         /* a rank died, is late, or sent what it should
                                   not have: the text says which */
+  SCALIFY_RT_HOST = 9          /* a call of the process failed; donated memory
+                                  is half written */
 } scalify_rt_status;
 
 typedef struct scalify_rt_executable scalify_rt_executable;
@@ -261,6 +263,17 @@ scalify_rt_set_threads(scalify_rt_executable *executable, int32_t threads);
 typedef int (*scalify_rt_poll)(void *context);
 SCALIFY_RT_API scalify_rt_status scalify_rt_set_poll(
     scalify_rt_executable *executable, scalify_rt_poll poll, void *context);
+
+/* Called on the running thread for a command "host_call", of which `index` is
+ * the number among all of the artefact, functions in the order of their names.
+ * `buffers` are what it reads and then what it writes, as the manifest lists
+ * them. A nonzero return stops the run with SCALIFY_RT_HOST. Without one
+ * a function that has such a command does not run. */
+typedef int (*scalify_rt_host_call)(void *context, int32_t index,
+                                    void *const *buffers);
+SCALIFY_RT_API scalify_rt_status
+scalify_rt_set_host_call(scalify_rt_executable *executable,
+                         scalify_rt_host_call call, void *context);
 
 /* Health of the quantizing casts: counts of the last finished run of a
  * function that casts. */

@@ -461,6 +461,59 @@ def CommunicateOp : Plan_Op<"communicate", [Pure]> {
   }];
 }
 
+def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
+  let summary = "calls the process that runs the step, which reads and writes memory";
+  let description = [{
+    Of a CPU only. `callback` is the number of a Python function that JAX traced,
+    `program` a module whose `@main` the process has XLA run. With `when`, one
+    boolean in memory, nothing is called where that is false, and what would be
+    written is zeros. `done` is one i32 by which calls with effects follow each
+    other; the runtime writes zero.
+
+    ```mlir
+    plan.host_call "io_callback" reads(%x : memref<3xf32>) writes(%y : memref<3xf32>)
+        callback 0
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Plan_Buffer>:$reads,
+    Variadic<Plan_Buffer>:$writes, Optional<Plan_Buffer>:$when,
+    Optional<Plan_Buffer>:$after, Optional<Plan_Buffer>:$done,
+    OptionalAttr<I64Attr>:$callback, OptionalAttr<StrAttr>:$program);
+  let assemblyFormat = [{
+    $name (`reads` `(` $reads^ `:` type($reads) `)`)?
+    (`writes` `(` $writes^ `:` type($writes) `)`)?
+    (`when` $when^ `:` type($when))? (`after` $after^ `:` type($after))?
+    (`done` $done^ `:` type($done))? (`callback` $callback^)?
+    (`program` $program^)? attr-dict
+  }];
+}
+
+def InvokeOp : Plan_Op<"invoke", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "a call of the process that runs the step, on tensors";
+  let description = [{
+    What `scalify-form-host-calls` makes of callbacks and of what the target
+    lacks. With `effects` it stays where nobody reads its results, and
+    `scalify-order-host-calls` gives it `after` and one more result, an i32, by
+    which such calls follow each other.
+
+    ```mlir
+    %y = plan.invoke "io_callback" %x callback 0 effects
+        : (tensor<3xf32>) -> tensor<3xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<AnyRankedTensor>:$inputs,
+    Optional<AnyRankedTensor>:$when, Optional<AnyRankedTensor>:$after,
+    OptionalAttr<I64Attr>:$callback, OptionalAttr<StrAttr>:$program,
+    UnitAttr:$has_effects);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = [{
+    $name $inputs (`when` $when^)? (`after` $after^)? (`callback` $callback^)?
+    (`program` $program^)? (`effects` $has_effects^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 def CopyOp : Plan_Op<"copy"> {
   let summary = "copies all bytes of one buffer to another of equal size";
   let arguments = (ins Plan_Buffer:$source, Plan_Buffer:$destination);

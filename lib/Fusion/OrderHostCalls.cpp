@@ -1,0 +1,48 @@
+//===- OrderHostCalls.cpp - Calls with effects follow each other ----------===//
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Fusion/Passes.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_ORDERHOSTCALLS
+#include "scalify/Fusion/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+namespace {
+class OrderHostCallsPass
+    : public scalify::impl::OrderHostCallsBase<OrderHostCallsPass> {
+public:
+  using OrderHostCallsBase::OrderHostCallsBase;
+  void runOnOperation() override;
+};
+} // namespace
+
+void OrderHostCallsPass::runOnOperation() {
+  if (getOperation().isExternal() || !getOperation().getBody().hasOneBlock())
+    return;
+  Block &block = getOperation().getBody().front();
+  Value last;
+  for (auto call : llvm::make_early_inc_range(block.getOps<plan::InvokeOp>())) {
+    if (!call.getHasEffects() || call.getAfter())
+      continue;
+    OpBuilder b(call);
+    auto type = RankedTensorType::get({}, b.getI32Type());
+    if (!last)
+      last = stablehlo::ConstantOp::create(
+          b, call.getLoc(), type,
+          DenseElementsAttr::get(type, b.getI32IntegerAttr(0)));
+    SmallVector<Type> types(call.getResultTypes());
+    types.push_back(type);
+    auto ordered = plan::InvokeOp::create(
+        b, call.getLoc(), types, call.getName(), call.getInputs(),
+        call.getWhen(), last, call.getCallbackAttr(), call.getProgramAttr(),
+        /*hasEffects=*/true);
+    ordered->setDiscardableAttrs(call->getDiscardableAttrDictionary());
+    call->replaceAllUsesWith(ordered.getOutputs().drop_back());
+    call.erase();
+    last = ordered.getOutputs().back();
+  }
+}

@@ -1,0 +1,46 @@
+//===- TargetOps.cpp - What the CPU target has no lowering for ------------===//
+
+#include "TargetOps.h"
+
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+using namespace mlir;
+using namespace scalify;
+
+bool scalify::isComputed(Type element) {
+  return element.isF64() || element.isF32() || element.isF16() ||
+         element.isBF16() || isa<Float8E4M3FNType, Float8E5M2Type>(element);
+}
+
+bool scalify::isInMemory(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return false;
+  Type element = tensor.getElementType();
+  return !isa<ComplexType>(element) &&
+         (!isa<FloatType>(element) || isComputed(element));
+}
+
+bool scalify::isCallback(Operation *op) {
+  auto call = dyn_cast<stablehlo::CustomCallOp>(op);
+  if (!call)
+    return false;
+  StringRef target = call.getCallTargetName();
+  return target.contains("python") && target.ends_with("callback");
+}
+
+bool scalify::isInCPUTarget(Operation *op) {
+  using namespace stablehlo;
+  if (!llvm::all_of(op->getOperandTypes(), isInMemory) ||
+      !llvm::all_of(op->getResultTypes(), isInMemory))
+    return false;
+  if (isa<CustomCallOp>(op))
+    return isCallback(op);
+  if (auto loop = dyn_cast<WhileOp>(op))
+    return getTripCount(loop).has_value();
+  return !isa<CholeskyOp, DynamicGatherOp, DynamicBroadcastInDimOp,
+              DynamicConvOp, DynamicIotaOp, DynamicPadOp, DynamicReshapeOp,
+              FftOp, RealDynamicSliceOp, RngOp, SetDimensionSizeOp,
+              TriangularSolveOp>(op);
+}

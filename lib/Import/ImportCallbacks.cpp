@@ -1,0 +1,114 @@
+//===- ImportCallbacks.cpp - Calls into Python, without tokens ------------===//
+//
+// JAX orders callbacks by tokens, which enter and leave `@main` and go through
+// its loops. No later stage knows a type that is no tensor, so a token becomes
+// a scalar: callbacks return the first of their operands as it is, and the
+// order stays in the flow of values.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ArgumentInfo.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Import/Passes.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_IMPORTCALLBACKSPASS
+#include "scalify/Import/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+static bool isToken(Type type) { return isa<stablehlo::TokenType>(type); }
+
+static RankedTensorType scalarType(MLIRContext *context) {
+  return RankedTensorType::get({}, IntegerType::get(context, 32));
+}
+
+static Value makeScalar(OpBuilder &b, Location loc) {
+  RankedTensorType type = scalarType(b.getContext());
+  return stablehlo::ConstantOp::create(
+      b, loc, type, DenseElementsAttr::get(type, b.getI32IntegerAttr(0)));
+}
+
+/// Tokens that JAX gives to a step and takes back order it among other steps,
+/// which is the caller's matter.
+static void dropFromSignature(func::FuncOp main) {
+  Operation *ret = main.getBody().front().getTerminator();
+  llvm::BitVector arguments(main.getNumArguments());
+  llvm::BitVector results(main.getNumResults());
+  SmallVector<int64_t> placeOf;
+  for (auto [index, type] : llvm::enumerate(main.getResultTypes())) {
+    placeOf.push_back(index - results.count());
+    if (isToken(type))
+      results.set(index);
+  }
+  OpBuilder b = OpBuilder::atBlockBegin(&main.getBody().front());
+  for (BlockArgument argument : main.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (isToken(argument.getType())) {
+      arguments.set(index);
+      argument.replaceAllUsesWith(
+          stablehlo::CreateTokenOp::create(b, main.getLoc()));
+    } else if (auto alias = main.getArgAttrOfType<IntegerAttr>(
+                   index, import::kAliasAttr)) {
+      main.setArgAttr(
+          index, import::kAliasAttr,
+          IntegerAttr::get(alias.getType(), placeOf[alias.getInt()]));
+    }
+  }
+  ret->eraseOperands(results);
+  (void)main.eraseResults(results);
+  (void)main.eraseArguments(arguments);
+}
+
+namespace {
+
+class ImportCallbacks
+    : public scalify::impl::ImportCallbacksPassBase<ImportCallbacks> {
+public:
+  void runOnOperation() override;
+};
+
+} // namespace
+
+/// What makes a token of others: they are scalars by now.
+static void replaceMaker(Operation *op) {
+  OpBuilder b(op);
+  Value scalar;
+  if (isa<stablehlo::AfterAllOp>(op))
+    for (Value input : op->getOperands())
+      scalar = scalar ? stablehlo::AddOp::create(b, op->getLoc(), scalar, input)
+                            .getResult()
+                      : input;
+  if (!scalar)
+    scalar = makeScalar(b, op->getLoc());
+  op->getResult(0).replaceAllUsesWith(scalar);
+  op->erase();
+}
+
+void ImportCallbacks::runOnOperation() {
+  for (auto function : getOperation().getOps<func::FuncOp>())
+    if (!function.isExternal() && function.getBody().hasOneBlock() &&
+        (llvm::any_of(function.getArgumentTypes(), isToken) ||
+         llvm::any_of(function.getResultTypes(), isToken)))
+      dropFromSignature(function);
+  SmallVector<Operation *> makers;
+  RankedTensorType scalar = scalarType(&getContext());
+  getOperation().walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (isToken(result.getType()))
+        result.setType(scalar);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (BlockArgument argument : block.getArguments())
+          if (isToken(argument.getType()))
+            argument.setType(scalar);
+    if (isa<stablehlo::AfterAllOp, stablehlo::CreateTokenOp>(op))
+      makers.push_back(op);
+  });
+  for (Operation *op : makers)
+    replaceMaker(op);
+}

@@ -1,0 +1,154 @@
+"""Calls from a step into the process that runs it: JAX's callbacks, and programs for XLA."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from scalify import _compiler
+from scalify._dtypes import to_numpy
+
+__all__ = ["HostCalls", "commands_of"]
+
+_Function = Callable[..., Sequence[Any]]
+
+
+def commands_of(manifest: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Returns the commands that call the process, with the buffers that they name.
+
+    In the order by which the runtime numbers them: functions by their names.
+    """
+    found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    for _, function in sorted(manifest["functions"].items()):
+        own = isinstance(function, dict)
+        buffers = (function if own else manifest)["buffers"]
+        for command in function["commands"] if own else function:
+            if command["op"] == "host_call":
+                found.append((command, buffers))
+    return found
+
+
+class _Call:
+    """One command: its function, and what lies in its buffers."""
+
+    def __init__(
+        self, command: Mapping[str, Any], buffers: Sequence[Mapping[str, Any]], function: _Function
+    ) -> None:
+        self._function = function
+
+        def types(key: str) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+            rows = [buffers[index] for index in command[key]]
+            return [(tuple(row["shape"]), np.dtype(to_numpy(row["dtype"]))) for row in rows]
+
+        self._reads, self._writes = types("reads"), types("writes")
+
+    def __call__(self, addresses: int) -> None:
+        pointers = (ctypes.c_void_p * (len(self._reads) + len(self._writes))).from_address(
+            addresses
+        )
+        reads = [
+            # The memory is another value's when the call has returned.
+            _view(pointer, *type_).copy()
+            for pointer, type_ in zip(pointers, self._reads, strict=False)
+        ]
+        results = self._function(*reads)
+        places = zip(pointers[len(self._reads) :], self._writes, results, strict=True)
+        for pointer, type_, result in places:
+            view = _view(pointer, *type_)
+            given = np.asarray(result)
+            if given.shape != view.shape or given.dtype != view.dtype:
+                raise ValueError(
+                    f"a callback returned {given.dtype}{list(given.shape)} where it said "
+                    f"{view.dtype}{list(view.shape)}"
+                )
+            view[...] = given
+
+
+def _view(address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    count = int(np.prod(shape))
+    if address is None or count == 0:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.frombuffer(memoryview(memory), dtype).reshape(shape)
+
+
+class HostCalls:
+    """What a step's commands call; the runtime calls it by their numbers.
+
+    Attributes:
+        error: what a call of the last step raised.
+    """
+
+    def __init__(self, manifest: Mapping[str, Any], callbacks: Sequence[_Function]) -> None:
+        """Finds the functions.
+
+        Args:
+            manifest: of the artefact.
+            callbacks: the Python functions that JAX numbered when it traced the program.
+        """
+        self.error: BaseException | None = None
+        self._calls = []
+        for command, buffers in commands_of(manifest):
+            if "program" in command:
+                function: _Function = _Program(command["name"], command["program"], callbacks)
+            elif command["callback"] < len(callbacks):
+                function = callbacks[command["callback"]]
+            else:
+                function = functools.partial(_refuse, command)
+            self._calls.append(_Call(command, buffers, function))
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def __call__(self, index: int, addresses: int) -> bool:
+        """Runs one call; False where it raised, and `error` is what."""
+        try:
+            self._calls[index](addresses)
+        except BaseException as error:
+            self.error = error
+            return False
+        return True
+
+    def reraise(self) -> None:
+        """Raises what a call has raised, with its traceback, if one has."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+def _refuse(command: Mapping[str, Any], *_: Any) -> Sequence[Any]:
+    raise RuntimeError(
+        f"'{command['name']}' at {command['loc']} calls a Python function of the process that "
+        "compiled the step, which an artefact does not hold: compile it here by scalify.jit"
+    )
+
+
+class _Program:
+    """A part of a step that XLA runs."""
+
+    def __init__(self, name: str, text: str, callbacks: Sequence[_Function]) -> None:
+        self._name, self._text, self._callbacks = name, text, callbacks
+
+    @functools.cached_property
+    def _run(self) -> Callable[..., Any]:
+        # Late: `_call` registers a primitive, which an artefact without programs does not need.
+        from scalify._call import Module, call, out_avals
+
+        # It may have casts of a recipe, which XLA has as plain ops.
+        text = _compiler.opt(self._text, "scalify-expand-blocks,scalify-to-stablehlo")
+        module = Module(
+            self._name, out_avals(text), lambda _: text, None, callbacks=self._callbacks
+        )
+        return jax.jit(functools.partial(call, module))
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        cpu = jax.devices("cpu")[0]
+        with jax.default_device(cpu):
+            results = self._run(*(jax.device_put(array, cpu) for array in arrays))
+        return [np.asarray(result) for result in results]

@@ -1,0 +1,171 @@
+"""jit(fallback="xla"): what the CPU target lacks runs by XLA inside of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import scalify
+
+RNG = np.random.default_rng(0)
+SQUARE = RNG.normal(size=(6, 6)).astype(np.float32)
+SPD = (SQUARE @ SQUARE.T + 6 * np.eye(6)).astype(np.float32)
+X = RNG.normal(size=(4, 16)).astype(np.float32)
+# F32 sums in another order, of some ten terms.
+ROUNDING = 1e-5
+
+
+def filtered(x: Any) -> Any:
+    return jnp.fft.irfft(jnp.fft.rfft(x) * jnp.exp(-jnp.arange(9.0)), n=16)
+
+
+def counted(x: Any, limit: Any) -> Any:
+    """Runs as often as the data say."""
+    return jax.lax.while_loop(lambda v: jnp.sum(v * v) < limit, lambda v: v * 1.5 + 0.1, x)
+
+
+def in_scan(x: Any) -> Any:
+    def body(carry: Any, row: Any) -> tuple[Any, Any]:
+        carry = carry + filtered(row)
+        return carry, jnp.tanh(carry)
+
+    return jax.lax.scan(body, jnp.zeros(16), x)
+
+
+def in_branch(x: Any) -> Any:
+    return jax.lax.cond(x.sum() > 0, filtered, lambda x: x * 2, x)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "cholesky": (lambda a: jnp.linalg.cholesky(a) * 2, (SPD,)),
+    "solve": (lambda a, b: jnp.linalg.solve(a, jnp.tanh(b)), (SPD, SQUARE)),
+    "triangular": (
+        lambda a, b: jax.scipy.linalg.solve_triangular(jnp.tril(a), b, lower=True),
+        (SPD, SQUARE),
+    ),
+    "eigh": (lambda a: jnp.linalg.eigvalsh(a).sum(), (SPD,)),
+    "svd": (lambda a: jnp.linalg.svd(a, compute_uv=False), (SQUARE,)),
+    "qr": (lambda a: jnp.abs(jnp.linalg.qr(a)[1]), (SQUARE,)),
+    "fft": (lambda x: filtered(jnp.sin(x)) + x, (X,)),
+    "complex": (lambda x: jnp.abs(jnp.exp(1j * x) + x), (X,)),
+    "while": (lambda x: counted(x, 1e4) + 1, (X,)),
+    "gamma": (lambda k: jax.random.gamma(k, 2.0, (5,)), (jax.random.key(3),)),
+    "scan": (in_scan, (X,)),
+    "cond": (lambda x: in_branch(x[0]), (X,)),
+    "gradient": (jax.grad(lambda x: jnp.sum(jnp.sin(filtered(x)))), (X,)),
+    "two apart": (lambda x: filtered(jnp.tanh(filtered(x))), (X,)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_those_of_jax(case: str) -> None:
+    fn, args = CASES[case]
+    step = scalify.jit(fn, recipe="none", fallback="xla")
+    found, expected = step(*args), jax.jit(fn)(*args)
+    for mine, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(
+            np.asarray(mine), np.asarray(theirs), rtol=ROUNDING, atol=10 * ROUNDING
+        )
+    said = [d["message"] for d in step.executable().diagnostics if "runs by XLA" in d["message"]]
+    assert said
+    assert {call["by"] for call in step.report().calls()} == {"xla"}
+
+
+@pytest.mark.parametrize("case", ["cholesky", "fft", "complex", "while"])
+def test_without_it_an_error_names_both_ways_out(case: str) -> None:
+    fn, args = CASES[case]
+    with pytest.raises(scalify.CompileError, match=r"scalify\.transform"):
+        scalify.jit(fn, recipe="none")(*args)
+    with pytest.raises(scalify.CompileError, match='fallback="xla"'):
+        scalify.jit(fn, recipe="none")(*args)
+
+
+def train_step(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    def loss(params: Any) -> Any:
+        hidden = jax.nn.gelu(x @ params["a"])
+        mixed = jnp.fft.fft(hidden).real  # as FNet does
+        return jnp.mean(((hidden + 0.1 * mixed) @ params["b"] - y) ** 2)
+
+    value, grads = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.05 * g, params, grads), value
+
+
+@pytest.mark.parametrize(("recipe", "bound"), [("none", 1e-5), ("fp8", 0.1)])
+def test_a_model_trains_with_a_layer_of_xla(recipe: str, bound: float) -> None:
+    """The bound of fp8 is that of its casts, 0.026 each in the root mean square."""
+    rng = np.random.default_rng(1)
+    start = {
+        "a": rng.normal(0, 0.2, (16, 32)).astype(np.float32),
+        "b": rng.normal(0, 0.2, (32, 4)).astype(np.float32),
+    }
+    batches = [
+        (rng.normal(size=(8, 16)).astype(np.float32), rng.normal(size=(8, 4)).astype(np.float32))
+        for _ in range(6)
+    ]
+
+    def losses(step: Callable[..., Any]) -> list[float]:
+        params, found = start, []
+        for batch in batches:
+            params, loss = step(params, *batch)
+            found.append(float(loss))
+        return found
+
+    ours = scalify.jit(train_step, recipe=recipe, fallback="xla", donate_argnums=0)
+    np.testing.assert_allclose(losses(ours), losses(jax.jit(train_step)), rtol=bound)
+
+
+def test_lbfgs() -> None:
+    tx = optax.lbfgs(memory_size=3)
+
+    def loss(w: Any) -> Any:
+        return jnp.sum((X @ w - 1) ** 2) + 0.1 * jnp.sum(w**4)
+
+    def step(w: Any, state: Any) -> tuple[Any, Any, Any]:
+        value, grad = jax.value_and_grad(loss)(w)
+        updates, state = tx.update(grad, state, w, value=value, grad=grad, value_fn=loss)
+        return optax.apply_updates(w, updates), state, value
+
+    found = []
+    for run in (jax.jit(step), scalify.jit(step, recipe="none", fallback="xla")):
+        w = jnp.zeros(16)
+        state, values = tx.init(w), []
+        for _ in range(4):
+            w, state, value = run(w, state)
+            values.append(float(value))
+        found.append(values)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3)
+
+
+def test_callbacks_in_a_loop_of_xla() -> None:
+    log: list[float] = []
+
+    def step(x: Any) -> Any:
+        def body(v: Any) -> Any:
+            jax.debug.callback(lambda v: log.append(float(v)), v, ordered=True)
+            return v * 2
+
+        return jax.lax.while_loop(lambda v: v < 10, body, x)
+
+    result = scalify.jit(step, recipe="none", fallback="xla")(np.float32(1))
+    assert float(result) == 16
+    assert log == [1, 2, 4, 8]
+
+
+def test_an_artefact_holds_its_programs(tmp_path: Any) -> None:
+    fn, args = CASES["fft"]
+    step = scalify.jit(fn, recipe="none", fallback="xla")
+    expected = np.asarray(step(*args))
+    step.executable().save(tmp_path / "step.scalify")
+    (found,) = scalify.load(tmp_path / "step.scalify")(*args)
+    np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+def test_another_fallback_is_named() -> None:
+    with pytest.raises(scalify.CompileError, match="unknown fallback 'cpu'"):
+        scalify.jit(lambda x: x, recipe="none", fallback="cpu")(X)  # type: ignore[arg-type]
