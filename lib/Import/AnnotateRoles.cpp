@@ -10,6 +10,7 @@
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Passes.h"
 
@@ -80,6 +81,8 @@ public:
     for (unsigned index = 0; index < main.getNumArguments(); ++index)
       anyDonated |= getAliasedResult(main, index).has_value();
     findWeights();
+    if (!anyDonated)
+      findData();
   }
 
   StringRef decide(unsigned index);
@@ -88,6 +91,8 @@ private:
   void findWeights();
   bool isReadByForward(unsigned index);
   bool isMaster(unsigned index);
+  bool hasGradient(unsigned index);
+  void findData();
   bool hasParamOfShape(unsigned index);
   StringRef decideState(unsigned index);
   StringRef decideInput(unsigned index);
@@ -106,7 +111,8 @@ private:
   func::FuncOp main;
   SmallVector<bool> state;
   bool anyDonated = false;
-  llvm::DenseSet<Value> weights; // by use, for programs that donate nothing
+  // For programs that donate nothing, by use.
+  llvm::DenseSet<Value> weights, data;
 };
 
 } // namespace
@@ -149,6 +155,68 @@ static bool isReadInForward(Value value, Block &block) {
 
 bool Roles::isReadByForward(unsigned index) {
   return isReadInForward(main.getArgument(index), main.getBody().front());
+}
+
+/// The products that read a value, if only moved.
+static SmallVector<OpOperand *> findProducts(Value value) {
+  SmallVector<OpOperand *> products;
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty())
+    for (OpOperand &use : worklist.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      if (stablehlo::isContraction(user))
+        products.push_back(&use);
+      else if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
+                   stablehlo::TransposeOp>(user))
+        worklist.push_back(user->getResult(0));
+    }
+  return products;
+}
+
+static bool isInPhase(Operation *op, Phase phase) {
+  auto attr = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return attr && attr.getValue() == getPhaseName(phase);
+}
+
+static int64_t countElements(Value value) {
+  return cast<ShapedType>(value.getType()).getNumElements();
+}
+
+/// Whether the backward multiplies what the forward multiplies the argument by,
+/// and has a product of the argument's size of it: its gradient.
+bool Roles::hasGradient(unsigned index) {
+  Value argument = main.getArgument(index);
+  return llvm::any_of(findProducts(argument), [&](OpOperand *use) {
+    Operation *layer = use->getOwner();
+    if (use->getOperandNumber() > 1 || !isInPhase(layer, Phase::Forward))
+      return false;
+    Value other = skipMoves(layer->getOperand(1 - use->getOperandNumber()));
+    return llvm::any_of(findProducts(other), [&](OpOperand *read) {
+      Operation *product = read->getOwner();
+      return isInPhase(product, Phase::Backward) &&
+             countElements(product->getResult(0)) == countElements(argument) &&
+             llvm::none_of(product->getOperands(), [&](Value operand) {
+               return skipMoves(operand) == argument;
+             });
+    });
+  });
+}
+
+/// Of more arguments than results of one type, as many as those may have a
+/// gradient or a new value among the results. Where that many have a gradient,
+/// the rest is data.
+void Roles::findData() {
+  for (unsigned index = 0; index < main.getNumArguments(); ++index) {
+    Type type = main.getArgumentTypes()[index];
+    if (!state[index] || !isFloat(index) || getType(index).getRank() == 0 ||
+        hasGradient(index))
+      continue;
+    int64_t found = 0;
+    for (unsigned other = 0; other < main.getNumArguments(); ++other)
+      found += main.getArgumentTypes()[other] == type && hasGradient(other);
+    if (found > 0 && found >= llvm::count(main.getResultTypes(), type))
+      data.insert(main.getArgument(index));
+  }
 }
 
 /// Whether a donated result of a narrower type is this argument's new value
@@ -205,6 +273,8 @@ StringRef Roles::decide(unsigned index) {
     return role;
   if (isFloat(index) && isWrittenInSlices(main, index))
     return "state";
+  if (data.contains(main.getArgument(index)))
+    return "batch";
   if (anyDonated)
     return state[index] ? decideState(index) : decideInput(index);
   // Gradients and new state have the types of what they belong to; data whose

@@ -2,7 +2,8 @@
 
 #include "scalify/Precision/LayerTable.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/ValueOrigin.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -38,6 +39,28 @@ void LayerTable::addInputGradient(Value weight, Value gradient) {
   layers[weight].gradients.insert(getOrigin(gradient));
 }
 
+/// The weights of the dots behind a value, with no other dot between.
+static llvm::SmallSetVector<Value, 4> getWeightsOfDotsBehind(Value value) {
+  constexpr size_t kMostValues = 512;
+  llvm::SetVector<Value> behind;
+  behind.insert(getOrigin(value));
+  llvm::SmallSetVector<Value, 4> weights;
+  for (size_t i = 0; i < behind.size() && i < kMostValues; ++i) {
+    Operation *op = behind[i].getDefiningOp();
+    if (!op || stablehlo::isControlFlow(op))
+      continue;
+    for (Value operand : op->getOperands()) {
+      if (!stablehlo::isContraction(op)) {
+        behind.insert(getOrigin(operand));
+        continue;
+      }
+      Value argument = getStepArgument(operand);
+      weights.insert(argument ? argument : getOrigin(operand));
+    }
+  }
+  return weights;
+}
+
 SmallVector<Value> LayerTable::findWeights(Operation *dot) const {
   Value lhs = getOrigin(dot->getOperand(0));
   Value rhs = getOrigin(dot->getOperand(1));
@@ -58,5 +81,15 @@ SmallVector<Value> LayerTable::findWeights(Operation *dot) const {
   }
   if (!byBoth.empty())
     return byBoth.takeVector();
-  return byGradient.empty() ? byInput.takeVector() : byGradient.takeVector();
+  if (!byGradient.empty())
+    return byGradient.takeVector();
+  if (byInput.size() < 2)
+    return byInput.takeVector();
+  // Layers of one input: the gradient of an output may depend on the output.
+  SmallVector<Value> found;
+  for (Value operand : dot->getOperands().take_front(2))
+    for (Value weight : getWeightsOfDotsBehind(operand))
+      if (byInput.contains(weight) && !llvm::is_contained(found, weight))
+        found.push_back(weight);
+  return found.empty() ? byInput.takeVector() : found;
 }

@@ -18,6 +18,7 @@
 #include "Phases.h"
 
 #include "../ArgumentInfo.h"
+#include "EarlyGradients.h"
 #include "StepOrder.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Import/Locations.h"
@@ -209,10 +210,36 @@ void LocationPhases::settleMicroBatches(Block &body, Phase around,
   }
 }
 
+/// What main is evaluated for besides gradients and new state.
+static SmallVector<Value> getLosses(func::FuncOp main) {
+  SmallVector<Value> losses;
+  for (auto [value, isState] :
+       llvm::zip_equal(getResults(main), findStateResults(main)))
+    if (!isState || cast<ShapedType>(value.getType()).getRank() == 0)
+      losses.push_back(value);
+  return losses;
+}
+
+/// Numbers that a loop adds up or stacks.
+static SmallVector<Value> getLosses(Block &body) {
+  SmallVector<Value> losses;
+  for (Value value : body.getTerminator()->getOperands()) {
+    if (auto stack = value.getDefiningOp<stablehlo::DynamicUpdateSliceOp>())
+      value = stack.getUpdate();
+    auto type = dyn_cast<ShapedType>(value.getType());
+    if (type && isa<FloatType>(type.getElementType()) &&
+        type.getNumElements() == 1 && value.getDefiningOp())
+      losses.push_back(value);
+  }
+  return losses;
+}
+
 /// Inside of loops and branches names decide, and then the op around, unless
 /// both a forward and its backward are in there.
 void LocationPhases::settleBody(Block &body, Phase around) {
   findTold(body);
+  if (SmallVector<Value> losses = getLosses(body); !losses.empty())
+    tellEarlyGradients(body, losses, told);
   bool hasForward = false, hasBackward = false;
   for (Operation &node : body)
     if (auto own = told.find(&node); own != told.end())
@@ -241,6 +268,7 @@ bool LocationPhases::compute() {
   findTold(block);
   if (told.empty())
     return false;
+  tellEarlyGradients(block, getLosses(main), told);
   if (llvm::any_of(
           told, [](auto &entry) { return entry.second == Phase::Backward; })) {
     SmallVector<Value> state;

@@ -1,0 +1,168 @@
+//===- EarlyGradients.cpp - Gradients that a forward makes ----------------===//
+//
+// A function with a derivative of its own (jax.custom_vjp) may make gradients
+// while it is evaluated, and keep them for the backward, as a fused
+// cross-entropy does. By its names all of it is forward. The flow of data tells
+// otherwise: a product is a gradient of an earlier one if it shares an operand
+// with it, sums it over the dimensions that the other leaves, takes what
+// depends on the other's result, and has the size of the other's second
+// operand; and if the loss does not need it, and no derivative of its own is
+// there, as a tied layer of the forward has one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "EarlyGradients.h"
+
+#include "ForwardOps.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::import;
+using stablehlo::DotGeneralOp;
+
+namespace {
+
+/// What an operand of a dot is a view of, and over which dimensions of that the
+/// dot sums.
+struct View {
+  Value root;
+  SmallVector<int64_t> summed;
+};
+
+class EarlyGradients {
+public:
+  EarlyGradients(Block &block, ArrayRef<Value> losses, PhaseMap &told)
+      : block(block), told(told), needs(getNeeds(block, losses)) {}
+  void tell();
+
+private:
+  bool isTold(Operation *op, Phase phase) const {
+    auto own = told.find(op);
+    return own != told.end() && own->second == phase;
+  }
+  void findProducts();
+  void follow(Value value, llvm::DenseSet<Operation *> &behind) const;
+  void addBefore();
+  void addBehind();
+
+  Block &block;
+  PhaseMap &told;
+  OpSet needs, gradients;
+  llvm::DenseSet<Operation *> behindLayers; // of which gradients were found
+};
+
+} // namespace
+
+static View getView(DotGeneralOp dot, unsigned operand) {
+  auto dims = dot.getDotDimensionNumbers();
+  View view{dot->getOperand(operand), {}};
+  llvm::append_range(view.summed, operand == 0
+                                      ? dims.getLhsContractingDimensions()
+                                      : dims.getRhsContractingDimensions());
+  while (Operation *op = view.root.getDefiningOp()) {
+    if (auto transpose = dyn_cast<stablehlo::TransposeOp>(op)) {
+      for (int64_t &dim : view.summed)
+        dim = transpose.getPermutation()[dim];
+    } else if (!isa<stablehlo::ConvertOp>(op)) {
+      break;
+    }
+    view.root = op->getOperand(0);
+  }
+  return view;
+}
+
+static int64_t countElements(Value value) {
+  return cast<ShapedType>(value.getType()).getNumElements();
+}
+
+/// Whether `dot` has the form of a gradient of `layer`; what stands for the
+/// gradient of the layer's result, or null.
+static Value getCotangent(DotGeneralOp dot, DotGeneralOp layer) {
+  for (unsigned i : {0, 1})
+    for (unsigned j : {0, 1}) {
+      View own = getView(dot, i), shared = getView(layer, j);
+      Value cotangent = dot->getOperand(1 - i);
+      if (own.root == shared.root && !own.summed.empty() &&
+          llvm::none_of(own.summed,
+                        [&](int64_t dim) {
+                          return llvm::is_contained(shared.summed, dim);
+                        }) &&
+          countElements(cotangent) == countElements(layer) &&
+          countElements(dot) == countElements(layer->getOperand(1 - j)))
+        return cotangent;
+    }
+  return {};
+}
+
+void EarlyGradients::follow(Value value,
+                            llvm::DenseSet<Operation *> &behind) const {
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty())
+    for (Operation *user : worklist.pop_back_val().getUsers())
+      if (Operation *node = block.findAncestorOpInBlock(*user);
+          node && behind.insert(node).second)
+        llvm::append_range(worklist, node->getResults());
+}
+
+void EarlyGradients::findProducts() {
+  SmallVector<DotGeneralOp> dots(block.getOps<DotGeneralOp>());
+  for (size_t index = 0; index < dots.size(); ++index) {
+    DotGeneralOp dot = dots[index];
+    if (!isTold(dot, Phase::Forward) || needs.contains(dot))
+      continue;
+    bool hasDerivative = llvm::any_of(dots, [&](DotGeneralOp other) {
+      return isTold(other, Phase::Backward) && getCotangent(other, dot);
+    });
+    if (hasDerivative)
+      continue;
+    for (DotGeneralOp layer : ArrayRef(dots).take_front(index)) {
+      Value cotangent = getCotangent(dot, layer);
+      if (!cotangent || !isTold(layer, Phase::Forward) ||
+          gradients.contains(layer))
+        continue;
+      llvm::DenseSet<Operation *> behind;
+      follow(layer, behind);
+      if (!behind.contains(cotangent.getDefiningOp()))
+        continue;
+      gradients.insert(dot);
+      behindLayers.insert(behind.begin(), behind.end());
+    }
+  }
+}
+
+/// What makes the gradients of the layers' results.
+void EarlyGradients::addBefore() {
+  for (Operation &op : llvm::reverse(block))
+    if (isTold(&op, Phase::Forward) && !needs.contains(&op) &&
+        behindLayers.contains(&op) && !op.use_empty() &&
+        llvm::all_of(op.getUsers(), [&](Operation *user) {
+          Operation *node = block.findAncestorOpInBlock(*user);
+          return gradients.contains(node) || isTold(node, Phase::Backward);
+        }))
+      gradients.insert(&op);
+}
+
+void EarlyGradients::addBehind() {
+  for (Operation &op : block)
+    if (isTold(&op, Phase::Forward) && !needs.contains(&op) &&
+        llvm::any_of(getReads(op), [&](Value read) {
+          return gradients.contains(read.getDefiningOp());
+        }))
+      gradients.insert(&op);
+}
+
+void EarlyGradients::tell() {
+  findProducts();
+  if (gradients.empty())
+    return;
+  addBehind();
+  addBefore();
+  for (Operation *op : gradients)
+    told[op] = Phase::Backward;
+}
+
+void scalify::import::tellEarlyGradients(Block &block, ArrayRef<Value> losses,
+                                         PhaseMap &told) {
+  EarlyGradients(block, losses, told).tell();
+}
