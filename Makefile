@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler call drop-in numerics seeds sweep recipes swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test setup build lint format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -45,6 +45,9 @@ sweep: build ## train by each recipe at three learning rates, 3 seeds; table of 
 
 recipes: build ## table of every preset's gradients beside F32's, at weights of F32 training (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/recipes.py $(ARGS)
+
+along: build ## table of gradients along FP8 training itself, 12 layers, by three paths (ARGS=--write for the docs' page)
+	@$(PY) benchmarks/numerics/along.py $(ARGS)
 
 swiglu: build ## table of the noise of SwiGLU by each recipe, on torchao's data (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/swiglu.py $(ARGS)

@@ -294,6 +294,7 @@ StageOptions Compilation::getStageOptions() {
   stages.simulateRanks = options.simulateRanks;
   stages.keepsState = !toStableHLO;
   stages.roundingKey = options.roundingKey;
+  stages.measureUnproved = options.measureCasts;
   // XLA, with the same text, would merge the equal ops again.
   stages.recompute = !toStableHLO;
   stages.explain = isFull();
@@ -324,15 +325,22 @@ LogicalResult Compilation::finishPrecision() {
       failed(applyCastScales(*module, options.castScales,
                              /*someAreWide=*/!options.wide.empty())))
     return failure();
+  bool carries =
+      options.carryScales && !options.measureCasts && !options.adaptScales;
+  if (carries)
+    markCarriedCasts(*module);
+  if (!options.adaptScales)
+    remarkOnStaticCasts(*module);
   // The report has the scales that the casts start from.
   report(Stage::Precision);
   if (std::string text = describeWideWork(*module); !text.empty())
     emitWarning(here()) << text;
-  if (!options.adaptScales)
-    return success();
-  PassManager adapt(&context);
-  adapt.addPass(createAdaptScales());
-  return adapt.run(*module);
+  PassManager move(&context);
+  if (options.adaptScales)
+    move.addPass(createAdaptScales());
+  if (carries)
+    move.addPass(createCarryScales({/*marked=*/true}));
+  return move.run(*module);
 }
 
 LogicalResult Compilation::runStage(Stage stage) {

@@ -129,6 +129,10 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.adaptScales;
   if (key == "callbacks")
     return &options.callbacks;
+  if (key == "carryScales")
+    return &options.carryScales;
+  if (key == "measureCasts")
+    return &options.measureCasts;
   if (key == "packState")
     return &options.packState;
   if (key == "overlap")

@@ -7,6 +7,7 @@
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Pipeline/Diagnostics.h"
 #include "scalify/Pipeline/NarrowWork.h"
+#include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/DotLayers.h"
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
@@ -91,6 +92,7 @@ void ReportBuilder::addCast(QuantizeOp quantize) {
   row.elements = cast<ShapedType>(quantize.getType()).getNumElements();
   row.reason = describeCastRule(main, quantize);
   row.range = describeProof(quantize);
+  row.scaling = describeScaling(quantize).str();
   rows.push_back(std::move(row));
 }
 
@@ -147,6 +149,8 @@ void scalify::attachReport(ModuleOp module,
       entry.set("cast", builder.getStringAttr(row.cast));
     if (!row.range.empty())
       entry.set("range", builder.getStringAttr(row.range));
+    if (!row.scaling.empty())
+      entry.set("scaling", builder.getStringAttr(row.scaling));
     if (!row.kind.empty())
       entry.set("kind", builder.getStringAttr(row.kind));
     if (!row.weight.empty())
@@ -172,6 +176,8 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
     }
     if (!row.range.empty())
       object["range"] = row.range;
+    if (!row.scaling.empty())
+      object["scaling"] = row.scaling;
     if (!row.kind.empty())
       object["kind"] = row.kind;
     if (!row.weight.empty())
@@ -189,14 +195,23 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
   std::string text;
   llvm::raw_string_ostream os(text);
   llvm::MapVector<StringRef, unsigned> casts, dots;
+  // In this order, so that summaries compare.
+  llvm::MapVector<StringRef, unsigned> scaling;
+  for (StringRef kind : {"proved", "static", "carried", "measured"})
+    scaling[kind] = 0;
   for (const ReportRow &row : rows) {
-    if (row.op == "quantize")
+    if (row.op == "quantize") {
       ++casts[row.format];
+      ++scaling[row.scaling];
+    }
     if (row.isDot())
       ++dots[row.format];
   }
   for (auto [format, count] : casts)
     os << count << " casts to " << format << "\n";
+  for (auto [kind, count] : scaling)
+    if (count > 0)
+      os << count << " scales " << kind << "\n";
   for (auto [format, count] : dots)
     os << count << " dots " << format << "\n";
   for (const ReportRow &row : rows) {

@@ -47,6 +47,7 @@ static json::Object toJSON(const ScaleRow &row) {
   setText("reason", row.reason);
   setText("cast", row.cast);
   setText("range", row.range);
+  setText("scaling", row.scaling);
   setNumber("mean", row.mean);
   setNumber("rms", row.rms);
   setNumber("bound", row.bound);
@@ -74,15 +75,17 @@ namespace {
 /// How often rules, scales, formats and reasons occur.
 struct Summary {
   explicit Summary(const ScaleReport &report);
-  std::map<std::string, unsigned> rules, casts, dots, wide;
+  std::map<std::string, unsigned> rules, casts, scaling, dots, wide;
   std::map<int64_t, unsigned> scales;
 };
 } // namespace
 
 Summary::Summary(const ScaleReport &report) {
   for (const ScaleRow &row : report.rows) {
-    if (row.op == "quantize")
+    if (row.op == "quantize") {
       ++casts[row.format];
+      ++scaling[row.scaling];
+    }
     if (row.isDot() && !row.isDropped)
       ++dots[row.format];
     if (!row.reason.empty())
@@ -119,6 +122,7 @@ json::Value scalify::toJSON(const ScaleReport &report) {
                                {"rules", toObject(summary.rules)},
                                {"scales", std::move(scales)},
                                {"casts", toObject(summary.casts)},
+                               {"scaling", toObject(summary.scaling)},
                                {"dots", toObject(summary.dots)},
                                {"wide", toObject(summary.wide)},
                                {"ops", ::toJSON(report.counts)}}},
@@ -142,7 +146,7 @@ static void writeRow(llvm::raw_ostream &os, const ScaleRow &row) {
      << llvm::left_justify(scale.empty() ? "-" : scale, 6) << " "
      << llvm::left_justify(row.format, 10);
   if (!row.cast.empty())
-    os << " " << row.cast << ",";
+    os << " " << row.cast << ", scale " << row.scaling << ",";
   if (!row.phase.empty())
     os << " " << row.phase << ",";
   os << " " << (row.rule.empty() ? "no rule" : row.rule);
@@ -171,6 +175,8 @@ std::string scalify::toText(const ScaleReport &report) {
     os << count << " casts to " << format << "\n";
   for (const auto &[format, count] : summary.dots)
     os << count << " dots " << format << "\n";
+  for (const auto &[scaling, count] : summary.scaling)
+    os << count << " scales " << scaling << "\n";
   for (const auto &[reason, count] : summary.wide)
     os << count << " dots: " << reason << "\n";
   os << "rules:";

@@ -210,6 +210,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
     row.rule = describeCastRule(main, quantize);
   row.isInBody = !isa<FunctionOpInterface>(quantize->getParentOp());
   row.range = describeProof(quantize);
+  row.scaling = describeScaling(quantize).str();
   if (row.scale)
     setHeadroom(row, getElementTypeOrSelf(quantize.getType()), *row.scale);
   return row;

@@ -64,6 +64,7 @@ static void buildPrecision(const StageOptions &options,
   precision.keepsState = options.keepsState;
   precision.roundingKey = options.roundingKey;
   precision.recompute = options.recompute;
+  precision.measureUnproved = options.measureUnproved;
   buildPrecisionPipeline(manager, precision);
 }
 

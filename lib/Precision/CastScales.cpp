@@ -20,6 +20,7 @@
 #include "scalify/Precision/Passes.h"
 #include "scalify/Precision/ValueOrigin.h"
 #include "scalify/Scaling/RangeProofs.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -67,6 +68,25 @@ SmallVector<Operation *> scalify::getCastReaders(QuantizeOp cast) {
 bool scalify::hasFreeScale(QuantizeOp cast) {
   return getScaleExponent(cast.getScale()) &&
          llvm::all_of(getCastReaders(cast), llvm::IsaPred<DequantizeOp>);
+}
+
+llvm::StringSet<> scalify::findMovingArguments(FunctionOpInterface main) {
+  llvm::StringSet<> names;
+  for (BlockArgument argument : main.getArguments())
+    if (isa<FloatType>(getElementTypeOrSelf(argument.getType())) &&
+        !main.getArgAttr(argument.getArgNumber(), kMomentsAttr))
+      names.insert(getArgumentName(argument));
+  return names;
+}
+
+bool scalify::staysByProof(Operation *cast, const llvm::StringSet<> &moving) {
+  auto proof = cast->getAttrOfType<DictionaryAttr>(kProvedAttr);
+  auto assumed = proof ? proof.getAs<ArrayAttr>("assumed") : ArrayAttr();
+  auto moves = [&](StringAttr name) {
+    return moving.contains(name.getValue());
+  };
+  return proof &&
+         (!assumed || llvm::none_of(assumed.getAsRange<StringAttr>(), moves));
 }
 
 void scalify::setCastScale(QuantizeOp cast, Value scale) {

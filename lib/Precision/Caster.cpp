@@ -2,6 +2,9 @@
 
 #include "Caster.h"
 
+#include "CarriedScales.h"
+#include "FreeScales.h"
+
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
@@ -71,8 +74,15 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   int64_t margin = recipe.getDelayed().margin;
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
-  case ScaleSource::Delayed:
-    return leaveRoom(root, hint.scale, format);
+  case ScaleSource::Delayed: {
+    Value scale = leaveRoom(root, hint.scale, format);
+    std::optional<int64_t> exponent = getScaleExponent(scale);
+    if (!measures || hint.isProved || format.isBF16() || !exponent)
+      return scale;
+    // The hint's own constant may stand behind the value.
+    scale = makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
+    return buildFittedScale(builder, root.getLoc(), root, scale, format);
+  }
   case ScaleSource::Block:
     if (hint.block)
       return buildBlockScales(builder, root.getLoc(), root, format, margin,
@@ -151,7 +161,7 @@ static unsigned countLoops(Operation *op, Region *outside) {
 
 void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
   // Measured once, all slices would have the scale of the largest.
-  if (recipe.getScales() == ScaleSource::Current ||
+  if (measures || recipe.getScales() == ScaleSource::Current ||
       recipe.getScales() == ScaleSource::Block)
     return;
   struct Stack {
@@ -247,13 +257,22 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   std::string rule = hint.rule ? hint.rule.str() : "argument";
   if (needsNoScale(hint, format))
     rule = "bf16: as many binades as f32";
-  else if (recipe.getScales() == ScaleSource::Propagated && scale != hint.scale)
+  else if (recipe.getScales() == ScaleSource::Propagated &&
+           scale != hint.scale && getScaleExponent(scale))
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
             ": room for gradients that fall";
   quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));
   setPhase(quantize);
   cast = {quantize, scale};
   return cast;
+}
+
+Value Caster::castOperand(SetScaleOp hint, Type format,
+                          DenseI64ArrayAttr sizes) {
+  ScaleHint given{hint.getScale(), hint.getRuleAttr(), sizes};
+  auto main = mlir::cast<FunctionOpInterface>(block.getParentOp());
+  given.isProved = measures && staysByProof(hint, findMovingArguments(main));
+  return cast(hint.getValue(), given, format, hint->getBlock());
 }
 
 /// Replays the moves from `root` to `operand` on `data`.

@@ -22,6 +22,8 @@ struct ScaleHint {
   /// Of the random words, for a cast that rounds stochastically; null for one
   /// to nearest.
   mlir::IntegerAttr stream = {};
+  /// It holds the value, whatever sizes arguments take.
+  bool isProved = false;
 
   /// What tells apart casts of a value to one format.
   mlir::Attribute getKind() const {
@@ -37,8 +39,9 @@ inline constexpr llvm::StringLiteral kSharedByRanks = ", shared by ranks";
 class Caster {
 public:
   Caster(RecipeAttr recipe, mlir::Block &block, WideCasts &wideCasts,
-         bool strict)
+         bool strict, bool measures = false)
       : recipe(recipe), block(block), wideCasts(wideCasts), strict(strict),
+        measures(measures && recipe.getScales() == ScaleSource::Propagated),
         builder(recipe.getContext()) {}
 
   /// Why the cast of the operand's root to `format` is left out; empty if it is
@@ -53,10 +56,7 @@ public:
                    mlir::Block *user);
   /// The operand of a dot by its hint.
   mlir::Value castOperand(SetScaleOp hint, mlir::Type format,
-                          mlir::DenseI64ArrayAttr block) {
-    return cast(hint.getValue(), {hint.getScale(), hint.getRuleAttr(), block},
-                format, hint->getBlock());
-  }
+                          mlir::DenseI64ArrayAttr block);
   /// A cast of the value itself by this scale, whatever the recipe's are.
   mlir::Value castData(mlir::Value value, ScaleHint hint, mlir::Type format);
   /// Lets the slices that loops take of a stack, as of stacked weights, be
@@ -97,6 +97,8 @@ private:
   mlir::Block &block;
   WideCasts &wideCasts;
   bool strict, failed = false;
+  /// Casts that may outgrow the propagated scales measure theirs.
+  bool measures;
   mlir::OpBuilder builder;
   /// A value in a format, and the kind of its cast.
   using Key = std::pair<std::pair<mlir::Value, mlir::Type>, mlir::Attribute>;

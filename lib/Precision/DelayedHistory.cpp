@@ -8,6 +8,7 @@
 #include "DelayedHistory.h"
 
 #include "RankMaxima.h"
+#include "RowBuilder.h"
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
@@ -19,51 +20,6 @@
 using namespace mlir;
 using namespace scalify;
 using stablehlo::ComparisonDirection;
-
-namespace {
-/// Builds elementwise arithmetic on F32 of one shape.
-class RowBuilder {
-public:
-  RowBuilder(OpBuilder &builder, Location loc, ArrayRef<int64_t> shape)
-      : builder(builder), loc(loc), shape(shape) {}
-
-  template <typename T> Value constant(Type element, T values) {
-    auto type = RankedTensorType::get(shape, element);
-    return stablehlo::ConstantOp::create(
-        builder, loc,
-        mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, values)));
-  }
-  Value splat(float x) { return constant(builder.getF32Type(), x); }
-  Value vector(ArrayRef<float> xs) {
-    return constant(builder.getF32Type(), xs);
-  }
-  Value roundUpToPowerOfTwo(Value x);
-  Value whereAbove(Value x, float least, Value value, Value other);
-
-private:
-  OpBuilder &builder;
-  Location loc;
-  SmallVector<int64_t> shape;
-};
-} // namespace
-
-/// On the bits of a positive x: any mantissa carries into the exponent.
-Value RowBuilder::roundUpToPowerOfTwo(Value x) {
-  Type i32 = builder.getI32Type();
-  Value word = stablehlo::BitcastConvertOp::create(
-      builder, loc, RankedTensorType::get(shape, i32), x);
-  word = stablehlo::AddOp::create(builder, loc, word,
-                                  constant(i32, int32_t(0x7fffff)));
-  word = stablehlo::AndOp::create(builder, loc, word,
-                                  constant(i32, int32_t(0x7f800000)));
-  return stablehlo::BitcastConvertOp::create(builder, loc, x.getType(), word);
-}
-
-Value RowBuilder::whereAbove(Value x, float least, Value value, Value other) {
-  Value isAbove = stablehlo::CompareOp::create(builder, loc, x, splat(least),
-                                               ComparisonDirection::GT);
-  return stablehlo::SelectOp::create(builder, loc, isAbove, value, other);
-}
 
 static Value buildMaximum(OpBuilder &builder, Location loc, Value value,
                           ArrayRef<int64_t> dims) {

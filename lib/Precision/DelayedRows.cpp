@@ -151,16 +151,19 @@ static bool isCarriedOut(Operation *op) {
 }
 
 /// What becomes state has a scale of its own: a second moment's floor is of it.
-static bool isDelayed(QuantizeOp cast) {
-  return !isStateCast(cast) &&
-         isa<Float8E4M3FNType, Float8E5M2Type>(
-             getElementTypeOrSelf(cast.getType())) &&
-         isCarriedOut(cast) && hasFreeScale(cast) &&
+bool scalify::canCarryScale(QuantizeOp cast) {
+  return !isStateCast(cast) && isCarriedOut(cast) && hasFreeScale(cast) &&
          llvm::none_of(getCastReaders(cast), isInManualComputation);
 }
 
-/// Joins casts of one key, and casts that write data for one reader.
-static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts) {
+static bool isDelayed(QuantizeOp cast) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(
+             getElementTypeOrSelf(cast.getType())) &&
+         canCarryScale(cast);
+}
+
+/// Joins casts that write data for one reader, and `byKeys` those of one key.
+static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts, bool byKeys) {
   llvm::IntEqClasses classes(casts.size());
   llvm::StringMap<unsigned> firstOfKey;
   DenseMap<Operation *, unsigned> firstOfReader;
@@ -168,6 +171,8 @@ static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts) {
     SmallVector<Operation *> readers = getCastReaders(cast);
     for (Operation *reader : readers)
       classes.join(firstOfReader.try_emplace(reader, i).first->second, i);
+    if (!byKeys)
+      continue;
     for (const std::string &key : getRowKeys(cast, readers))
       classes.join(firstOfKey.try_emplace(key, i).first->second, i);
   }
@@ -175,13 +180,8 @@ static llvm::IntEqClasses joinCasts(ArrayRef<QuantizeOp> casts) {
   return classes;
 }
 
-DelayedRows scalify::findDelayedRows(func::FuncOp main) {
-  SmallVector<QuantizeOp> casts;
-  main.walk([&](QuantizeOp cast) {
-    if (isDelayed(cast))
-      casts.push_back(cast);
-  });
-  llvm::IntEqClasses classes = joinCasts(casts);
+static DelayedRows makeRows(SmallVector<QuantizeOp> casts,
+                            const llvm::IntEqClasses &classes) {
   DelayedRows found;
   for (auto [i, cast] : llvm::enumerate(casts)) {
     // Classes are numbered in the order of their first members.
@@ -198,4 +198,17 @@ DelayedRows scalify::findDelayedRows(func::FuncOp main) {
     predicted = std::max(predicted, std::ldexp(1.0f, exponent));
   }
   return found;
+}
+
+DelayedRows scalify::findDelayedRows(func::FuncOp main) {
+  SmallVector<QuantizeOp> casts;
+  main.walk([&](QuantizeOp cast) {
+    if (isDelayed(cast))
+      casts.push_back(cast);
+  });
+  return makeRows(casts, joinCasts(casts, /*byKeys=*/true));
+}
+
+DelayedRows scalify::findRows(ArrayRef<QuantizeOp> casts) {
+  return makeRows(llvm::to_vector(casts), joinCasts(casts, /*byKeys=*/false));
 }

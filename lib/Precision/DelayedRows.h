@@ -27,6 +27,15 @@ struct DelayedRows {
 /// same scales.
 DelayedRows findDelayedRows(mlir::func::FuncOp main);
 
+/// Rows of their own for casts that `canCarryScale` allows, but for those that
+/// write data for one reader.
+DelayedRows findRows(llvm::ArrayRef<QuantizeOp> casts);
+
+/// Whether the scale of a cast may be a value that steps hand on: a constant
+/// that only the step knows, of a cast whose amax can leave its loops and
+/// branches.
+bool canCarryScale(QuantizeOp cast);
+
 } // namespace scalify
 
 #endif // SCALIFY_LIB_PRECISION_DELAYEDROWS_H

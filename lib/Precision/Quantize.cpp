@@ -76,7 +76,8 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         dots.push_back(op);
     });
     DotFormatChooser formats(recipe, func, exceptions);
-    Caster caster(recipe, func.getBody().front(), wideCasts, strict);
+    Caster caster(recipe, func.getBody().front(), wideCasts, strict,
+                  measureUnproved);
     applyPlainScales(func, caster);
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated;
     bool usesRanges = rangeUse == "choose" && isPropagated;

@@ -168,6 +168,7 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.rangeUse = options.rangeUse;
   quantize.recompute = options.recompute;
   quantize.roundingKey = options.roundingKey;
+  quantize.measureUnproved = options.measureUnproved;
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
   pm.addPass(createDelayScales());

@@ -27,11 +27,12 @@ from scalify._decorate import jit  # noqa: E402
 from scalify._executable import Executable, compile, load  # noqa: E402
 from scalify._filter import FilterJit, filter_jit, filter_transform  # noqa: E402
 from scalify._jit import Jit  # noqa: E402
+from scalify._probe import probe  # noqa: E402
 from scalify._runtime import Array  # noqa: E402
 from scalify._scaled_array import ScaledArray  # noqa: E402
 from scalify._stages import Pipeline  # noqa: E402
 from scalify._statistics import Statistics  # noqa: E402
-from scalify._transform import Transformed, opt, probe, transform  # noqa: E402
+from scalify._transform import Transformed, opt, transform  # noqa: E402
 from scalify._tune import Tuned, tune  # noqa: E402
 from scalify.calibration import Calibration, HealthPolicy, WideCast  # noqa: E402
 from scalify.errors import CompileError  # noqa: E402

@@ -16,7 +16,7 @@ Backend = Literal["scalify", "transform"]
 
 
 # What a transformed function takes besides the arguments of the caller's.
-OWN_KEYWORDS = ("amax_history", "rounding_key")
+OWN_KEYWORDS = ("scale_state", "amax_history", "rounding_key")
 
 
 def split_own(kwargs: dict[str, Any], backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -64,7 +64,8 @@ class Adapter:
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """Returns the results of `step`, and what a transformed one returns beside them."""
         results = self.step(*args, **kwargs)
-        if isinstance(self.step, Transformed) and self.step.is_delayed:
+        is_given = "scale_state" in kwargs or "amax_history" in kwargs
+        if isinstance(self.step, Transformed) and (self.step.is_delayed or is_given):
             results, *state = results
             return results, tuple(state)
         return results, ()
@@ -88,7 +89,7 @@ class Adapter:
         return method(*args, **kwargs)
 
     def init_state(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the history of a run that has seen nothing; see `Transformed.init_state`."""
+        """Returns the scales of a run that has seen nothing; see `Transformed.init_state`."""
         return self._forward("init_state", args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from scalify._lowering import Lowered, Signature
-from scalify._transform import added_results, transform_lowered
+from scalify._probe import added_results
+from scalify._transform import transform_lowered
 from scalify.calibration import Calibration, calibrate_casts
 from scalify.recipe import RecipeLike
 from scalify.scales import Scales, ScalesLike, measure, to_option

@@ -15,6 +15,9 @@ __all__ = ["StepCounters", "is_wiped"]
 
 # The columns of the table that rows of health have; the last column is of scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
+# A scale is too high that leaves no more than this share of what was not zero, where more than that
+# of all elements became zero and nothing is at the top.
+FLUSHED_LEFT, FLUSHED_LEAST = 0.5, 0.1
 
 
 def is_wiped(flushed: Any, zeros: Any, top: Any, elements: Any, left: float) -> Any:
@@ -79,8 +82,9 @@ class StepCounters:
     def is_lost(self, share: float, scales_move: bool) -> bool:
         """Whether more than this share of a cast's values saturated or were NaN.
 
-        Where scales move, also whether no more than that of what was not zero is left and nothing
-        keeps the scale where it is: after a batch that had raised it, say.
+        Also whether half of what was not zero, and a tenth of all, became zero with nothing at the
+        top: after a batch that had raised the scale, say. Where scales move, whether no more than
+        the share is left.
 
         It builds no rows and waits for nothing, so that it can be asked after each step: those of
         a GPU, which would have to be waited for, are never said to.
@@ -90,6 +94,8 @@ class StepCounters:
         counters = self._runtime.counters()[:, : len(COLUMNS)].astype(np.float64)
         saturated, flushed, zeros, nans, top = counters.T
         lost = saturated + nans > share * self._elements
+        is_low = is_wiped(flushed, zeros, top, self._elements, FLUSHED_LEFT)
+        lost |= is_low & (flushed > FLUSHED_LEAST * self._elements)
         if scales_move:
             lost |= is_wiped(flushed, zeros, top, self._elements, share)
         return bool(np.any(lost))

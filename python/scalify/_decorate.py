@@ -40,7 +40,8 @@ def jit(
     reduce: Literal["last", "each"] | None = None,
     memory_limit: int | None = None,
     strict: bool = False,
-    scales: ScalesLike = None,
+    scales: ScalesLike | Literal["static"] = None,
+    cast_scales: Literal["carried", "static"] = "carried",
     roles: Mapping[str, str] | None = None,
     ranges: RangesLike = None,
     range_use: Literal["report", "choose"] = "report",
@@ -99,7 +100,10 @@ def jit(
             micro-batches, whichever moves fewer bytes; a remark, or with `strict` an error, where
             that is not enough.
         strict: make an op without a rule, or a dot that misses its format, an error.
-        scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring.
+        scales: of the arguments, from `scalify.measure` or `Jit.scales`, instead of measuring;
+            "static" measures them, and is `cast_scales="static"`.
+        cast_scales: under recipes with propagated scales, of casts whose values may grow: "carried"
+            from step to step, which each step moves, or "static", constants of the first step.
         roles: of arguments that the rules take for others, as `{"regular expression": role}`,
             searched in the names that reports print; the first match counts. A role is "param",
             "master", "moment", "state", "batch", "input" or "scalar".
@@ -143,7 +147,8 @@ def jit(
     given = dict(locals())
     if fn is None:
         return cast(Jit, with_options(jit, given))
-    policy = policy_of(health, adaptive_scales)
+    is_static = cast_scales == "static" or isinstance(scales, str)
+    policy = policy_of(health, adaptive_scales, is_static)
     if mesh is None and (in_shardings is not None or out_shardings is not None):
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")
     if mesh is None and zero:
@@ -169,7 +174,7 @@ def jit(
         abstract_mesh(mesh, pipeline),
     )
     rescales = policy is not None and policy.action == "rescale"
-    extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
+    extra, scales = scale_options(recipe, scales, calibration, rescale, wide, cast_scales)
     extra |= {"rangeUse": range_use, "packState": pack_state}
     options = {
         "recipe": str(recipe),

@@ -23,6 +23,7 @@ from scalify._scaled_array import Storage
 from scalify._stored_state import StoredState
 from scalify._wire import collectives
 from scalify._xla_call import StepInXla
+from scalify.calibration import carried_option
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
 from scalify.report import Report
@@ -514,7 +515,8 @@ def compile(
     target: str = "cpu",
     strict: bool = False,
     *,
-    scales: ScalesLike = None,
+    scales: ScalesLike | Literal["static"] = None,
+    cast_scales: Literal["carried", "static"] = "carried",
     roles: Mapping[str, str] | None = None,
     ranges: RangesLike = None,
     mcpu: str | None = None,
@@ -541,7 +543,8 @@ def compile(
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
             `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as
-            what is written into it.
+            what is written into it. "static" is `cast_scales="static"`.
+        cast_scales: as for `scalify.jit`.
         roles: of arguments, as for `scalify.jit`.
         ranges: what proofs may assume of arguments (`scalify.measure_ranges`), by name or as a
             list in main's order; it counts before what `scales` holds.
@@ -582,7 +585,8 @@ def compile(
     }
     if memory_limit is not None:
         options["memoryLimit"] = memory_limit
-    options |= roles_option(roles)
+    carried, scales = carried_option(cast_scales, scales)
+    options |= roles_option(roles) | carried
     if bucket_bytes is not None:
         options["bucketBytes"] = bucket_bytes
     if simulate_ranks is not False:

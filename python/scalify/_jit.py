@@ -23,7 +23,7 @@ from scalify._ranks import compile_on
 from scalify._saved import Saved
 from scalify._stages import Pipeline
 from scalify._views import host_view
-from scalify._watch import Watch, advice_for, may_adapt
+from scalify._watch import Watch, advice_for, carries, may_adapt
 from scalify._wrapper import found_by_name
 from scalify.calibration import (
     HealthPolicy,
@@ -113,13 +113,11 @@ class Jit:
 
     def _watched(self) -> Watch:
         """Returns what looks at the steps of a run."""
-        is_in_stages = self._pipeline is not None
-        is_adaptive = bool(self._options.get("adaptScales"))
 
         def advice() -> str:
-            return advice_for(self.recipe, is_in_stages, is_adaptive)
+            return advice_for(self._options, self._pipeline is not None)
 
-        return Watch(self._policy, self._signature.name, advice)
+        return Watch(self._policy, self._signature.name, advice, carries(self._options))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs one step: pytrees in, pytrees out.

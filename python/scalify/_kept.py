@@ -17,6 +17,7 @@ from scalify._amaxes import ARGUMENT_AMAX, LeftAmaxes
 
 __all__ = [
     "AMAX_HISTORY",
+    "CARRIED_SCALES",
     "CAST_SCALES",
     "GRADIENT_MU",
     "STATE_AMAX",
@@ -29,6 +30,9 @@ __all__ = [
 _PREFIX = "scalify."
 # Of the pass scalify-adapt-scales: the scales of casts.
 CAST_SCALES = "scalify.scales"
+# Of the pass scalify-carry-scales: scales of casts that the steps have moved; zeros stand for the
+# predicted ones.
+CARRIED_SCALES = "scalify.carried_scales"
 # Of the pass scalify-delay-scales: the amaxes of earlier steps.
 AMAX_HISTORY = "scalify.amax_history"
 # Of the pass scalify-scale-gradients: the factors of gradients that are stored narrow; zeros stand
@@ -171,6 +175,7 @@ def _check_powers_of_two(scales: NDArray[Any]) -> None:
 
 _CHECKS: Mapping[str, Callable[[NDArray[Any]], None]] = {
     AMAX_HISTORY: _check_amaxes,
+    CARRIED_SCALES: _check_state_scales,
     CAST_SCALES: _check_powers_of_two,
     GRADIENT_MU: _check_factors,
     STATE_SCALES: _check_state_scales,

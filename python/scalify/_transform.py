@@ -17,8 +17,6 @@ import numpy as np
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_arguments, call, out_avals
 from scalify._diagnostics import warn_of
-from scalify._dtypes import to_numpy
-from scalify._kept import check_history
 from scalify._lowering import (
     Arguments,
     Batch,
@@ -30,6 +28,8 @@ from scalify._lowering import (
 )
 from scalify._scaled_array import ScaledArray
 from scalify._statistics import Statistics
+from scalify._step_state import StepState, kind_of
+from scalify._watch import carries
 from scalify._wrapper import again, found_by_name, with_options
 from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.ranges import RangesLike
@@ -37,7 +37,7 @@ from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, measure, range_option, roles_option, to_option
 
-__all__ = ["Transformed", "opt", "probe", "transform"]
+__all__ = ["Transformed", "opt", "transform"]
 
 
 # Arrays of ours, which JAX does not know.
@@ -46,17 +46,19 @@ _OWN = (_runtime.Array, ScaledArray)
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One compiled shape; the history's shape, where scales are delayed.
+    """One compiled shape; the shape of the state of scales, where main takes one.
 
-    `rounds` says whether main takes a key of random words.
+    `rounds` says whether main takes a key of random words, `is_undeclared` whether nothing is known
+    of the arguments' scales.
     """
 
     lowered: Lowered
     module: Module
     report: Report
     run: Callable[..., Sequence[Any]]
-    history: tuple[int, ...] | None
+    state: tuple[int, ...] | None
     rounds: bool
+    is_undeclared: bool
 
 
 def transform_lowered(
@@ -84,6 +86,7 @@ def transform_lowered(
         rounds: main may take a key of random words; else all casts round to nearest.
     """
     options: dict[str, Any] = {
+        "carryScales": False,
         **(extra or {}),
         "recipe": str(recipe),
         "roundingKey": rounds,
@@ -109,7 +112,7 @@ def transform_lowered(
     return text, Report(json.loads(report), explain)
 
 
-def _input(leaf: Any) -> Any:
+def input_of(leaf: Any) -> Any:
     """Returns what JAX takes for a leaf: it does not know our arrays."""
     return np.asarray(leaf) if isinstance(leaf, _OWN) else to_physical(leaf)
 
@@ -123,7 +126,7 @@ def _is_abstract(leaf: Any) -> bool:
     return isinstance(leaf, (jax.core.Tracer, jax.ShapeDtypeStruct))
 
 
-def _module(
+def module_of(
     name: str,
     lowered: Lowered,
     avals: Sequence[Any],
@@ -158,41 +161,60 @@ class Transformed:
         self._measured: dict[Hashable, Scales] = {}
         self._entries: dict[Hashable, _Entry] = {}
         self._last: _Entry | None = None
+        self._last_key: Hashable = None
+        self._step_state = StepState(signature, self.recipe, self._extra)
         functools.update_wrapper(self, signature.fn, updated=())
         self._jitted = signature.jitted(self, **options)
 
     def __call__(
-        self, *args: Any, amax_history: Any = None, rounding_key: Any = None, **kwargs: Any
+        self,
+        *args: Any,
+        scale_state: Any = None,
+        amax_history: Any = None,
+        rounding_key: Any = None,
+        **kwargs: Any,
     ) -> Any:
         """Runs the function; arguments and results are as those of the function itself.
 
-        Where the recipe's scales are delayed it also takes the history of amaxes, from
-        `init_state` or from the call before, and returns (results, history).
+        Where the recipe's scales are propagated or delayed it also takes the state of scales, from
+        `init_state` or from the call before, and returns (results, state). `state=` is the same,
+        unless the function itself has an argument of that name, and so is `amax_history=`. Without,
+        propagated scales are kept here between calls (`Transformed.state`); while JAX traces there
+        is no place to, and each step measures them. Delayed ones need it.
 
         Where the recipe rounds state stochastically it does so by `rounding_key`, which must be
         another one in every step: a key of `jax.random`, or two words such as (seed, step), with
         which `scalify.jit` rounds the same. Without a key it rounds to nearest.
 
         Raises:
-            TypeError: there is no history, or one where no scale is delayed, or a key where
-                nothing is rounded stochastically.
-            ValueError: the history is of another program, or the key is not of two words.
+            TypeError: there is no state, or one where no scale moves, or a key where nothing is
+                rounded stochastically.
+            ValueError: the state is of another program, or the key is not of two words.
         """
+        given, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
         arguments = self._signature.bind(args, kwargs)
-        entry = self._entry(arguments, rounds=rounding_key is not None)
-        history = self._history_for(entry, amax_history)
+        return self._run(arguments, given, rounding_key, kind_of(self, arguments, given))
+
+    def _run(self, arguments: Arguments, given: Any, rounding_key: Any, kind: str) -> Any:
+        entry = self._entry(arguments, rounding_key is not None, kind)
+        if kind == "measured" and self._given is None and entry.is_undeclared:
+            self._step_state.warn_measured(entry.report)
+        state = self._step_state.take(self._last_key, kind, given, entry.state)
         key = self._key_for(entry, rounding_key)
-        outputs = entry.run(*map(_input, arguments.leaves), *history, *key)
+        outputs = entry.run(*map(input_of, arguments.leaves), *state, *key)
         if self._collected is not None:
             *outputs, table = outputs
             self._record(entry, table)
         if key:
             *outputs, _ = outputs
-        if history:
-            *outputs, amax_history = outputs
+        if state:
+            *outputs, given = outputs
+        if kind == "kept" and not self._step_state.keep(self._last_key, given):
+            # Arrays of a closure: JAX traces though none of the arguments says so.
+            return self._run(arguments, None, rounding_key, "measured")
         results = map(to_logical, outputs, entry.lowered.out_keys)
         tree = jax.tree.unflatten(entry.lowered.out_tree, results)
-        return (tree, amax_history) if self.is_delayed else tree
+        return (tree, given) if kind in ("given", "delayed") else tree
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         # As a function in a class: the instance is the first argument.
@@ -209,55 +231,52 @@ class Transformed:
         """Whether scales come from the amaxes of earlier steps, which the caller keeps."""
         return Recipe.of(self.recipe).is_delayed
 
+    @property
+    def is_carried(self) -> bool:
+        """Whether steps hand on scales of casts: those of the recipe are propagated."""
+        return carries({**self._extra, "recipe": self.recipe})
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether scales of casts are those of a calibration."""
+        return "castScales" in self._extra
+
+    @property
+    def state(self) -> np.ndarray | None:
+        """The state of scales that calls without one keep here, of the last call's arguments.
+
+        F32, a scale for each cast, 0 where it is the predicted one; None before the first call. It
+        belongs into a checkpoint; set it before the run goes on.
+        """
+        return self._step_state.get(self._last_key)
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._step_state.set(self._last_key, value)
+
     def init_state(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        """Returns the history of amaxes of a run that has seen nothing.
+        """Returns the state of scales of a run that has seen nothing.
 
         Args:
             *args: the arguments of the first call.
             **kwargs: those given by name.
 
         Returns:
-            Zeros, F32 [rows, window], a row for each cast whose scale is delayed. Give it to the
-            first call as `amax_history=`, and what that returns to the next one; keep it with a
-            checkpoint.
+            Zeros, F32: [casts] where scales are propagated, and [rows, window] where they are
+            delayed, amaxes. Give it to the first call as `state=`, and what that returns to the
+            next one; keep it with a checkpoint.
 
         Raises:
-            ValueError: the recipe's scales are not delayed.
+            ValueError: the recipe's scales neither are propagated nor delayed, or are static.
         """
-        if not self.is_delayed:
+        if not self.is_delayed and not self.is_carried:
             raise ValueError(
-                f"recipe '{self.recipe}' keeps no state: its scales are not delayed; call "
-                f"'{self._signature.name}' without one"
+                f"recipe '{self.recipe}' keeps no state: its scales are not delayed, and none is "
+                f"carried; call '{self._signature.name}' without one"
             )
-        entry = self._entry(self._signature.bind(args, kwargs))
-        return np.zeros(entry.history or (0, 0), np.float32)
-
-    def _history_for(self, entry: _Entry, given: Any) -> tuple[Any, ...]:
-        """Returns what main takes beyond the function's arguments."""
-        name = self._signature.name
-        if not self.is_delayed:
-            if given is not None:
-                raise TypeError(
-                    f"'{name}' takes no amax_history: recipe '{self.recipe}' keeps no state"
-                )
-            return ()
-        if given is None:
-            raise TypeError(
-                f"'{name}' needs the amaxes of earlier steps: start from state = "
-                f"{name}.init_state(*args), and call results, state = "
-                f"{name}(*args, amax_history=state); scalify.jit keeps them by itself"
-            )
-        if entry.history is None:
-            return ()
-        if isinstance(given, (jax.Array, jax.ShapeDtypeStruct)):
-            # Its values stay where they are.
-            if given.shape != entry.history:
-                raise ValueError(
-                    f"a history of amaxes of shape {given.shape} for a step that keeps "
-                    f"{entry.history}: it is of another program or another recipe"
-                )
-            return (given,)
-        return (check_history(given, entry.history),)
+        kind = "delayed" if self.is_delayed else "given"
+        entry = self._entry(self._signature.bind(args, kwargs), kind=kind)
+        return np.zeros(entry.state or ((0, 0) if self.is_delayed else (0,)), np.float32)
 
     def _key_for(self, entry: _Entry, given: Any) -> tuple[Any, ...]:
         """Returns the key of random words as main takes it."""
@@ -277,25 +296,43 @@ class Transformed:
             raise ValueError(f"a rounding_key of shape {given.shape}: expected two words of uint32")
         return (given,)
 
-    def text(self, *args: Any, **kwargs: Any) -> str:
+    def text(self, *args: Any, scale_state: Any = None, **kwargs: Any) -> str:
         """Returns the StableHLO text for arguments of these types, as the CPU runs it.
 
         `.trace(...).lower(lowering_platforms=("cuda",)).as_text()` is that of another platform.
+        Both are without a state of scales, unless they are given one.
         """
-        return self._entry(self._signature.bind(args, kwargs)).module.text()
+        state, kwargs = self._step_state.given(scale_state, None, kwargs)
+        arguments = self._signature.bind(args, kwargs)
+        kind = kind_of(self, arguments, state, is_traced=True)
+        return self._entry(arguments, kind=kind).module.text()
+
+    @property
+    def _own_kind(self) -> str:
+        """How a call outside of `jax.jit` comes by scales."""
+        return "delayed" if self.is_delayed else "kept" if self.is_carried else "fixed"
 
     def trace(
-        self, *args: Any, amax_history: Any = None, rounding_key: Any = None, **kwargs: Any
+        self,
+        *args: Any,
+        scale_state: Any = None,
+        amax_history: Any = None,
+        rounding_key: Any = None,
+        **kwargs: Any,
     ) -> jax.stages.Traced:
         """Traces the function as `jax.jit(fn).trace` does; the result has `.lower` and `.jaxpr`.
 
         Arguments may be `jax.ShapeDtypeStruct`s. Without values nothing is measured: give scales.
+        Without a state of scales, as for a call, each step measures them.
         """
+        state, kwargs = self._step_state.given(scale_state, amax_history, kwargs)
+        arguments = self._signature.bind(args, kwargs)
         # Where there are values, they are measured before the trace hides them.
-        self._entry(self._signature.bind(args, kwargs), rounds=rounding_key is not None)
+        kind = kind_of(self, arguments, state, is_traced=True)
+        self._entry(arguments, rounding_key is not None, kind)
         args, kwargs = jax.tree.map(_array, (args, kwargs))
-        if amax_history is not None:
-            kwargs["amax_history"] = amax_history
+        if state is not None:
+            kwargs["scale_state"] = state
         if rounding_key is not None:
             kwargs["rounding_key"] = rounding_key
         return self._jitted.trace(*args, **kwargs)
@@ -321,7 +358,7 @@ class Transformed:
             RuntimeError: without arguments before the first call.
         """
         if args or kwargs:
-            return self._entry(self._signature.bind(args, kwargs)).report
+            return self._entry(self._signature.bind(args, kwargs), kind=self._own_kind).report
         if self._last is None:
             raise RuntimeError(f"'{self._signature.name}' has not been called: nothing to report")
         return self._last.report
@@ -355,20 +392,23 @@ class Transformed:
         else:
             record(table)
 
-    def _entry(self, arguments: Arguments, rounds: bool = False) -> _Entry:
-        key = (self._signature.key(arguments), rounds)
+    def _entry(self, arguments: Arguments, rounds: bool = False, kind: str = "fixed") -> _Entry:
+        # Whoever keeps the state, the program is the same.
+        key = (self._signature.key(arguments), rounds, "given" if kind == "kept" else kind)
         if key not in self._entries:
-            self._entries[key] = self._compile(arguments, rounds)
-        self._last = self._entries[key]
+            self._entries[key] = self._compile(arguments, rounds, kind)
+        self._last, self._last_key = self._entries[key], key
         return self._last
 
-    def _scales_for(self, arguments: Arguments) -> ScalesLike:
+    def _scales_for(self, arguments: Arguments, kind: str) -> ScalesLike:
         """Returns the given scales, or those measured at the first call of this structure."""
         if self._given is not None or not Recipe.of(self.recipe).casts:
             return self._given
         key = (arguments.tree, arguments.statics)
         if key not in self._measured:
             if any(map(_is_abstract, arguments.leaves)):
+                if kind == "measured":
+                    return None
                 warnings.warn(
                     f"'{self._signature.name}' is traced without values: its arguments count as "
                     "2^0; give scalify.transform(..., scales=scalify.measure(args))",
@@ -378,70 +418,61 @@ class Transformed:
             self._measured[key] = measure(arguments.leaves)
         return self._measured[key]
 
-    def _compile(self, arguments: Arguments, rounds: bool) -> _Entry:
+    def _compile(self, arguments: Arguments, rounds: bool, kind: str) -> _Entry:
         lowered = self._signature.lower(arguments)
-        scales = self._scales_for(arguments)
-        collects = self._collected is not None
-        text, report = transform_lowered(
-            lowered,
-            self.recipe,
-            self._strict,
-            scales,
-            statistics=collects,
-            extra=self._extra,
-            rounds=rounds,
+        scales = self._scales_for(arguments, kind)
+        make = functools.partial(
+            transform_lowered,
+            recipe=self.recipe,
+            strict=self._strict,
+            scales=scales,
+            statistics=self._collected is not None,
+            extra=self._step_state.options(kind),
         )
+        text, report = make(lowered, rounds=rounds)
         added = added_arguments(text, len(lowered.in_avals))
         rounds = any(aval.dtype == np.uint32 for aval in added)
-        history = next((aval.shape for aval in added if aval.dtype == np.float32), None)
+        state = next((aval.shape for aval in added if aval.dtype == np.float32), None)
         arguments = dataclasses.replace(arguments, leaves=list(map(type_of, arguments.leaves)))
-        module = self._module(lowered, arguments, scales, (), {"wide": text}, rounds)
+        has_batches = state is None and not rounds and self._collected is None
+        make = functools.partial(make, rounds=rounds)
+        module = self._module(lowered, arguments, make, (), {"wide": text}, has_batches)
         donated = tuple(i for i, is_donated in enumerate(lowered.donated) if is_donated)
         run = jax.jit(functools.partial(call, module), donate_argnums=donated, keep_unused=True)
         report = report.with_statistics(self._collected)
-        return _Entry(lowered, module, report, run, history, rounds)
+        return _Entry(lowered, module, report, run, state, rounds, scales is None)
 
     def _module(
         self,
         lowered: Lowered,
         arguments: Arguments,
-        scales: ScalesLike,
+        make: Callable[..., tuple[str, Report]],
         batches: tuple[Batch, ...],
         texts: dict[str, str],
-        rounds: bool = False,
+        has_batches: bool = True,
     ) -> Module:
         """Returns the module of a lowered function, compiled form by form where it is needed."""
 
         def text(form: str) -> str:
-            if form in texts:
-                return texts[form]
-            return transform_lowered(
-                lowered,
-                self.recipe,
-                self._strict,
-                scales,
-                form=form,
-                statistics=self._collected is not None,
-                extra=self._extra,
-                rounds=rounds,
-            )[0]
+            return texts[form] if form in texts else make(lowered, form=form)[0]
 
         def batched(size: int, dims: tuple[int | None, ...]) -> Module:
             outer = (*batches, Batch(size, dims))
-            wider = self._signature.lower(arguments, outer)
-            return self._module(wider, arguments, scales, outer, {})
+            return self._module(self._signature.lower(arguments, outer), arguments, make, outer, {})
 
-        if self._collected is None and not self.is_delayed and not rounds:
-            return _module(self._signature.name, lowered, lowered.out_avals, text, batched)
-        # The table of statistics, the history and the key have no batch: jax.vmap is refused.
-        return _module(self._signature.name, lowered, out_avals(text("wide")), text)
+        if has_batches:
+            return module_of(self._signature.name, lowered, lowered.out_avals, text, batched)
+        # The table of statistics, the state of scales and the key have no batch: jax.vmap is
+        # refused.
+        return module_of(self._signature.name, lowered, out_avals(text("wide")), text)
 
 
 def transform(
     fn: Callable[..., Any] | None = None,
     recipe: RecipeLike = "fp8",
     *,
-    scales: ScalesLike = None,
+    scales: ScalesLike | Literal["static"] = None,
+    cast_scales: Literal["carried", "static"] = "carried",
     roles: Mapping[str, str] | None = None,
     ranges: RangesLike = None,
     range_use: Literal["report", "choose"] = "report",
@@ -469,6 +500,9 @@ def transform(
             `scalify.Recipe`.
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
             first call if it has values; under `jax.jit` it has none, and they count as 2^0.
+            "static" is `cast_scales="static"`.
+        cast_scales: under recipes with propagated scales, of casts whose values may grow: "carried"
+            from call to call, as `Transformed` has it, or "static", constants of the first call.
         roles: of arguments that the rules take for others, as `{"regular expression": role}`,
             searched in the names that reports print; the first match counts. A role is "param",
             "master", "moment", "state", "batch", "input" or "scalar".
@@ -507,7 +541,7 @@ def transform(
             "adaptive scales are state that an executable of scalify.jit keeps: here let the step "
             "measure scales (rescale=) or give those of another step (calibration=)"
         )
-    extra, scales = scale_options(recipe, scales, calibration, rescale, wide)
+    extra, scales = scale_options(recipe, scales, calibration, rescale, wide, cast_scales)
     extra |= {"rangeUse": range_use, **roles_option(roles)}
     if ranges is not None:
         extra["ranges"] = ranges
@@ -516,69 +550,6 @@ def transform(
     )
     wrapped.made_by = again(transform, given)
     return wrapped
-
-
-def probe(
-    fn: Callable[..., Any],
-    recipe: RecipeLike = "fp8",
-    *,
-    scales: ScalesLike = None,
-    **options: Any,
-) -> Callable[..., list[dict[str, Any]]]:
-    """Returns a function that runs `fn` by a recipe and shows what each cast reads.
-
-    It runs on XLA's CPU and returns one row per quantizing cast: `name`, `op`, `loc`, `phase`,
-    `format` ("float8_e4m3fn", "float8_e5m2"), `scale` (a float) and `value`, the wide input as
-    a numpy array. A cast in a loop shows all iterations, stacked along a new first axis, where the
-    trip count is known and the stack is small; else the last one. Where its scale is measured in
-    the loop, `scale` is stacked alike. A cast in a branch that did not run shows zeros.
-
-    Args:
-        fn: a function of pytrees of arrays.
-        recipe: as in `transform`.
-        scales: as in `transform`.
-        **options: static and donated arguments, as in `transform`.
-    """
-    signature = Signature(fn, **options)
-
-    def run(*args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        arguments = signature.bind(args, kwargs)
-        given = measure(arguments.leaves) if scales is None else scales
-        lowered = signature.lower(arguments)
-        text, report = transform_lowered(lowered, recipe, False, given, probe_casts=True)
-        probes = added_results(signature.name, text, lowered, arguments)
-        return [
-            {
-                "name": row["cast"],
-                "op": row["op"],
-                "loc": row["location"],
-                "phase": row["phase"],
-                "format": to_numpy(row["format"]).name,
-                "scale": float(scale) if scale.ndim == 0 else scale,
-                "value": value,
-            }
-            for row, value, scale in zip(report.casts(), probes[::2], probes[1::2], strict=True)
-        ]
-
-    return run
-
-
-def added_results(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
-    """Runs a rewritten step on XLA's CPU; returns the results that it has beyond its own."""
-    own = len(lowered.out_avals) + len(added_arguments(text, len(lowered.in_avals)))
-    return run_text(name, text, lowered, arguments)[own:]
-
-
-def run_text(name: str, text: str, lowered: Lowered, arguments: Arguments) -> list[np.ndarray]:
-    """Runs a rewritten step on XLA's CPU; returns all results of its main."""
-    module = _module(name, lowered, out_avals(text), lambda _: text)
-    added = added_arguments(text, len(lowered.in_avals))
-    leaves = [*arguments.leaves, *(np.zeros(aval.shape, aval.dtype) for aval in added)]
-    cpu = jax.devices("cpu")[0]
-    with jax.default_device(cpu):
-        run = jax.jit(functools.partial(call, module))
-        results = run(*(jax.device_put(_input(leaf), cpu) for leaf in leaves))
-    return [np.asarray(result) for result in results]
 
 
 def opt(text: str, pipeline: str) -> str:

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from scalify._lowering import Arguments, Lowered, Signature, to_physical
-from scalify._transform import run_text, transform_lowered
+from scalify._probe import run_text
+from scalify._transform import transform_lowered
 from scalify.recipe import Formats, Recipe, RecipeLike
 from scalify.scales import Scales, measure
 

@@ -9,27 +9,33 @@ from typing import Any, Literal
 
 from scalify.calibration import HealthPolicy, Patient
 from scalify.ranges import broken_assumptions, describe_broken
-from scalify.recipe import Recipe, RecipeLike
+from scalify.recipe import Recipe
 
-__all__ = ["Health", "Watch", "advice_for", "may_adapt", "policy_of"]
+__all__ = ["Health", "Watch", "advice_for", "carries", "may_adapt", "policy_of"]
 
 Health = HealthPolicy | Literal["report", "rescale", "adapt", "widen", "off"] | None
 
 # What a step without a policy is held to. Gradients have tails that become zero in healthy runs, so
 # that only what saturates counts; a look waits for a GPU, so that there is one in 20 steps.
 USUAL = HealthPolicy("adapt", every=20, flushed=1.0)
+_USUAL_REPORT = dataclasses.replace(USUAL, action="report")
 # Of these looks' number: a scale that is far off takes several moves.
 _LOOKS_ONCE_ADAPTED = 5
 
 
-def policy_of(health: Health, adaptive_scales: bool | None) -> HealthPolicy | None:
+def policy_of(
+    health: Health, adaptive_scales: bool | None, is_static: bool = False
+) -> HealthPolicy | None:
     """Returns the policy that `scalify.jit(..., health=)` means; None reads no counter.
+
+    Scales that are static by choice are looked at in the very step in which a cast is sick.
 
     Raises:
         ValueError: it moves scales, which `adaptive_scales=False` refuses.
     """
     if health is None:
-        return dataclasses.replace(USUAL, action="report") if adaptive_scales is False else USUAL
+        usual = _USUAL_REPORT if adaptive_scales is False else USUAL
+        return dataclasses.replace(usual, at_once=usual.saturated) if is_static else usual
     if isinstance(health, str):
         health = None if health == "off" else HealthPolicy(health)
     if health is not None and health.action in ("rescale", "adapt") and adaptive_scales is False:
@@ -39,15 +45,27 @@ def policy_of(health: Health, adaptive_scales: bool | None) -> HealthPolicy | No
     return health
 
 
-def advice_for(recipe: RecipeLike, is_in_stages: bool, is_adaptive: bool) -> str:
-    """Returns what the user of a recipe can do about a cast that clips."""
+def advice_for(options: Mapping[str, Any], is_in_stages: bool) -> str:
+    """Returns what the user of a step of these options can do about a cast that clips."""
+    recipe, is_adaptive = options["recipe"], bool(options.get("adaptScales"))
     if Recipe.of(recipe).is_delayed:
         return "A larger `margin` in the recipe gives its amax room to grow."
+    if carries(options):
+        return (
+            "Its scale is carried, and moves by what each step sees: what jumps further from one "
+            "step to the next clips in that step; health='widen' leaves such a cast wide."
+        )
     if is_adaptive:
         return "Jit.rescale() between steps moves the scales, and health='rescale' calls it."
     if is_in_stages:
         return "wide= leaves a cast wide; stages of a pipeline keep constant scales."
     return "health='rescale' lets scales follow what is seen, health='widen' leaves a cast wide."
+
+
+def carries(options: Mapping[str, Any]) -> bool:
+    """Whether a step of these options hands on scales of casts and moves them by itself."""
+    is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
+    return is_propagated and not options.get("adaptScales") and options.get("carryScales", True)
 
 
 def may_adapt(options: Mapping[str, Any]) -> bool:
@@ -56,7 +74,8 @@ def may_adapt(options: Mapping[str, Any]) -> bool:
     Not where they move already or are no constants, and not where a calibration says them.
     """
     is_propagated = Recipe.of(options["recipe"]).scales == "propagated"
-    return is_propagated and not options.get("adaptScales") and "castScales" not in options
+    moves = carries(options) or options.get("adaptScales")
+    return is_propagated and not moves and "castScales" not in options
 
 
 class Watch:
@@ -67,9 +86,21 @@ class Watch:
         steps: how many steps have run, for each compiled shape, by which looks are due.
     """
 
-    def __init__(self, policy: HealthPolicy | None, name: str, advice: Callable[[], str]) -> None:
-        """Watches the step `name`; `advice()` is what a user can do about a cast that clips."""
+    def __init__(
+        self,
+        policy: HealthPolicy | None,
+        name: str,
+        advice: Callable[[], str],
+        is_carried: bool = False,
+    ) -> None:
+        """Watches the step `name`; `advice()` is what a user can do about a cast that clips.
+
+        Where scales are carried, and nobody has asked for a policy, a cast is named that is sick in
+        two steps in a row: the step after one that clips has moved its scale.
+        """
         self.policy = policy
+        self._is_patient = is_carried and policy in (USUAL, _USUAL_REPORT)
+        self._again: set[str] = set()
         self.steps: dict[Hashable, int] = {}
         self._name = name
         self._advice = advice
@@ -78,7 +109,9 @@ class Watch:
     def is_due(self, key: Hashable) -> bool:
         """Counts the step that has just run; whether the policy looks at it."""
         self.steps[key] = self.steps.get(key, 0) + 1
-        return self.policy is not None and self.steps[key] % self.policy.every == 0
+        if self.policy is None:
+            return False
+        return bool(self._again) or self.steps[key] % self.policy.every == 0
 
     def look(
         self,
@@ -182,7 +215,11 @@ class Watch:
 
     def _sick(self, health: Sequence[Mapping[str, Any]]) -> None:
         assert self.policy is not None
-        for row in self.policy.sick(health):
+        sick = self.policy.sick(health)
+        if self._is_patient:
+            before, self._again = self._again, {row["cast"] for row in sick}
+            sick = [row for row in sick if row["cast"] in before]
+        for row in sick:
             self._say(row["cast"], f"{_told(row)}. {self._advice()}")
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
-from scalify._counters import is_wiped
+from scalify._counters import FLUSHED_LEAST, FLUSHED_LEFT, is_wiped
 from scalify._dtypes import to_numpy
 from scalify.recipe import Recipe, RecipeLike
 from scalify.scales import Scales, ScalesLike
@@ -25,6 +25,7 @@ __all__ = [
     "HealthPolicy",
     "Patient",
     "WideCast",
+    "carried_option",
     "names_of",
     "scale_options",
     "wide_option",
@@ -196,7 +197,8 @@ class HealthPolicy:
             casts that stay sick, which the next compilation leaves wide (`Jit.recompile`).
         every: steps between two looks at the counters.
         at_once: the share of values that saturated or are NaN above which a cast is looked at in
-            the very step, though no look is due. Of steps on the CPU, without ranks, whose counters
+            the very step, though no look is due, as it is where half became zero that was not with
+            nothing at the top. Of steps on the CPU, without ranks, whose counters
             wait for nobody, and not under "widen", which counts looks. 1 waits for looks.
         saturated: the share of saturated values above which a cast is not healthy.
         flushed: the share of values that were not zero and became zero.
@@ -227,10 +229,10 @@ class HealthPolicy:
             raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
 
     def sick(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Returns the rows of `health` with shares above the limits, or with nothing left.
+        """Returns the rows of `health` with shares above the limits, or with little left.
 
-        That is where nine tenths of what was not zero, and a tenth of all, became zero, and nothing
-        is in the four binades at the top of the format: the scale is too high for all of them.
+        That is where half of what was not zero, and a tenth of all, became zero, and nothing is in
+        the four binades at the top of the format: the scale is too high for all of them.
         """
         return [
             row
@@ -243,8 +245,8 @@ class HealthPolicy:
 
 def _is_wiped(row: Mapping[str, Any]) -> bool:
     flushed, elements = row["flushed"], row["elements"]
-    wiped = is_wiped(flushed, row["zeros"], row["top"], elements, left=0.1)
-    return bool(wiped) and flushed > 0.1 * elements
+    wiped = is_wiped(flushed, row["zeros"], row["top"], elements, FLUSHED_LEFT)
+    return bool(wiped) and flushed > FLUSHED_LEAST * elements
 
 
 class Patient:
@@ -277,17 +279,19 @@ class Patient:
 
 def scale_options(
     recipe: RecipeLike,
-    scales: ScalesLike,
+    scales: ScalesLike | Literal["static"],
     calibration: Calibration | None,
     rescale: Sequence[str],
     wide: Sequence[WideCast] = (),
+    cast_scales: str = "carried",
 ) -> tuple[dict[str, Any], ScalesLike]:
     """Returns the compiler's options for scales of casts, and the scales of arguments.
 
     Raises:
         TypeError: a calibration or a cast to leave wide is none.
-        ValueError: the recipe has no room for a calibration.
+        ValueError: the recipe has no room for a calibration, or a word is unknown.
     """
+    own, scales = carried_option(cast_scales, scales)
     if calibration is not None and not isinstance(calibration, Calibration):
         raise TypeError(
             f"calibration={calibration!r}: expected a Calibration, as scalify.calibrate or "
@@ -295,7 +299,7 @@ def scale_options(
         )
     if isinstance(rescale, str):
         rescale = (rescale,)
-    extra: dict[str, Any] = {"rescaleAt": list(rescale)} if rescale else {}
+    extra = own | ({"rescaleAt": list(rescale)} if rescale else {})
     if calibration is not None and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' takes scales from the amaxes of earlier steps, and a calibration "
@@ -307,6 +311,30 @@ def scale_options(
     if wide:
         extra["wide"] = wide_option(wide)
     return extra, scales
+
+
+def carried_option(
+    cast_scales: str, scales: ScalesLike | Literal["static"]
+) -> tuple[dict[str, Any], ScalesLike]:
+    """Returns the compiler's option `carryScales`, and the scales of arguments.
+
+    Args:
+        cast_scales: "carried" from step to step, or "static".
+        scales: of arguments; "static" says it of casts, and nothing of arguments.
+
+    Raises:
+        ValueError: a word is unknown.
+    """
+    if isinstance(scales, str):
+        if scales != "static":
+            raise ValueError(
+                f"scales={scales!r}: expected 'static', or scales of arguments, from "
+                "scalify.measure"
+            )
+        cast_scales, scales = scales, None
+    if cast_scales not in ("carried", "static"):
+        raise ValueError(f"cast_scales={cast_scales!r}: expected 'carried' or 'static'")
+    return ({"carryScales": False} if cast_scales == "static" else {}), scales
 
 
 def wide_option(wide: Iterable[WideCast]) -> list[dict[str, Any]]:

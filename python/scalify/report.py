@@ -20,7 +20,7 @@ __all__ = ["Report", "Row", "Why"]
 _COLUMNS = ("value", "op", "scale", "format", "phase", "reason", "location")
 _TEXTS = (
     *("value", "op", "location", "phase", "format", "rule", "reason", "cast", "source", "range"),
-    *("kind", "weight"),
+    *("kind", "weight", "scaling"),
 )
 _NUMBERS = ("scale", "mean", "rms", "bound", "headroom")
 

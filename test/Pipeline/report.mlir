@@ -13,13 +13,14 @@
 // CHECK-NEXT: 2 casts to f8E4M3FN
 // CHECK-NEXT: 1 dots f32 x f32 -> f32
 // CHECK-NEXT: 1 dots f8E4M3FN x f8E4M3FN -> f32
+// CHECK-NEXT: 2 scales carried
 // CHECK-NEXT: 1 dots: stays wide: head
 // CHECK-DAG:  %0 {{.*}} forward, dot: sqrt(K = 64) [mean 0, rms 8] at {{.*}}report.mlir:[[#]]:8
 // CHECK-DAG:  %1 {{.*}} tanh: bounded by 1
 // CHECK-DAG:  %2 {{.*}} stays wide: head
 // JSON:      "recipe":"fp8","rows":[
 // JSON-SAME: {"format":"f32","from":[],"id":0,"loc":"{{[^"]*}}report.mlir:[[#]]:24","mean":0,"op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"undeclared argument: 2^0","scale":0,"source":"%x","value":"arg0"}
-// JSON-SAME: {"cast":"c0: arg0","format":"f8E4M3FN","from":[0],{{.*}}"op":"quantize","phase":"forward",{{.*}}"rule":"undeclared argument: 2^0","scale":0,"value":"c0"}
+// JSON-SAME: {"cast":"c0: arg0","format":"f8E4M3FN","from":[0],{{.*}}"op":"quantize","phase":"forward",{{.*}}"rule":"undeclared argument: 2^0","scale":0,"scaling":"carried","value":"c0"}
 // JSON-SAME: "schema":"scalify.report/1"
 // COUNT: scalify-compile: 4 remarks (--remarks prints them)
 // REMARKS: remark: argument 0 of 'main' has no declared scale

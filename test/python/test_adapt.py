@@ -22,7 +22,8 @@ def matmul(x: Any, w: Any, flag: bool = False) -> Any:
 
 
 def made(**options: Any) -> scalify.Jit:
-    fixed = {"recipe": RECIPE, "scales": [0, 0], "static_argnums": 2}
+    # Else the steps themselves move scales, and nothing is left to adapt.
+    fixed = {"recipe": RECIPE, "scales": [0, 0], "cast_scales": "static", "static_argnums": 2}
     return scalify.jit(matmul, **(fixed | options))
 
 
@@ -73,7 +74,8 @@ def test_a_cast_whose_scale_cannot_move_is_named(action: Any) -> None:
     def total(xs: Any, w: Any) -> Any:
         return jax.lax.scan(lambda sums, x: (sums + x @ w, None), jnp.zeros_like(w), xs)[0]
 
-    fn = scalify.jit(total, RECIPE, scales=[0, 0], health=scalify.HealthPolicy(action))
+    fixed: dict[str, Any] = {"scales": [0, 0], "cast_scales": "static"}
+    fn = scalify.jit(total, RECIPE, health=scalify.HealthPolicy(action), **fixed)
     with pytest.warns(UserWarning, match="its scale does not move: casts in loops") as found:
         for _ in range(4):
             fn(np.stack([clipping(), clipping()]), W)

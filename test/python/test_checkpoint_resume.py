@@ -89,10 +89,12 @@ OPTIONS: dict[str, Any] = {
     "fp8-lm-o3": {},
     "fp8 with scales that move": {"health": scalify.HealthPolicy("rescale", every=2)},
     "fp8 that has left its constants, whose scales move": {
-        "health": scalify.HealthPolicy("adapt", every=2, flushed=1e-3, saturated=1e-3)
+        "cast_scales": "static",
+        "health": scalify.HealthPolicy("adapt", every=2, flushed=1e-3, saturated=1e-3),
     },
     "fp8 that leaves its constants at the next step": {
-        "health": scalify.HealthPolicy("adapt", every=3, flushed=1e-3, saturated=1e-3)
+        "cast_scales": "static",
+        "health": scalify.HealthPolicy("adapt", every=3, flushed=1e-3, saturated=1e-3),
     },
     "fp8 with casts that widen": {
         "health": scalify.HealthPolicy("widen", patience=2, flushed=1e-3, saturated=1e-3)

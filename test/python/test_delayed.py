@@ -329,7 +329,7 @@ def test_what_an_executable_keeps_goes_by_name() -> None:
         executable.kept = {name: array[:1] for name, array in kept.items()}
     with pytest.raises(ValueError, match="the step takes 2 arguments, not 3"):
         executable(*arguments(), kept["scalify.amax_history"])
-    plain = compiled(make_step(), "fp8").executable(*arguments())
+    plain = compiled(make_step(), "fp8-current").executable(*arguments())
     assert plain.kept == {}
     with pytest.raises(ValueError, match="keeps nothing"):
         plain.kept = kept
@@ -365,7 +365,7 @@ def test_transform_takes_and_returns_the_history() -> None:
     np.testing.assert_allclose(state, own.executable().amax_history, rtol=1e-3)
     with pytest.raises(ValueError, match="of another program or another recipe"):
         fn(w, x, amax_history=np.zeros((1, 16), np.float32))
-    plain = scalify.transform(make_step(), "fp8", scales=scalify.measure((w, x)))
+    plain = scalify.transform(make_step(), "fp8-current", scales=scalify.measure((w, x)))
     with pytest.raises(TypeError, match="keeps no state"):
         plain(w, x, amax_history=state)
     with pytest.raises(ValueError, match="keeps no state"):

@@ -147,7 +147,7 @@ def run(steps: int, rescale_every: int | None, **options: Any) -> list[np.ndarra
 
 
 def test_while_no_scale_moves_steps_keep_their_bits() -> None:
-    static = run(4, None)
+    static = run(4, None, cast_scales="static")
     for got in (run(4, None, adaptive_scales=True), run(4, 2, adaptive_scales=True)):
         for a, b in zip(got, static, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -330,10 +330,10 @@ def test_a_step_without_a_policy_is_looked_at_every_20_steps() -> None:
         warnings.simplefilter("error")
         for _ in range(20):
             quiet(x, w)
-    constant = scalify.jit(matmul, recipe=HEAD, scales=[0, 0], adaptive_scales=False)
+    fixed: dict[str, Any] = {"scales": [0, 0], "cast_scales": "static", "adaptive_scales": False}
+    constant = scalify.jit(matmul, recipe=HEAD, **fixed)
     with pytest.warns(UserWarning, match=r"cast 'c0: x'.* 2 saturated.*health='rescale'") as said:
-        for _ in range(20):
-            constant(x, w)
+        constant(x, w)
     assert said[0].filename == __file__
     assert constant.executable().cast_scales is None
 
@@ -341,7 +341,9 @@ def test_a_step_without_a_policy_is_looked_at_every_20_steps() -> None:
 def test_constant_scales_that_clip_are_left_for_scales_that_move() -> None:
     x, w = np.ones((32, 32), np.float32), np.ones((32, 32), np.float32)
     x[0, :2] = 2.0**15  # 2 of 1,024 values, twice the limit
-    fn = scalify.jit(matmul, recipe=HEAD, scales=[0, 0])
+    fixed: dict[str, Any] = {"scales": [0, 0], "cast_scales": "static"}
+    policy = scalify.HealthPolicy("adapt", every=20)
+    fn = scalify.jit(matmul, recipe=HEAD, health=policy, **fixed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(19):
@@ -370,7 +372,9 @@ def test_packed_state_keeps_its_scales() -> None:
         return optax.apply_updates(p, updates), state, loss
 
     policy = scalify.HealthPolicy("adapt")
-    fn = scalify.jit(step, recipe, donate_argnums=(0, 1), scales={}, health=policy)
+    fn = scalify.jit(
+        step, recipe, donate_argnums=(0, 1), scales={}, cast_scales="static", health=policy
+    )
     p = np.ones((64, 64), np.float32)
     state = adam.init(p)
     with pytest.warns(UserWarning, match="saturated and .* became zero. health='rescale'"):
@@ -383,7 +387,8 @@ def test_packed_state_keeps_its_scales() -> None:
 @pytest.mark.parametrize(
     ("recipe", "options", "advice"),
     [
-        ("fp8", {}, "health='rescale'"),
+        ("fp8", {"cast_scales": "static"}, "health='rescale'"),
+        ("fp8", {}, "Its scale is carried"),
         ("fp8", {"adaptive_scales": True}, r"Jit\.rescale\(\) between"),
         ("fp8-delayed", {}, "A larger `margin`"),
     ],
@@ -415,7 +420,8 @@ def test_a_cast_that_stays_sick_is_left_wide_at_the_next_compile() -> None:
     x, w, v = sick_arguments()
     want = x.astype(np.float64) @ w
     policy = scalify.HealthPolicy("widen", every=2, patience=3)
-    fn = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], health=policy)
+    fixed: dict[str, Any] = {"scales": [0, 0, 0], "cast_scales": "static"}
+    fn = scalify.jit(two_matmuls, recipe=HEAD, health=policy, **fixed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(4):
@@ -452,7 +458,8 @@ def test_a_cast_that_stays_sick_is_left_wide_at_the_next_compile() -> None:
 
 def test_what_is_widened_is_kept_for_other_compilations() -> None:
     x, w, v = sick_arguments()
-    fn = scalify.jit(two_matmuls, recipe=HEAD, scales=[0, 0, 0], health="widen")
+    fixed: dict[str, Any] = {"scales": [0, 0, 0], "cast_scales": "static"}
+    fn = scalify.jit(two_matmuls, recipe=HEAD, health="widen", **fixed)
     with pytest.warns(UserWarning, match="at 3 looks in a row"):
         for _ in range(3):
             fn(x, w, v)

@@ -111,6 +111,18 @@ static cl::opt<bool>
                 cl::desc("make the scales of casts an argument, which the "
                          "artefact's function 'rescale' moves"),
                 cl::cat(category));
+enum class CastScales { Carried, Measured, Static };
+static cl::opt<CastScales> castScales(
+    "cast-scales", cl::init(CastScales::Carried),
+    cl::desc("scales of casts whose values may grow:"),
+    cl::values(
+        clEnumValN(CastScales::Carried, "carried",
+                   "an argument that each step moves and returns"),
+        clEnumValN(CastScales::Measured, "measured",
+                   "measured in each step where a constant does not fit"),
+        clEnumValN(CastScales::Static, "static",
+                   "constants of the first step")),
+    cl::cat(category));
 static cl::opt<bool>
     packState("pack-state",
               cl::desc("keep state that the recipe narrows as narrow data "
@@ -243,6 +255,8 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.collectStatistics = collectStatistics;
   options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
   options.adaptScales = adaptScales;
+  options.carryScales = castScales == CastScales::Carried;
+  options.measureCasts = castScales == CastScales::Measured;
   options.packState = packState;
   options.streams = streams;
   options.libraryAttention = libraryAttention;

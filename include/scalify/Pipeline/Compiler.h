@@ -75,6 +75,12 @@ struct CompileOptions {
   /// Main takes the scales of its casts as one more argument, last: see the
   /// pass scalify-adapt-scales.
   bool adaptScales = false;
+  /// Main takes and returns the scales of casts whose values may grow: see the
+  /// pass scalify-carry-scales. Not where `adaptScales` moves them.
+  bool carryScales = true;
+  /// Each step measures these scales instead: see `measure-unproved` of the
+  /// pass scalify-quantize.
+  bool measureCasts = false;
   /// State that the recipe narrows is narrow data also between steps: see the
   /// pass scalify-store-state. Not for StableHLO out.
   bool packState = false;

@@ -30,6 +30,8 @@ struct ReportRow {
   int64_t elements = 0;
   /// Of a quantizing cast what the range analysis proves, or what spoils it.
   std::string range;
+  /// Of a quantizing cast how it comes by its scale: see `describeScaling`.
+  std::string scaling;
 
   /// Of a dot what it computes ("weight_grad"), and the name of the argument
   /// that is its layer's weight; empty where there is none.

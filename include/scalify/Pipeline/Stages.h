@@ -55,6 +55,8 @@ struct StageOptions {
   bool keepsState = true;
   /// Whoever runs main brings a key of random words in each step.
   bool roundingKey = true;
+  /// Casts that may outgrow propagated scales measure theirs in each step.
+  bool measureUnproved = false;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;
   /// Keep in the module which facts each scale came from.

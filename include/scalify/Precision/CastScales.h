@@ -52,8 +52,26 @@ inline constexpr llvm::StringLiteral kInitialAttr = "scalify.initial";
 inline constexpr llvm::StringLiteral kCastsAttr = "scalify.casts";
 /// The argument and the result of main that `scalify-delay-scales` appends.
 inline constexpr llvm::StringLiteral kAmaxHistoryName = "scalify.amax_history";
-/// The function that moves them between two steps.
+/// The argument and the result of main that `scalify-carry-scales` appends.
+inline constexpr llvm::StringLiteral kCarriedScalesName =
+    "scalify.carried_scales";
+/// On a cast: steps hand on its scale.
+inline constexpr llvm::StringLiteral kCarriedAttr = "scalify.carried";
+/// The function that moves scales between two steps.
 inline constexpr llvm::StringLiteral kRescaleFunction = "rescale";
+
+/// Marks the casts whose scales steps shall hand on: those whose values may
+/// grow or shrink, as far as they can be carried. Does nothing where scales are
+/// not propagated.
+void markCarriedCasts(mlir::ModuleOp module);
+
+/// Says how many casts keep constants that their values may outgrow, and why.
+void remarkOnStaticCasts(mlir::ModuleOp module);
+
+/// How a cast comes by its scale, for reports: "proved", a constant that it
+/// cannot outgrow; "static", one that it may; "carried" from step to step;
+/// "measured" in the step.
+llvm::StringRef describeScaling(QuantizeOp cast);
 
 } // namespace scalify
 

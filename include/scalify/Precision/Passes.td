@@ -52,6 +52,11 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
     Option<"roundingKey", "rounding-key", "bool", "true",
            "whoever runs main brings another key of random words in each step; "
            "else state is rounded to nearest, with a remark">,
+    Option<"measureUnproved", "measure-unproved", "bool", "false",
+           "under propagated scales, a cast takes the constant where it holds "
+           "what the step casts, and else the scale of its amax, as "
+           "scalify-carry-scales would move it: for a step that nobody hands "
+           "scales from the one before. Not where a proof keeps the constant">,
     Option<"rangeUse", "range-use", "std::string", "\"report\"",
            "report: proofs of the range analysis are only noted; choose: E5M2 "
            "where a bound fits that format and not the recipe's, and under "
@@ -185,6 +190,47 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
   }];
   let statistics = [
     Statistic<"numAdapted", "adapted", "casts that read their scale">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
+def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
+  let summary = "scales that a step moves and hands on to the next one";
+  let description = [{
+    Does nothing unless the recipe's scales are `propagated`. Before: casts with
+    the constant scales that the rules predict. After: main has one more
+    argument, last, `tensor<N x f32>` named `scalify.carried_scales`, and one
+    more result, last, to which it is donated. Entry i is the scale of the cast
+    that `scalify.casts` names at i, and 0 while it is the predicted one.
+
+    A step measures of what each cast reads the largest magnitude, and whether
+    more than one in 64 elements that are not zero become zero. In the next step
+    a scale is another one where the largest magnitude was above 7/8 of the
+    format's largest value, or below 2^4 times its smallest normal number, or
+    where too many became zero and nothing was in the four binades at the top.
+    It is then the smallest power of two by which the amax fits, a binade up, of
+    gradients in formats with five bits of exponent or more three. Else it stays,
+    and so do the bits of the step. An amax that is zero or not finite moves
+    nothing. In loops and branches statistics are carried out as maxima, and
+    over ranks their maxima count.
+
+    Constants stay where a proof of the range analysis rests on no more than
+    gains of norms and integers, in BF16, where data leave the step or become
+    state, in the condition of a loop, and inside of manual computations. Casts
+    that write data for one reader have one entry.
+
+    ```mlir
+    func.func @main(%x: tensor<4x8xf32>, %s: tensor<1xf32> {scalify.name = "scalify.carried_scales", tf.aliasing_output = 1 : i32, ...})
+        -> (tensor<4x8xf32>, tensor<1xf32>)
+    ```
+  }];
+  let options = [
+    Option<"marked", "marked", "bool", "false",
+           "carry the casts with `scalify.carried` and no others">
+  ];
+  let statistics = [
+    Statistic<"numCarried", "carried", "casts whose scale is carried">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];

@@ -1,0 +1,223 @@
+//===- CarriedScales.cpp - Arithmetic on scales that steps carry ----------===//
+//
+// A scale stays where it is, and with it the bits of the step, as long as the
+// format holds what is cast. It moves for two reasons: the largest value comes
+// to the end of the format, or the bulk of the values comes to the other end.
+// Both moves put the largest value near the top, so that one step later the
+// cast is as an amax would have it, and has room to grow.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CarriedScales.h"
+
+#include "DelayedHistory.h"
+#include "RankMaxima.h"
+#include "RowBuilder.h"
+#include "RowMaxima.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
+#include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Precision/DotRoles.h"
+#include "scalify/Precision/ValueOrigin.h"
+
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/APFloat.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using stablehlo::ComparisonDirection;
+
+// Binades above the amax behind a move: what doubles in a step is not clipped.
+// A gradient may jump further, and its format has binades to spare.
+static constexpr int kRoom = 1, kGradientRoom = 3;
+// Of the format's largest value: what grows slowly moves before it clips.
+static constexpr float kHigh = 0.875f;
+// Of the format's smallest normal number. Of normally distributed values, whose
+// amax is some 4.5 deviations, E4M3's subnormal numbers then add a sixth to the
+// rounding noise, and twice as low they add more than half.
+static constexpr float kLow = 0x1p4f;
+// Of the format's largest value: a scale moves down for values that become zero
+// where nothing is in the four binades at the top.
+static constexpr float kTop = 0x1p-4f;
+// One in 64 elements that are not zero may become zero: one that does counts as
+// much as 63 that do not. Sums of such weights are exact up to 2^24.
+static constexpr float kFlushed = 63.0f, kKept = -1.0f;
+
+CarriedRow scalify::getCarriedRow(Value value, FloatType format,
+                                  float predicted) {
+  CarriedRow row;
+  row.largest = static_cast<float>(getLargestFinite(format));
+  row.smallestNormal = static_cast<float>(
+      APFloat::getSmallestNormalized(format.getFloatSemantics())
+          .convertToDouble());
+  row.predicted = predicted;
+  row.room = isGradient(value) && !isa<Float8E4M3FNType>(format) ? kGradientRoom
+                                                                 : kRoom;
+  return row;
+}
+
+/// The sum of weights of all elements, by what the cast does to each.
+static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
+                         FloatType format) {
+  Type f32 = builder.getF32Type();
+  if (getElementTypeOrSelf(x.getType()) != f32)
+    x = stablehlo::ConvertOp::create(builder, loc, x, f32);
+  ArrayRef<int64_t> shape = mlir::cast<ShapedType>(x.getType()).getShape();
+  RowBuilder elements(builder, loc, shape), scalar(builder, loc, {});
+  // Half of the smallest number is a tie, which rounds to zero.
+  auto half = static_cast<float>(
+      APFloat::getSmallest(format.getFloatSemantics()).convertToDouble() / 2);
+  Value least =
+      stablehlo::MulOp::create(builder, loc, scale, scalar.splat(half));
+  Value spread = stablehlo::BroadcastInDimOp::create(
+      builder, loc, x.getType(), least, ArrayRef<int64_t>{});
+  Value magnitude = stablehlo::AbsOp::create(builder, loc, x);
+  Value isKept = stablehlo::CompareOp::create(builder, loc, magnitude, spread,
+                                              ComparisonDirection::GT);
+  Value isZero = stablehlo::CompareOp::create(
+      builder, loc, magnitude, elements.splat(0.0f), ComparisonDirection::EQ);
+  Value weight = stablehlo::SelectOp::create(
+      builder, loc, isKept, elements.splat(kKept), elements.splat(kFlushed));
+  weight = stablehlo::SelectOp::create(builder, loc, isZero,
+                                       elements.splat(0.0f), weight);
+  auto dims = llvm::to_vector(
+      llvm::seq<int64_t>(0, static_cast<int64_t>(shape.size())));
+  return stablehlo::buildReduce<stablehlo::AddOp>(builder, loc, weight,
+                                                  scalar.splat(0.0f), dims);
+}
+
+/// Of what ranks gather, each looks at its own share: all that they have seen
+/// meets in one message, and what is read wide would have to be gathered wide.
+/// A slice may leave out what fills up the last share, and that may be
+/// anything.
+static Value findShare(Value value) {
+  Value source = stablehlo::skipLoopInvariants(value);
+  while (isa_and_nonnull<stablehlo::TransposeOp, stablehlo::ReshapeOp,
+                         stablehlo::ReverseOp>(source.getDefiningOp()))
+    source =
+        stablehlo::skipLoopInvariants(source.getDefiningOp()->getOperand(0));
+  auto gather = source.getDefiningOp<stablehlo::AllGatherOp>();
+  return gather && gather->getNumOperands() == 1 ? gather->getOperand(0)
+                                                 : value;
+}
+
+SmallVector<Value> scalify::buildCarriedStatistics(OpBuilder &builder,
+                                                   QuantizeOp cast) {
+  auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+  Value value = findShare(cast.getValue());
+  SmallVector<Value> statistics{buildFiniteAmax(builder, cast.getLoc(), value)};
+  // Sums of many products are near a normal distribution, of which the amax
+  // says all; and a library's product that casts its results leaves no more
+  // than that.
+  Operation *maker = getDotOperandRoot(value).getDefiningOp();
+  if (!maker || !isContraction(maker))
+    statistics.push_back(
+        buildExcess(builder, cast.getLoc(), value, cast.getScale(), format));
+  return statistics;
+}
+
+/// A vector of one number of each row.
+static Value
+buildRowConstant(RowBuilder &vectors, ArrayRef<CarriedRow> rows,
+                 llvm::function_ref<float(const CarriedRow &)> get) {
+  return vectors.vector(llvm::map_to_vector(rows, get));
+}
+
+static RowBuilder makeVectors(OpBuilder &builder, Location loc,
+                              ArrayRef<CarriedRow> rows) {
+  return RowBuilder(builder, loc, {static_cast<int64_t>(rows.size())});
+}
+
+Value scalify::buildCarriedScales(OpBuilder &builder, Location loc, Value state,
+                                  ArrayRef<CarriedRow> rows) {
+  RowBuilder vectors = makeVectors(builder, loc, rows);
+  Value predicted = buildRowConstant(
+      vectors, rows, [](const CarriedRow &row) { return row.predicted; });
+  return vectors.whereAbove(state, 0.0f, state, predicted);
+}
+
+/// The statistics of one kind, by rows, as all ranks have seen them.
+static SmallVector<Value> gatherStatistics(OpBuilder &builder, Location loc,
+                                           ArrayRef<Value> statistics) {
+  auto numRows =
+      static_cast<int64_t>(statistics.size() / kNumCarriedStatistics);
+  SmallVector<Value> ordered;
+  for (unsigned kind = 0; kind != kNumCarriedStatistics; ++kind)
+    for (int64_t row = 0; row != numRows; ++row)
+      ordered.push_back(statistics[row * kNumCarriedStatistics + kind]);
+  // One message: of the shares, too, that of the rank which loses most counts.
+  Value all =
+      buildMaxOverRanks(builder, loc, buildVector(builder, loc, ordered));
+  SmallVector<Value> kinds;
+  for (int64_t kind = 0; kind != kNumCarriedStatistics; ++kind)
+    kinds.push_back(stablehlo::SliceOp::create(
+        builder, loc, all, ArrayRef<int64_t>{kind * numRows},
+        ArrayRef<int64_t>{(kind + 1) * numRows}, ArrayRef<int64_t>{1}));
+  return kinds;
+}
+
+/// By an amax and the excess of what becomes zero at `scales`: what the scales
+/// become where they move, else `otherwise`.
+static Value buildMoved(OpBuilder &builder, Location loc, RowBuilder &vectors,
+                        Value amax, Value excess, Value scales, Value otherwise,
+                        ArrayRef<CarriedRow> rows) {
+  auto times = [&](Value x,
+                   llvm::function_ref<float(const CarriedRow &)> get) -> Value {
+    return stablehlo::MulOp::create(builder, loc, x,
+                                    buildRowConstant(vectors, rows, get));
+  };
+  auto compare = [&](Value x, ComparisonDirection direction, Value y) -> Value {
+    return stablehlo::CompareOp::create(builder, loc, x, y, direction);
+  };
+  Value largest = buildRowConstant(
+      vectors, rows, [](const CarriedRow &row) { return row.largest; });
+  Value fitting = vectors.roundUpToPowerOfTwo(
+      stablehlo::DivOp::create(builder, loc, amax, largest));
+  fitting = times(fitting, [](const CarriedRow &row) {
+    return std::ldexp(1.0f, row.room);
+  });
+  // Beyond 2^100 a scale's inverse would have no headroom.
+  fitting = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
+                                       fitting, vectors.splat(0x1p100f));
+  Value high =
+      times(scales, [](const CarriedRow &row) { return kHigh * row.largest; });
+  Value low = times(
+      scales, [](const CarriedRow &row) { return kLow * row.smallestNormal; });
+  Value top =
+      times(scales, [](const CarriedRow &row) { return kTop * row.largest; });
+  Value zero = vectors.splat(0.0f);
+  Value moves = stablehlo::AndOp::create(
+      builder, loc, compare(excess, ComparisonDirection::GT, zero),
+      compare(amax, ComparisonDirection::LT, top));
+  moves = stablehlo::OrOp::create(builder, loc, moves,
+                                  compare(amax, ComparisonDirection::LT, low));
+  moves = stablehlo::OrOp::create(builder, loc, moves,
+                                  compare(amax, ComparisonDirection::GT, high));
+  // Of zeros, and of what is not finite, nothing is known.
+  moves = stablehlo::AndOp::create(
+      builder, loc, moves, compare(amax, ComparisonDirection::GT, zero));
+  return stablehlo::SelectOp::create(builder, loc, moves, fitting, otherwise);
+}
+
+Value scalify::buildNextCarried(OpBuilder &builder, Location loc, Value state,
+                                Value scales, ArrayRef<Value> statistics,
+                                ArrayRef<CarriedRow> rows) {
+  RowBuilder vectors = makeVectors(builder, loc, rows);
+  SmallVector<Value> kinds = gatherStatistics(builder, loc, statistics);
+  return buildMoved(builder, loc, vectors, kinds[0], kinds[1], scales, state,
+                    rows);
+}
+
+Value scalify::buildFittedScale(OpBuilder &builder, Location loc, Value value,
+                                Value constant, FloatType format) {
+  RowBuilder scalar(builder, loc, {});
+  Value amax = buildFiniteAmax(builder, loc, value);
+  Value excess = buildExcess(builder, loc, value, constant, format);
+  CarriedRow row = getCarriedRow(value, format, /*predicted=*/1);
+  return buildMoved(builder, loc, scalar, amax, excess, constant, constant,
+                    row);
+}

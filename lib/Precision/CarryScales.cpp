@@ -1,0 +1,183 @@
+//===- CarryScales.cpp - Scales that a step hands on to the next ----------===//
+//
+// A prediction is of the first step. What grows with training leaves it, so
+// the scale of each cast of which nothing is proved is one argument and one
+// result of main, and moves by what the step itself has seen.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CarriedScales.h"
+#include "DelayedHistory.h"
+#include "DelayedRows.h"
+#include "FreeScales.h"
+#include "KeptArgument.h"
+#include "RowMaxima.h"
+
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Precision/CastScales.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/RangeProofs.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace scalify {
+#define GEN_PASS_DEF_CARRYSCALES
+#include "scalify/Precision/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// BF16 has the binades of F32.
+static bool hasNarrowRange(QuantizeOp cast) {
+  return !getElementTypeOrSelf(cast.getType()).isBF16();
+}
+
+/// The casts that may outgrow a constant, and whether steps can hand on their
+/// scales.
+static SmallVector<std::pair<QuantizeOp, bool>>
+findMovingCasts(func::FuncOp main) {
+  llvm::StringSet<> moving = findMovingArguments(main);
+  SmallVector<std::pair<QuantizeOp, bool>> casts;
+  main.walk([&](QuantizeOp cast) {
+    if (hasNarrowRange(cast) && !staysByProof(cast, moving) &&
+        getScaleExponent(cast.getScale()))
+      casts.emplace_back(cast, canCarryScale(cast));
+  });
+  return casts;
+}
+
+void scalify::markCarriedCasts(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (RecipeAttr::of(module).getScales() != ScaleSource::Propagated || !main ||
+      main.isExternal())
+    return;
+  for (auto [cast, canCarry] : findMovingCasts(main))
+    if (canCarry)
+      cast->setAttr(kCarriedAttr, UnitAttr::get(module.getContext()));
+}
+
+void scalify::remarkOnStaticCasts(ModuleOp module) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (RecipeAttr::of(module).getScales() != ScaleSource::Propagated || !main ||
+      main.isExternal())
+    return;
+  unsigned numChosen = 0, numOthers = 0;
+  for (auto [cast, canCarry] : findMovingCasts(main))
+    if (!cast->hasAttr(kCarriedAttr))
+      ++(canCarry ? numChosen : numOthers);
+  if (numChosen > 0)
+    main.emitRemark() << numChosen
+                      << " casts keep the constant scales of the first step, "
+                         "though their values may grow: static scales; the "
+                         "health of steps says where they clip";
+  if (numOthers > 0)
+    main.emitRemark() << numOthers
+                      << " casts keep constant scales, though their values may "
+                         "grow: their data are state or leave the step, or "
+                         "they are in a loop's condition or in a manual "
+                         "computation";
+}
+
+StringRef scalify::describeScaling(QuantizeOp cast) {
+  if (cast->hasAttr(kCarriedAttr))
+    return "carried";
+  if (!getScaleExponent(cast.getScale()))
+    return "measured";
+  auto main = cast->getParentOfType<FunctionOpInterface>();
+  return staysByProof(cast, findMovingArguments(main)) ? "proved" : "static";
+}
+
+namespace {
+class Carry {
+public:
+  Carry(func::FuncOp main, ArrayRef<QuantizeOp> casts)
+      : main(main), rows(findRows(casts)), builder(main.getContext()) {}
+
+  LogicalResult run();
+
+private:
+  FailureOr<BlockArgument> addArgument();
+  SmallVector<CarriedRow> describeRows() const;
+  void setScales(Value scales);
+
+  func::FuncOp main;
+  DelayedRows rows;
+  OpBuilder builder;
+};
+} // namespace
+
+FailureOr<BlockArgument> Carry::addArgument() {
+  auto type = RankedTensorType::get({static_cast<int64_t>(rows.entries.size())},
+                                    builder.getF32Type());
+  auto casts = llvm::to_vector_of<StringRef>(rows.names);
+  return addKeptArgument(
+      main, type, kCarriedScalesName,
+      builder.getNamedAttr(kCastsAttr, builder.getStrArrayAttr(casts)));
+}
+
+SmallVector<CarriedRow> Carry::describeRows() const {
+  SmallVector<CarriedRow> described(rows.entries.size());
+  for (auto [op, row] : rows.rowOf) {
+    auto cast = mlir::cast<QuantizeOp>(op);
+    auto format = mlir::cast<FloatType>(getElementTypeOrSelf(cast.getType()));
+    CarriedRow own =
+        getCarriedRow(cast.getValue(), format, rows.entries[row].predicted);
+    own.room = std::max(own.room, described[row].room);
+    described[row] = own;
+  }
+  return described;
+}
+
+void Carry::setScales(Value scales) {
+  SmallVector<Value> entries = splitEntries(builder, main.getLoc(), scales);
+  for (auto [op, row] : rows.rowOf) {
+    setCastScale(mlir::cast<QuantizeOp>(op), entries[row]);
+    // A proof was of the constant.
+    op->removeAttr(kProvedAttr);
+    op->removeAttr(kUnprovedAttr);
+  }
+}
+
+LogicalResult Carry::run() {
+  FailureOr<BlockArgument> state = addArgument();
+  if (failed(state))
+    return failure();
+  Location loc = main.getLoc();
+  SmallVector<CarriedRow> described = describeRows();
+  builder.setInsertionPointToStart(&main.getBody().front());
+  Value scales = buildCarriedScales(builder, loc, *state, described);
+  setScales(scales);
+  SmallVector<Value> statistics =
+      buildRowMaxima(main, rows, kNumCarriedStatistics, buildCarriedStatistics);
+  Operation *end = main.getBody().front().getTerminator();
+  builder.setInsertionPoint(end);
+  end->insertOperands(
+      end->getNumOperands(),
+      buildNextCarried(builder, loc, *state, scales, statistics, described));
+  return success();
+}
+
+namespace {
+struct CarryScalesPass : scalify::impl::CarryScalesBase<CarryScalesPass> {
+  using CarryScalesBase::CarryScalesBase;
+
+  void runOnOperation() override {
+    if (!marked)
+      markCarriedCasts(getOperation());
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    SmallVector<QuantizeOp> casts;
+    if (main)
+      main.walk([&](QuantizeOp cast) {
+        if (cast->hasAttr(kCarriedAttr))
+          casts.push_back(cast);
+      });
+    if (casts.empty())
+      return;
+    if (failed(Carry(main, casts).run()))
+      return signalPassFailure();
+    numCarried += casts.size();
+  }
+};
+} // namespace

@@ -1,0 +1,43 @@
+//===- RowBuilder.h - Elementwise arithmetic on rows of state ---*- C++ -*-===//
+
+#ifndef SCALIFY_LIB_PRECISION_ROWBUILDER_H
+#define SCALIFY_LIB_PRECISION_ROWBUILDER_H
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace scalify {
+
+/// Builds elementwise arithmetic on F32 of one shape.
+class RowBuilder {
+public:
+  RowBuilder(mlir::OpBuilder &builder, mlir::Location loc,
+             llvm::ArrayRef<int64_t> shape)
+      : builder(builder), loc(loc), shape(shape) {}
+
+  template <typename T> mlir::Value constant(mlir::Type element, T values) {
+    auto type = mlir::RankedTensorType::get(shape, element);
+    return stablehlo::ConstantOp::create(
+        builder, loc,
+        mlir::cast<mlir::ElementsAttr>(
+            mlir::DenseElementsAttr::get(type, values)));
+  }
+  mlir::Value splat(float x) { return constant(builder.getF32Type(), x); }
+  mlir::Value vector(llvm::ArrayRef<float> xs) {
+    return constant(builder.getF32Type(), xs);
+  }
+  /// Of positive x.
+  mlir::Value roundUpToPowerOfTwo(mlir::Value x);
+  mlir::Value whereAbove(mlir::Value x, float least, mlir::Value value,
+                         mlir::Value other);
+
+private:
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  llvm::SmallVector<int64_t> shape;
+};
+
+} // namespace scalify
+
+#endif // SCALIFY_LIB_PRECISION_ROWBUILDER_H

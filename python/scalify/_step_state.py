@@ -1,0 +1,166 @@
+"""The state of scales of a transformed function: who keeps it between calls, and who cannot."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from scalify._kept import AMAX_HISTORY, CARRIED_SCALES, check_kept
+from scalify._lowering import Arguments, Signature
+from scalify.report import Report
+
+if TYPE_CHECKING:
+    from scalify._transform import Transformed
+
+__all__ = ["StepState", "kind_of"]
+
+
+def kind_of(fn: Transformed, arguments: Arguments, given: Any, is_traced: bool = False) -> str:
+    """Returns how a call comes by scales of casts.
+
+    Returns:
+        "delayed": by amaxes that the caller keeps; "given": by scales that the caller keeps;
+        "kept": by scales that the function keeps; "measured" in each step, where JAX traces and
+        nobody keeps them; "fixed": by what the recipe or a calibration says alone.
+    """
+    if fn.is_delayed:
+        return "delayed"
+    if not fn.is_carried:
+        return "fixed"
+    if given is not None:
+        return "given"
+    if is_traced or any(isinstance(leaf, jax.core.Tracer) for leaf in arguments.leaves):
+        return "fixed" if fn.is_calibrated else "measured"
+    return "kept"
+
+
+class StepState:
+    """The states of scales that one transformed function keeps, by compiled shape."""
+
+    def __init__(self, signature: Signature, recipe: str, extra: Mapping[str, Any]) -> None:
+        self._name = signature.name
+        self._recipe = recipe
+        self._extra = dict(extra)
+        self._arrays: dict[Hashable, Any] = {}
+        self._pending: Any = None
+        self._has_warned = False
+        # The word `state` may be one of the function's own.
+        try:
+            parameters = inspect.signature(signature.fn).parameters.values()
+        except (TypeError, ValueError):
+            parameters = {}.values()
+        self._owns_word = not any(
+            one.name == "state" or one.kind is one.VAR_KEYWORD for one in parameters
+        )
+
+    def given(
+        self, scale_state: Any, amax_history: Any, kwargs: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns the state that a call was given, and its other arguments by name.
+
+        Raises:
+            TypeError: there are two.
+        """
+        states = [scale_state, amax_history]
+        if self._owns_word and "state" in kwargs:
+            kwargs = dict(kwargs)
+            states.append(kwargs.pop("state"))
+        found = [state for state in states if state is not None]
+        if len(found) > 1:
+            raise TypeError(f"'{self._name}' takes one state of scales, not {len(found)}")
+        return (found[0] if found else None), kwargs
+
+    def options(self, kind: str) -> dict[str, Any]:
+        """Returns the compiler's options for a kind of call."""
+        return self._extra | {
+            "carryScales": kind in ("given", "kept"),
+            "measureCasts": kind == "measured",
+        }
+
+    def take(
+        self, key: Hashable, kind: str, given: Any, shape: tuple[int, ...] | None
+    ) -> tuple[Any, ...]:
+        """Returns what main takes beyond the function's arguments.
+
+        Raises:
+            TypeError: a state is missing, or there is none to take.
+            ValueError: it is of another program.
+        """
+        if kind in ("fixed", "measured"):
+            if given is not None:
+                raise TypeError(
+                    f"'{self._name}' takes no state: recipe '{self._recipe}' keeps no state"
+                )
+            return ()
+        if kind == "delayed" and given is None:
+            raise TypeError(
+                f"'{self._name}' needs the amaxes of earlier steps: start from state = "
+                f"{self._name}.init_state(*args), and call results, state = "
+                f"{self._name}(*args, state=state); scalify.jit keeps them by itself"
+            )
+        if shape is None:
+            return ()
+        if kind == "kept":
+            given, self._pending = self._arrays.get(key, self._pending), None
+            given = np.zeros(shape, np.float32) if given is None else given
+        return (self._checked(kind, given, shape),)
+
+    def _checked(self, kind: str, given: Any, shape: tuple[int, ...]) -> Any:
+        name = AMAX_HISTORY if kind == "delayed" else CARRIED_SCALES
+        if not isinstance(given, (jax.Array, jax.ShapeDtypeStruct)):
+            return check_kept(name, given, np.empty(shape, np.float32))
+        # Its values stay where they are.
+        if given.shape != shape:
+            what = "history of amaxes" if kind == "delayed" else "state of scales"
+            raise ValueError(
+                f"a {what} of shape {given.shape} for a step that keeps {shape}: it is of another "
+                "program or another recipe"
+            )
+        return given
+
+    def keep(self, key: Hashable, state: Any) -> bool:
+        """Keeps what a call has returned; whether it is a value and no part of a trace."""
+        if isinstance(state, jax.core.Tracer):
+            return False
+        if state is not None:
+            self._arrays[key] = state
+        return True
+
+    def get(self, key: Hashable) -> np.ndarray | None:
+        """Returns a copy of the state that is kept, None if there is none yet."""
+        state = self._arrays.get(key, self._pending)
+        return None if state is None else np.array(state)
+
+    def set(self, key: Hashable, value: Any) -> None:
+        """Sets the state that the next call takes.
+
+        Raises:
+            ValueError: it is of another program, or holds what is no scale.
+        """
+        known = self._arrays.get(key)
+        shape: Sequence[int] = np.shape(value if known is None else known)
+        state = check_kept(CARRIED_SCALES, value, np.empty(shape, np.float32))
+        if known is None:
+            self._pending = state
+        else:
+            self._arrays[key] = state
+
+    def warn_measured(self, report: Report) -> None:
+        """Says once that nothing is known of arguments, and that casts measure their scales."""
+        count = sum(row["scaling"] == "measured" for row in report.casts())
+        if self._has_warned or not count:
+            return
+        self._has_warned = True
+        warnings.warn(
+            f"'{self._name}' is traced without values: its arguments count as 2^0, and {count} "
+            "casts measure their scales in each step. Of arguments, give scalify.transform(..., "
+            f"scales=scalify.measure(args)); casts carry theirs from state = "
+            f"{self._name}.init_state(*args) on, as results, state = {self._name}(*args, "
+            "state=state)",
+            stacklevel=6,
+        )
