@@ -126,9 +126,12 @@ def train(
     else:
         step = ranks.step(train_step, recipe, params, state)
 
-    done, losses = 0, np.full(plan.steps, np.nan)
+    done, losses = 0, []
     if store is not None:
-        done, (params, state, losses) = store.load((params, state, losses), step)
+        # The losses grow with the run, which may go on for longer than it was meant to.
+        grown = jax.ShapeDtypeStruct((None,), np.float64)
+        done, (params, state, found) = store.load((params, state, grown), step)
+        losses = found.tolist() if done else []
     name = "f32" if recipe == "none" else recipe
     bar = Progress(name, plan.steps, plan.batch * cfg.seq, done)
     bar.say("compiling")
@@ -136,13 +139,13 @@ def train(
     compile_seconds = 0.0
     for index in range(done, plan.steps):
         params, state, loss = step(params, state, batches[index])
-        losses[index] = np.asarray(loss)
+        losses.append(float(np.asarray(loss)))
         if index == done:
             compile_seconds = time.perf_counter() - started
             started = time.perf_counter()
-        bar.update(index + 1, float(losses[index]))
+        bar.update(index + 1, losses[index])
         if store is not None:
-            store.save((params, state, losses), step, index + 1, plan.steps)
+            store.save((params, state, np.array(losses)), step, index + 1, plan.steps)
     seconds = time.perf_counter() - started
     bar.close()
 
@@ -156,23 +159,23 @@ def train(
         from sharding import bits, gathered
 
         params, state = gathered((params, state))
-        digest = bits((params, state, losses))
+        digest = bits((params, state, np.array(losses)))
         evaluate = ranks.loss(loss_of, recipe, params)
     windows = data.validation_batches(text, plan.batch, cfg.seq)
-    found = [float(np.asarray(evaluate(params, batch))) for batch in windows]
+    validated = [float(np.asarray(evaluate(params, batch))) for batch in windows]
     params = jax.tree.map(np.asarray, params)
     # Of a run on ranks the first one reports.
     is_told = done < plan.steps and (ranks is None or ranks.mesh.rank == 0)
     return Run(
         recipe=recipe,
-        losses=losses.tolist(),
-        validation=float(np.mean(found)),
+        losses=losses,
+        validation=float(np.mean(validated)),
         seconds=seconds,
         compile_seconds=compile_seconds,
         params=params,
         report=rows(step, "report") if is_told else [],
         health=rows(step, "health") if is_told else [],
-        trained=plan.steps - done,
+        trained=max(0, plan.steps - done),
         bits=digest,
     )
 

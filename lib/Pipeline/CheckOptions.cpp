@@ -12,6 +12,12 @@
 using namespace mlir;
 using namespace scalify;
 
+StringRef scalify::resolveTarget(StringRef name) {
+  return llvm::is_contained({"cuda", "h100", "h200", "H100", "H200"}, name)
+             ? StringRef(kHopper)
+             : name;
+}
+
 static LogicalResult checkWord(StringRef what, StringRef given,
                                ArrayRef<StringRef> known, Location location) {
   if (llvm::is_contained(known, given))

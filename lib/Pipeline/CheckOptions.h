@@ -9,6 +9,9 @@
 
 namespace scalify {
 
+/// The target that a name stands for: a GPU has several.
+llvm::StringRef resolveTarget(llvm::StringRef name);
+
 /// Looks at options before anything is compiled: an error at `location` names
 /// the first that is unknown, out of range, or goes with no other one that is
 /// given, and what to do about it.

@@ -6,6 +6,7 @@
 #include "ArgumentRoles.h"
 #include "ArgumentScales.h"
 #include "CheckOptions.h"
+#include "CheckShardings.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -266,6 +267,8 @@ LogicalResult Compilation::fuseWithin(int64_t bytes,
 
 /// What comes with the options and not with the module.
 LogicalResult Compilation::prepare(Stage stage) {
+  if (stage == Stage::Scaling && !toStableHLO && failed(checkIsLocal(*module)))
+    return failure();
   // The names of arguments are known after Import.
   if (stage == Stage::Scaling &&
       (failed(applyArgumentRoles(*module, options.roles)) ||
@@ -284,6 +287,7 @@ LogicalResult Compilation::prepare(Stage stage) {
 StageOptions Compilation::getStageOptions() {
   StageOptions stages;
   stages.strict = options.strict;
+  stages.declaredScales = options.declaredScales;
   stages.rangeUse = options.rangeUse;
   stages.casts = RecipeAttr::of(*module).castsDots();
   stages.fp8Form = *symbolizeFP8Form(options.fp8Form);
@@ -463,7 +467,9 @@ FailureOr<CompileResult> Compilation::run() {
 FailureOr<CompileResult>
 scalify::compile(StringRef text, const CompileOptions &options,
                  std::vector<DiagnosticRecord> &diagnostics) {
-  return Compilation(text, options, diagnostics).run();
+  CompileOptions resolved = options;
+  resolved.target = resolveTarget(options.target).str();
+  return Compilation(text, resolved, diagnostics).run();
 }
 
 FailureOr<CompileResult>

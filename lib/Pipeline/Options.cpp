@@ -135,6 +135,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.measureCasts;
   if (key == "packState")
     return &options.packState;
+  if (key == "declaredScales")
+    return &options.declaredScales;
   if (key == "overlap")
     return &options.overlap;
   if (key == "narrowCollectives")

@@ -9,6 +9,7 @@
 #include "scalify/Pipeline/NarrowWork.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/DotLayers.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/RangeProofs.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
@@ -80,7 +81,8 @@ void ReportBuilder::addArgument(BlockArgument arg) {
   auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (scale && scale.getInt() != kZeroScale)
     row.scale = scale.getInt();
-  else if (!scale && !main.getArgAttr(index, "tf.aliasing_output"))
+  else if (!scale && !main.getArgAttr(index, "tf.aliasing_output") &&
+           !main.getArgAttr(index, kMeasuredAttr))
     row.scale = 0;
   rows.push_back(std::move(row));
 }
@@ -145,8 +147,10 @@ void scalify::attachReport(ModuleOp module,
     entry.set("reason", builder.getStringAttr(row.reason));
     if (row.scale)
       entry.set("scale", builder.getI64IntegerAttr(*row.scale));
-    if (!row.cast.empty())
+    if (!row.cast.empty()) {
       entry.set("cast", builder.getStringAttr(row.cast));
+      entry.set("elements", builder.getI64IntegerAttr(row.elements));
+    }
     if (!row.range.empty())
       entry.set("range", builder.getStringAttr(row.range));
     if (!row.scaling.empty())
@@ -207,6 +211,10 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
     if (row.isDot())
       ++dots[row.format];
   }
+  if (auto count = llvm::count_if(rows, [](const ReportRow &row) {
+        return row.op == "argument" && row.reason == kMeasuredReason;
+      }))
+    os << count << " arguments measured in each step\n";
   for (auto [format, count] : casts)
     os << count << " casts to " << format << "\n";
   for (auto [kind, count] : scaling)

@@ -6,6 +6,7 @@
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/DotLayers.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -26,6 +27,8 @@ std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
     return scale.getInt() == kZeroScale
                ? "starts at zero: the scale of what is written into it"
                : "declared scale of the argument";
+  if (main.getArgAttr(index, kMeasuredAttr))
+    return kMeasuredReason.str();
   auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
   bool isState =
       !role || role.getValue() == "moment" || role.getValue() == "state";

@@ -47,6 +47,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
   manager.addPass(createWidenValues());
   ScalingOptions scaling;
   scaling.strict = options.strict;
+  scaling.declared = options.declaredScales;
   scaling.remarks = options.remarks;
   scaling.explain = options.explain;
   buildScalingPipeline(manager, scaling);
@@ -164,6 +165,11 @@ struct StagePipelineOptions : PassPipelineOptions<StagePipelineOptions> {
   Option<bool> strict{*this, "strict",
                       llvm::cl::desc("make what falls back an error"),
                       llvm::cl::init(false)};
+  Option<bool> declaredScales{
+      *this, "declared-scales",
+      llvm::cl::desc("arguments without a declared scale count as 2^0, and the "
+                     "step measures none"),
+      llvm::cl::init(false)};
   Option<bool> remarks{*this, "remarks",
                        llvm::cl::desc("report what falls back"),
                        llvm::cl::init(true)};
@@ -206,6 +212,7 @@ static StageOptions getStageOptions(const StagePipelineOptions &options) {
   result.recipe = options.recipe;
   result.rangeUse = options.rangeUse;
   result.strict = options.strict;
+  result.declaredScales = options.declaredScales;
   result.remarks = options.remarks;
   result.fp8Form = options.fp8Form;
   result.probeCasts = options.probeCasts;

@@ -6,6 +6,7 @@
 #include "RankMaxima.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -33,8 +34,11 @@ static void expandMeasured(MeasuredScaleOp op) {
   OpBuilder builder(op);
   Operation *before = op->getPrevNode();
   Value scale =
-      buildMeasuredScale(builder, op.getLoc(), op.getValue(), op.getBase(),
-                         op.getStatistic(), op.getSample());
+      op->hasAttr(kUnroundedAttr)
+          ? buildRootMeanSquare(builder, op.getLoc(), op.getValue(),
+                                op.getBase())
+          : buildMeasuredScale(builder, op.getLoc(), op.getValue(),
+                               op.getBase(), op.getStatistic(), op.getSample());
   markPhase(op, before ? before->getNextNode() : &op->getBlock()->front());
   replace(op, scale);
 }

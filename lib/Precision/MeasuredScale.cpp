@@ -244,6 +244,28 @@ Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
                                     scale, scalar.constant(0x1p100f));
 }
 
+Value scalify::buildRootMeanSquare(OpBuilder &builder, Location loc,
+                                   Value value, Value base) {
+  ScalarBuilder scalar(builder, loc);
+  Value inverse =
+      stablehlo::DivOp::create(builder, loc, scalar.constant(1.0f), base);
+  Value factor = stablehlo::BroadcastInDimOp::create(
+      builder, loc,
+      cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()),
+      inverse, ArrayRef<int64_t>{});
+  Value data =
+      stablehlo::MulOp::create(builder, loc, scalar.toF32(value), factor);
+  Value n = buildStatistic(scalar, builder, loc, data, Statistic::L2);
+  // What is not finite says nothing; zeros add nothing to what they meet.
+  Value isZero =
+      stablehlo::CompareOp::create(builder, loc, n, scalar.constant(0.0f),
+                                   stablehlo::ComparisonDirection::EQ);
+  n = stablehlo::SelectOp::create(builder, loc, isZero,
+                                  scalar.constant(0x1p-40f), n);
+  n = scalar.oneUnlessBetween(n, 0x1p-80f, 0x1p80f);
+  return stablehlo::MulOp::create(builder, loc, base, n);
+}
+
 Value scalify::buildRoundedScale(OpBuilder &builder, Location loc,
                                  Value scale) {
   ScalarBuilder scalar(builder, loc);

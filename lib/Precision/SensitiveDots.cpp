@@ -15,6 +15,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Precision/ValueOrigin.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/NoiseAnalysis.h"
 #include "scalify/Scaling/Rules.h"
 
@@ -189,5 +190,9 @@ llvm::MapVector<Operation *, std::string> scalify::findSensitiveDots(
         return entry.second.turn == RoundedDot::Never;
       }))
     return {};
+  // Nor of those whose size only the step will know.
+  for (unsigned i = 0; i < func.getNumArguments(); ++i)
+    if (func.getArgAttr(i, kMeasuredAttr))
+      return {};
   return SensitivityFinder(func, dots).find();
 }

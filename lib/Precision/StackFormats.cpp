@@ -157,6 +157,9 @@ LogicalResult SavedStack::useSavedFormat() {
       !getElementTypeOrSelf(source.getType()).isF32() ||
       llvm::any_of(source.getUsers(), llvm::IsaPred<stablehlo::CompareOp>))
     return failure();
+  // Health may keep it wide.
+  if (!caster.getReasonToStayWide(source, saved).empty())
+    return failure();
   if (format)
     return success(format == saved);
   format = saved;

@@ -12,6 +12,7 @@
 #include "scalify/Scaling/Passes.h"
 
 #include "CorrectionFlow.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
@@ -46,8 +47,7 @@ static std::optional<double> getPower(Operation &op) {
   return std::nullopt;
 }
 
-/// The operands of a linear op whose corrections its results inherit.
-static SmallVector<Value> getCarriers(Operation &op) {
+SmallVector<Value> CorrectionFlow::getCarriers(Operation &op) const {
   SmallVector<Value> carriers;
   switch (familyOf(op)) {
   case ScaleFamily::PassEach:
@@ -64,7 +64,10 @@ static SmallVector<Value> getCarriers(Operation &op) {
   default:
     if (getPower(op))
       return {op.getOperand(0)};
-    return {};
+    if (isFunction(op))
+      llvm::copy_if(op.getOperands(), std::back_inserter(carriers),
+                    [](Value value) { return isFloatTensor(value.getType()); });
+    return carriers;
   }
 }
 
@@ -136,7 +139,11 @@ void CorrectionFlow::visitHint(SetScaleOp hint) {
   // the body that the hint is in.
   builder.setInsertionPointAfterValue(change);
   Value scale = hint.getScale();
-  if (isFractional) {
+  // Hints of one value share a cast, and so they share its scale.
+  Value &known = hintScales[{scale, change}];
+  if (known) {
+    scale = known;
+  } else if (isFractional) {
     // Rounded down, from half a binade above: the nearest in log2.
     if (std::optional<float> exponent = getConstantScale(scale))
       scale = scales.constant(*exponent * std::sqrt(2.0f));
@@ -146,6 +153,7 @@ void CorrectionFlow::visitHint(SetScaleOp hint) {
   } else {
     scale = scales.product(builder, hint.getLoc(), scale, change);
   }
+  known = scale;
   hint.getScaleMutable().assign(scale);
   if (StringAttr rule = growthRules.lookup(hint.getValue()))
     return hint.setRuleAttr(rule);
@@ -189,7 +197,9 @@ void CorrectionFlow::visitSetScaling(SetScalingOp op) {
 
 void CorrectionFlow::visitDataScale(DataScaleOp op) {
   builder.setInsertionPoint(op);
-  Value scale = currentScale(op.getValue());
+  Value scale = scales.powerOfTwo(predicted(op.getValue()));
+  if (Value change = roundedCorrection(op.getValue()))
+    scale = scales.product(builder, op.getLoc(), scale, change);
   op.getScale().replaceAllUsesWith(scale);
   if (op.getData().use_empty())
     return;
@@ -278,11 +288,13 @@ void CorrectionFlow::visit(Operation &op) {
                     [&](Value result) { return needed.contains(result); }))
     return;
   builder.setInsertionPointAfter(&op);
-  rows.flow(op, [&](Value value) { return scalarCorrection(value); });
+  rows.flow(op, [&](Value value) { return roundedCorrection(value); });
   visitMoved(op);
 }
 
 void CorrectionFlow::visitMoved(Operation &op) {
+  if (isOnCurve(op) && visitFunction(op))
+    return;
   switch (familyOf(op)) {
   case ScaleFamily::Pass:
     if (Value change = moveCorrection(op))
@@ -294,6 +306,14 @@ void CorrectionFlow::visitMoved(Operation &op) {
         corrections[result] = change;
     return;
   case ScaleFamily::Align:
+    if (measuresArguments && isa<stablehlo::AddOp, stablehlo::SubtractOp>(op))
+      return visitSum(op);
+    // A limit that is a constant does not move with what it limits.
+    if (measuresArguments &&
+        isa<stablehlo::ClampOp, stablehlo::MaxOp, stablehlo::MinOp>(op) &&
+        visitFunction(op))
+      return;
+    return visitAligned(op);
   case ScaleFamily::Reduce:
     return visitAligned(op);
   case ScaleFamily::Product:
@@ -303,6 +323,8 @@ void CorrectionFlow::visitMoved(Operation &op) {
   default:
     if (getPower(op))
       visitPower(op);
+    else if (isFunction(op))
+      visitFunction(op);
   }
 }
 
@@ -329,8 +351,10 @@ static void eraseDead(Block &block) {
 }
 
 LogicalResult CorrectionFlow::run() {
+  findMeasured();
   findMoved(block);
   findNeeded(block);
+  measureArguments();
   visitBlock(block);
   if (failed(rows.finish()))
     return failure();
@@ -354,6 +378,9 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
     getOperation().walk([&](Operation *op) {
       any |= isa<RescalePointOp, SetScalingOp, DataScaleOp>(op) ||
              op->hasAttr(kGrowingCarriesAttr);
+      if (auto func = dyn_cast<func::FuncOp>(op))
+        for (unsigned i = 0; i < func.getNumArguments(); ++i)
+          any |= func.getArgAttr(i, kMeasuredAttr) != nullptr;
     });
     if (!any)
       return markAllAnalysesPreserved();
@@ -364,6 +391,7 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
       CorrectionFlow flow(func.getBody().front(), analysis, strict, remarks);
       if (failed(flow.run()))
         return signalPassFailure();
+      reportArguments(func, flow);
     }
     getOperation().walk([&](MeasuredScaleOp op) {
       ++numMeasured;
@@ -373,6 +401,28 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
       ++numMeasured;
       bytesMeasured += countBytes(op.getValue());
     });
+  }
+
+  /// One line for what each step costs, and the way out.
+  void reportArguments(func::FuncOp func, const CorrectionFlow &flow) {
+    unsigned count = 0;
+    int64_t bytes = 0;
+    for (BlockArgument arg : func.getArguments()) {
+      if (!func.getArgAttr(arg.getArgNumber(), kMeasuredAttr))
+        continue;
+      if (flow.getReadArguments().contains(arg)) {
+        ++count;
+        bytes += countBytes(arg);
+      } else {
+        func.removeArgAttr(arg.getArgNumber(), kMeasuredAttr);
+      }
+    }
+    if (count > 0 && remarks)
+      func.emitWarning() << "the step measures " << count
+                         << (count == 1 ? " argument" : " arguments")
+                         << " without a declared scale, " << bytes
+                         << " bytes in each step: scales that are given "
+                            "(scales=, --scales, --state) are constants";
   }
 };
 } // namespace

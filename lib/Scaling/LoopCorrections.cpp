@@ -9,9 +9,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "CorrectionFlow.h"
+#include "Rules/Starts.h"
 
+#include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 
 #include <cmath>
 
@@ -21,11 +24,18 @@ using stablehlo::WhileOp;
 
 // Rows of a carry that are measured where its growth follows no line.
 static constexpr int64_t kMeasuredRows = 64, kLargestSample = 16;
+// Beside what is added to it, a carry so far below its scale is nothing.
+static constexpr int64_t kBinadesBelow = 40;
+// Scales and their inverses stay normal F32 numbers.
+static constexpr int64_t kMostBinades = 100;
 
 /// What is appended to a loop, and for which of its carries.
 struct scalify::LoopCarries {
   WhileOp loop;
   SmallVector<Value> inits, nexts;
+  /// Carries whose corrections flow through the body, and those that it
+  /// measures anew.
+  SmallVector<unsigned> flows, measuredAnew;
   /// Per added carry: the one whose scale it is.
   SmallVector<unsigned> owners;
   SmallVector<bool> isMeasured;
@@ -69,6 +79,11 @@ static bool isVector(Value change) {
 
 void CorrectionFlow::findMovedByRegions(Operation &op) {
   auto loop = dyn_cast<WhileOp>(op);
+  if (isa<sdy::ManualComputationOp>(op))
+    for (auto [arg, operand] :
+         llvm::zip(op.getRegion(0).getArguments(), op.getOperands()))
+      if (moved.contains(operand))
+        moved.insert(arg);
   if (!loop) {
     for (Region &region : op.getRegions()) {
       findMoved(region.front());
@@ -91,11 +106,24 @@ void CorrectionFlow::findMovedByRegions(Operation &op) {
     isFractional = true;
   }
   for (auto [i, operand] : llvm::enumerate(loop->getOperands()))
-    if (stablehlo::isInvariantCarry(loop, i) && moved.contains(operand)) {
+    if ((stablehlo::isInvariantCarry(loop, i) || flowsThrough(loop, i)) &&
+        moved.contains(operand)) {
       moved.insert(body.getArgument(i));
       moved.insert(loop.getResult(i));
     }
   findMoved(body);
+  // What an iteration moves, the next one starts from.
+  for (size_t before = 0; before != moved.size();) {
+    before = moved.size();
+    for (unsigned i = 0; i < loop.getNumResults(); ++i)
+      if (flowsThrough(loop, i) &&
+          moved.contains(body.getTerminator()->getOperand(i))) {
+        moved.insert(body.getArgument(i));
+        moved.insert(loop.getResult(i));
+      }
+    if (before != moved.size())
+      findMoved(body);
+  }
   for (unsigned i = 0; i < loop.getNumResults(); ++i)
     if (Value slices = getSlices(loop, i); slices && moved.contains(slices))
       moved.insert(loop.getResult(i));
@@ -112,11 +140,30 @@ void CorrectionFlow::findNeededByRegions(Operation &op) {
         needed.insert(region.front().getTerminator()->getOperand(index));
     } else if (Value slices = getSlices(loop, index)) {
       needed.insert(slices);
+    } else if (flowsThrough(loop, index)) {
+      needed.insert(loop.getBody().getArgument(index));
     }
   }
   for (Region &region : op.getRegions())
     if (!loop || &region == &loop.getBody())
       findNeeded(region.front());
+  for (size_t before = 0; loop && before != needed.size();) {
+    before = needed.size();
+    for (unsigned i = 0; i < loop.getNumResults(); ++i)
+      if (flowsThrough(loop, i) && !getMeasuredStart(loop, i) &&
+          moved.contains(loop.getBody().getArgument(i)) &&
+          needed.contains(loop.getBody().getArgument(i))) {
+        needed.insert(loop->getOperand(i));
+        needed.insert(loop.getBody().front().getTerminator()->getOperand(i));
+      }
+    if (before != needed.size())
+      findNeeded(loop.getBody().front());
+  }
+  if (isa<sdy::ManualComputationOp>(op))
+    for (auto [arg, operand] :
+         llvm::zip(op.getRegion(0).getArguments(), op.getOperands()))
+      if (needed.contains(arg) && moved.contains(operand))
+        needed.insert(operand);
   for (unsigned i = 0; loop && i < loop.getNumResults(); ++i)
     if (stablehlo::isInvariantCarry(loop, i) &&
         moved.contains(loop->getOperand(i)) &&
@@ -182,6 +229,12 @@ Value CorrectionFlow::moveCorrection(Operation &op) {
 void CorrectionFlow::visitRegions(Operation &op) {
   if (auto loop = dyn_cast<WhileOp>(op))
     return visitLoop(loop);
+  // A device's part of a value is as large as the whole.
+  if (isa<sdy::ManualComputationOp>(op))
+    for (auto [arg, operand] :
+         llvm::zip(op.getRegion(0).getArguments(), op.getOperands()))
+      if (Value change = correction(operand))
+        corrections[arg] = change;
   for (Region &region : op.getRegions())
     visitBlock(region.front());
   if (isa<stablehlo::CaseOp, stablehlo::IfOp>(op))
@@ -202,7 +255,14 @@ void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
   };
   growthRules[arg] = entry.getAs<StringAttr>("rule");
   bool measures = !entry.contains("growth");
-  Value scale = carries.add(index, power("start"), measures);
+  // What is known at run time says more than a line.
+  if (flowsThrough(loop, index))
+    return;
+  builder.setInsertionPoint(loop);
+  Value init = loop->getOperand(index);
+  Value start = measuresArguments && moved.contains(init) ? currentScale(init)
+                                                          : power("start");
+  Value scale = carries.add(index, start, measures);
   builder.setInsertionPointToStart(&carries.body());
   if (measures) {
     auto type = cast<RankedTensorType>(arg.getType());
@@ -224,6 +284,72 @@ void CorrectionFlow::addGrowing(LoopCarries &carries, DictionaryAttr entry) {
                                      scales.powerOfTwo(predicted(arg)));
 }
 
+bool CorrectionFlow::flowsThrough(WhileOp loop, unsigned index) const {
+  if (!measuresArguments || stablehlo::isInvariantCarry(loop, index) ||
+      !isFloatTensor(loop.getResult(index).getType()) || getSlices(loop, index))
+    return false;
+  return llvm::none_of(getGrowing(loop), [&](Attribute attr) {
+    auto entry = cast<DictionaryAttr>(attr);
+    return getCarryOf(entry) == index && !entry.contains("growth");
+  });
+}
+
+/// A weight that each iteration updates: what it is then, a reduction tells.
+Value CorrectionFlow::getMeasuredStart(WhileOp loop, unsigned index) const {
+  Value start = stablehlo::skipInvariantCarries(loop->getOperand(index));
+  while (Operation *op = start.getDefiningOp()) {
+    if (!isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
+      break;
+    start = stablehlo::skipInvariantCarries(op->getOperand(0));
+  }
+  if (Value outer = startOf.lookup(start))
+    start = outer;
+  bool isWeight = measured.contains(start) && isParameter(start) &&
+                  feedsDot(loop.getBody().getArgument(index));
+  return isWeight ? start : Value();
+}
+
+/// The scale of a carry as one more carry, which the body moves as it moves
+/// what the carry holds.
+void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
+  WhileOp loop = carries.loop;
+  BlockArgument arg = carries.body().getArgument(index);
+  if (!flowsThrough(loop, index) || !moved.contains(arg) ||
+      !needed.contains(arg))
+    return;
+  if (Value start = getMeasuredStart(loop, index)) {
+    startOf[arg] = start;
+    readArguments.insert(start);
+    carries.measuredAnew.push_back(index);
+    corrections[arg] = measureCorrection(arg);
+    return;
+  }
+  builder.setInsertionPoint(loop);
+  Value init = loop->getOperand(index);
+  // Zeros leave the size to what meets them.
+  Value scale = carries.add(
+      index, analysis.lookup(init).anyScale
+                 ? scales.powerOfTwo(std::max<int64_t>(
+                       predicted(arg) - kBinadesBelow, -kMostBinades))
+                 : currentScale(init));
+  carries.flows.push_back(index);
+  builder.setInsertionPointToStart(&carries.body());
+  corrections[arg] = scales.quotient(builder, loop.getLoc(), scale,
+                                     scales.powerOfTwo(predicted(arg)));
+}
+
+void CorrectionFlow::finishFlows(LoopCarries &carries) {
+  Operation *terminator = carries.body().getTerminator();
+  builder.setInsertionPoint(terminator);
+  // What runs away in a long loop keeps a finite scale.
+  Value least = scales.powerOfTwo(-kMostBinades);
+  Value most = scales.powerOfTwo(kMostBinades);
+  for (unsigned index : carries.flows)
+    carries.nexts.push_back(stablehlo::ClampOp::create(
+        builder, carries.loop.getLoc(), least,
+        currentScale(terminator->getOperand(index)), most));
+}
+
 /// A vector beside a stack; a slice that no iteration writes is left at one.
 void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
   WhileOp loop = carries.loop;
@@ -238,10 +364,13 @@ void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
   auto type =
       RankedTensorType::get({stack.getDimSize(0)}, builder.getF32Type());
   builder.setInsertionPoint(loop);
-  Value ones = stablehlo::ConstantOp::create(
+  Value start = stablehlo::ConstantOp::create(
       builder, loop.getLoc(),
       cast<ElementsAttr>(DenseElementsAttr::get(type, 1.0f)));
-  Value arg = carries.add(index, ones);
+  if (Value whole = scalarCorrection(loop->getOperand(index)))
+    start = stablehlo::BroadcastInDimOp::create(builder, loop.getLoc(), type,
+                                                whole, ArrayRef<int64_t>{});
+  Value arg = carries.add(index, start);
   builder.setInsertionPoint(carries.body().getTerminator());
   Value entry = stablehlo::ReshapeOp::create(builder, loop.getLoc(),
                                              type.clone({1}), change);
@@ -260,14 +389,26 @@ void CorrectionFlow::visitLoop(WhileOp loop) {
     }
   for (Attribute entry : getGrowing(loop))
     addGrowing(carries, cast<DictionaryAttr>(entry));
+  for (unsigned i = 0; measuresArguments && i < loop.getNumResults(); ++i)
+    addFlow(carries, i);
   visitBlock(carries.body());
+  finishFlows(carries);
   for (unsigned i = 0; i < loop.getNumResults(); ++i)
     if (needed.contains(loop.getResult(i)))
       if (Value slices = getSlices(loop, i); slices && moved.contains(slices))
         addStack(carries, i);
   loop->removeAttr(kGrowingCarriesAttr);
-  if (carries.inits.empty())
-    return;
+  if (!carries.inits.empty())
+    loop = extendLoop(carries);
+  for (unsigned index : carries.measuredAnew)
+    if (Value result = loop.getResult(index); needed.contains(result))
+      corrections[result] = measureCorrection(result);
+}
+
+/// The loop with what its carries were given, and the corrections of its
+/// results.
+WhileOp CorrectionFlow::extendLoop(LoopCarries &carries) {
+  WhileOp loop = carries.loop;
   SmallVector<int64_t> exponents;
   for (unsigned owner : carries.owners)
     exponents.push_back(predicted(loop.getResult(owner)));
@@ -303,6 +444,7 @@ void CorrectionFlow::visitLoop(WhileOp loop) {
     }
     corrections[result] = scale;
   }
+  return cast<WhileOp>(clone);
 }
 
 /// Each branch returns what its value's scale is over the one of the result.

@@ -459,15 +459,17 @@ struct PropagateScalesPass
                             << "' has no scale rule: it computes on true "
                                "values and its result counts as 2^0";
     }
-    if (remarks)
+    bool needsScales = strict && declared;
+    if (remarks || needsScales)
       for (BlockArgument arg : analysis.getUndeclaredArguments())
-        emitRemark(arg.getLoc())
+        (needsScales ? emitError(arg.getLoc()) : emitRemark(arg.getLoc()))
             << "argument " << arg.getArgNumber() << " of '" << func.getName()
             << "' has no declared scale: it counts as 2^0 (declare "
             << kScaleAttr << ", or measure the arguments)";
     if (remarks)
       reportGrowth(analysis);
-    return failure(strict && !analysis.getOpsWithoutRule().empty());
+    return failure((strict && !analysis.getOpsWithoutRule().empty()) ||
+                   (needsScales && !analysis.getUndeclaredArguments().empty()));
   }
 };
 } // namespace

@@ -5,6 +5,7 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Scaling/CarryFacts.h"
+#include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/Rules.h"
 
 #include "Rules/Starts.h"
@@ -51,9 +52,7 @@ const ScaleFacts &ScaleAnalysis::lookup(Value value) const {
   return it == facts.end() ? unknown : it->second;
 }
 
-/// An argument whose scale follows from what the step writes into it: declared
-/// to start at zero, or state other than the model's parameters.
-static bool takesWrittenScale(FunctionOpInterface func, unsigned index) {
+bool scalify::takesWrittenScale(FunctionOpInterface func, unsigned index) {
   if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
     return scale.getInt() == kZeroScale;
   auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
@@ -61,9 +60,7 @@ static bool takesWrittenScale(FunctionOpInterface func, unsigned index) {
          (role.getValue() == "moment" || role.getValue() == "state");
 }
 
-/// Whether the value, perhaps reshaped, converted, or taken into a loop and
-/// sliced there, is an operand of a dot or a convolution.
-static bool feedsDot(Value value) {
+bool scalify::feedsDot(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
     if (isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(user))
@@ -74,7 +71,7 @@ static bool feedsDot(Value value) {
       return feedsDot(manual.getBody().getArgument(use.getOperandNumber()));
     return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
                stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
-               stablehlo::DynamicSliceOp>(user) &&
+               stablehlo::DynamicSliceOp, SetScaleOp>(user) &&
            feedsDot(user->getResult(0));
   });
 }
@@ -127,6 +124,10 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
         moments && moments.size() == 2)
       seed = seedMoments(moments[0], moments[1], isParameter(arg));
     seed.rule = "declared scale of the argument";
+  } else if (auto size =
+                 func.getArgAttrOfType<IntegerAttr>(index, kMeasuredAttr)) {
+    seed = ScaleFacts::gaussian(std::exp2(size.getInt()));
+    seed.rule = kMeasuredReason;
   } else {
     seed.rule = "undeclared argument: 2^0";
     if (cast<ShapedType>(arg.getType()).getRank() > 0)

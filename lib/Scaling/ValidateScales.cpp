@@ -69,6 +69,9 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
   propagate.explain = options.explain;
   PlaceRescalesOptions place;
   place.strict = options.strict;
+  propagate.declared = options.declared;
+  if (!options.declared)
+    pm.addPass(createMeasureArguments());
   pm.addPass(createPlaceRescales(place));
   pm.addPass(createPropagateScales(propagate));
   pm.addPass(createFoldScales());

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
+from scalify._manifest import names_of
 
-__all__ = ["StepCounters", "is_wiped"]
+__all__ = ["StepCounters", "is_wiped", "placed"]
 
 # The columns of the table that rows of health have; the last column is of scales.
 COLUMNS = ("saturated", "flushed", "zeros", "nans", "top")
@@ -99,6 +100,25 @@ class StepCounters:
         if scales_move:
             lost |= is_wiped(flushed, zeros, top, self._elements, share)
         return bool(np.any(lost))
+
+
+def placed(
+    rows: Sequence[dict[str, Any]], report: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Returns rows of health with `names` and `each` of the cast that the report lists.
+
+    A cast in a loop counts the elements of all iterations, and by the kernel that makes it; a
+    compilation finds it again by its own elements and JAX's names.
+    """
+    casts = {row["cast"]: row for row in report if "cast" in row}
+    return [
+        row
+        | {
+            "names": names_of(casts.get(row["cast"], {}).get("loc", row["loc"])),
+            "each": casts.get(row["cast"], {}).get("elements", row["elements"]),
+        }
+        for row in rows
+    ]
 
 
 def _counted(rows: Sequence[dict[str, Any]], counters: NDArray[Any]) -> list[dict[str, Any]]:

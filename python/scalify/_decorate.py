@@ -147,7 +147,7 @@ def jit(
     given = dict(locals())
     if fn is None:
         return cast(Jit, with_options(jit, given))
-    is_static = cast_scales == "static" or isinstance(scales, str)
+    is_static = "static" in (cast_scales, scales if isinstance(scales, str) else None)
     policy = policy_of(health, adaptive_scales, is_static)
     if mesh is None and (in_shardings is not None or out_shardings is not None):
         raise ValueError("shardings need a mesh: mesh=scalify.make_mesh(data=4)")

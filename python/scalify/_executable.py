@@ -6,19 +6,18 @@ import functools
 import json
 import os
 import pathlib
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scalify import _compiler, _ptxas, _runtime
+from scalify import _runtime
+from scalify._build import Remake, attention_option, build, by_values, explain
 from scalify._callbacks import HostCalls, commands_of
-from scalify._counters import StepCounters
-from scalify._diagnostics import warn_of
+from scalify._counters import StepCounters, placed
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
-from scalify._manifest import target_of
+from scalify._manifest import read_section, target_of
 from scalify._scaled_array import Storage
 from scalify._stored_state import StoredState
 from scalify._wire import collectives
@@ -27,7 +26,7 @@ from scalify.calibration import carried_option
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import RecipeLike
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, range_option, roles_option
+from scalify.scales import Scales, ScalesLike, argument_options, range_option, roles_option
 
 __all__ = ["Executable", "attention_option", "build", "compile", "compile_text", "explain", "load"]
 
@@ -65,16 +64,43 @@ class Executable:
         Raises:
             RuntimeError: the artefact is damaged, or this machine cannot run it.
         """
-        self._artefact = artefact
         self._absent = ""
         self._comm = comm
         self._device = device
-        self._runtime = self._load(artefact, threads, device)
+        self._remake: Remake | None = None
+        self._is_profiling = self._has_given_state = False
+        self._take(artefact, threads, diagnostics, explain)
+
+    def _take(
+        self,
+        artefact: bytes,
+        threads: int,
+        diagnostics: Sequence[dict[str, Any]],
+        explain: Callable[[], dict[str, Any]] | None,
+    ) -> None:
+        """Becomes the executable of an artefact."""
+        # What was cached of an artefact before.
+        for name in ("_counted", "manifest", "args", "stored", "results", "calls_back"):
+            self.__dict__.pop(name, None)
+        self._artefact = artefact
+        self._runtime = self._load(artefact, threads, self._device)
         self._explain = explain
         self._kept = KeptState(self._runtime)
         self._host: HostCalls | None = None
         self.bind_callbacks(())
         self.diagnostics = list(diagnostics)
+
+    def _make_anew(self, arrays: Sequence[Any]) -> None:
+        """Compiles once more, by the arrays of the first call."""
+        remake, self._remake = self._remake, None
+        if remake is None or len(arrays) != len(self.args):
+            return
+        kept = self.kept if self._has_given_state else {}
+        artefact, diagnostics, explain = remake(arrays)
+        self._take(artefact, self.threads, diagnostics, explain)
+        self.take_over(kept)
+        if self._is_profiling:
+            self._runtime.set_profiling(True)
 
     def _load(self, artefact: bytes, threads: int, device: str | None) -> _runtime.Executable:
         if device is not None:
@@ -129,6 +155,8 @@ class Executable:
         """Runs one step as a call does; of state that is stored narrow it returns the data."""
         if self._absent:
             raise RuntimeError(self._absent)
+        if self._remake is not None:
+            self._make_anew(arrays)
         inputs = self.stored.take(arrays)
         self._check_donation(inputs)
         try:
@@ -176,6 +204,7 @@ class Executable:
 
     @kept.setter
     def kept(self, arrays: Mapping[str, Any]) -> None:
+        self._has_given_state = True
         for name, array in arrays.items():
             self._kept.set(name, array)
 
@@ -269,7 +298,7 @@ class Executable:
         Counts are sums over the ranks, `elements` as many times those of one rank, and `ranks` says
         how many. `scale` and `moved` are those of the first rank.
         """
-        return self._counted.health_of_all()
+        return placed(self._counted.health_of_all(), self.manifest.get("report", []))
 
     @functools.cached_property
     def _counted(self) -> StepCounters:
@@ -373,7 +402,7 @@ class Executable:
         Precision; a loaded artefact without them has the brief rows only.
         """
         section = self.manifest["sections"].get("report")
-        load = self._explain if section is None else lambda: _read_section(self._artefact, section)
+        load = self._explain if section is None else lambda: read_section(self._artefact, section)
         calls = [
             {
                 "name": command["name"],
@@ -390,10 +419,11 @@ class Executable:
         `elements` were cast; `saturated` of them were beyond the format's largest value,
         `flushed` were not zero and became zero, `zeros` were zero, `nans` were NaN, and `top` were
         at least a sixteenth of the largest value, NaN among them: a scale 4 binades lower would
-        clip them. `scale` is what values were divided by, to 8 bits, about the geometric mean where
-        a loop has several, and None where each block or row has its own; `moved` is log2 of it over
-        that of the step before, 0 where one is unknown. A tensor that has grown or shrunk as a
-        whole clips nothing where its scale is measured: there only `moved` shows it.
+        clip them. A cast of a loop counts all iterations; `each` is what one casts, and `names` are
+        JAX's of its place. `scale` is what values were divided by, to 8 bits, about the geometric
+        mean where a loop has several, and None where each block or row has its own; `moved` is log2
+        of it over that of the step before, 0 where one is unknown. A tensor that has grown or
+        shrunk as a whole clips nothing where its scale is measured: there only `moved` shows it.
 
         Args:
             *arrays: none, or the step's arguments as they are now. With them, a row follows for
@@ -404,14 +434,15 @@ class Executable:
         Raises:
             ValueError: not as many arrays as the step has arguments.
         """
+        rows = placed(self._runtime.health(), self.manifest.get("report", []))
         if not arrays:
-            return self._runtime.health()
+            return rows
         if len(arrays) != len(self.args):
             raise ValueError(
                 f"the step takes {len(self.args)} arguments, not {len(arrays)}: their assumptions "
                 "are by position"
             )
-        return [*self._runtime.health(), *broken_assumptions(self.assumptions, arrays)]
+        return [*rows, *broken_assumptions(self.assumptions, arrays)]
 
     def put(self, array: Any) -> _runtime.Array:
         """Returns a copy of an array in the memory of the step's device.
@@ -427,6 +458,7 @@ class Executable:
 
     def profiling(self, on: bool) -> None:
         """Switches per-command timing on (clearing earlier times) or off."""
+        self._is_profiling = on
         self._runtime.set_profiling(on)
 
     @property
@@ -437,15 +469,6 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artefact, which `load` and `scalify-run` read."""
         pathlib.Path(path).write_bytes(self._artefact)
-
-
-def _read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:
-    """Returns the JSON of a section, which is compressed unless it starts as an object does."""
-    content = artefact[section["offset"] : section["offset"] + section["size"]]
-    report: dict[str, Any] = json.loads(
-        content if content[:1] == b"{" else zlib.decompress(content)
-    )
-    return report
 
 
 def load(path: str | os.PathLike[str], threads: int = 0, device: str | None = None) -> Executable:
@@ -469,44 +492,6 @@ def compile_text(
     """
     artefact, diagnostics = build(text, options)
     return Executable(artefact, threads, diagnostics, explain(text, options), device)
-
-
-def build(text: str, options: dict[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
-    """Returns an artefact and what the compiler had to say; the rest as for `compile_text`."""
-    if options.get("target") == "stablehlo":
-        raise ValueError("target 'stablehlo' makes no executable: use scalify.transform")
-    artefact, diagnostics = _compiler.compile(text, _to_json(options))
-    warn_of(diagnostics)
-    return artefact, diagnostics
-
-
-def explain(text: str, options: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """Returns what makes the full report of a text, compiling it once more up to Precision."""
-
-    def make() -> dict[str, Any]:
-        report: dict[str, Any] = json.loads(_compiler.report(text, _to_json(options)))
-        return report
-
-    return make
-
-
-def _to_json(options: dict[str, Any]) -> str:
-    """Returns the options that are set, with the machine's ptxas where the target is a GPU."""
-    given = {key: value for key, value in options.items() if value is not None}
-    if str(given.get("target", "cpu")).startswith("sm_") and (ptxas := _ptxas.find()):
-        given.setdefault("ptxas", ptxas)
-    return json.dumps(given)
-
-
-def attention_option(value: str) -> str:
-    """Returns the option as it is.
-
-    Raises:
-        ValueError: it is none of the three.
-    """
-    if value not in ("recipe", "exact", "none"):
-        raise ValueError(f"library_attention={value!r}: expected 'recipe', 'exact' or 'none'")
-    return value
 
 
 def compile(
@@ -539,11 +524,14 @@ def compile(
         program: text, or bytes of a jax.export artefact.
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`; None for the one that the program carries as its attribute.
-        target: "cpu", or "sm_90a" for H100 and H200, which needs no GPU to compile.
+        target: "cpu", or "sm_90a" ("cuda", "h100", "h200") for H100 and H200, which needs no GPU
+            to compile.
         strict: make an op without a rule, or a dot that misses its format, an error.
         scales: log2 of the scales of arguments: by name, as a list in main's order, or from
-            `scalify.measure`. An argument without one counts as 2^0, or, if it is donated, as
-            what is written into it. "static" is `cast_scales="static"`.
+            `scalify.measure`. Without, arguments are measured at the first call, which compiles
+            once more; until then, and where it is saved before, each step measures those that no
+            scale is declared of. "declared": these count as 2^0, and are an error under `strict`;
+            donated state counts as what is written. "static" is `cast_scales="static"`.
         cast_scales: as for `scalify.jit`.
         roles: of arguments, as for `scalify.jit`.
         ranges: what proofs may assume of arguments (`scalify.measure_ranges`), by name or as a
@@ -593,10 +581,13 @@ def compile(
         options["simulateRanks"] = 0 if simulate_ranks is True else simulate_ranks
     if (assumed := range_option(scales, ranges)) is not None:
         options["ranges"] = assumed
-    if isinstance(scales, Scales):
-        options["scales"] = scales.entries()
-    elif scales is not None:
-        options["scales"] = dict(scales) if isinstance(scales, Mapping) else list(scales)
+    options |= argument_options(scales)
     from scalify import portable  # late: as a command it is a module of its own
 
-    return compile_text(portable.to_text(program), options, threads, device)
+    text = portable.to_text(program)
+    if scales is not None:
+        return compile_text(text, options, threads, device)
+    made = compile_text(text, options, threads, device)
+    if made.report().measured_arguments():
+        made._remake = by_values(text, options, ranges)
+    return made

@@ -35,7 +35,7 @@ from scalify.mesh import Mesh, Shard
 from scalify.ranges import RangesLike, broken_assumptions
 from scalify.recipe import Recipe
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, range_option, to_option
+from scalify.scales import Scales, ScalesLike, argument_options, measure, range_option
 
 __all__ = ["Jit"]
 
@@ -458,7 +458,7 @@ class Jit:
         self, lowered: Lowered, scales: ScalesLike, widened: Sequence[WideCast] = ()
     ) -> Executable:
         count = len(lowered.in_avals)
-        options = dict(self._options, scales=to_option(scales, count))
+        options = {**self._options, **argument_options(scales, count)}
         if self._has_adapted:
             options |= {"adaptScales": True, "packState": False}
         if widened:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["manifest_of", "target_of"]
+__all__ = ["manifest_of", "names_of", "read_section", "target_of"]
 
 
 def manifest_of(artefact: bytes) -> dict[str, Any]:
@@ -19,6 +22,21 @@ def manifest_of(artefact: bytes) -> dict[str, Any]:
     length = int.from_bytes(artefact[8:16], "little")
     manifest: dict[str, Any] = json.loads(artefact[32 : 32 + length])
     return manifest
+
+
+def read_section(artefact: bytes, section: Mapping[str, int]) -> dict[str, Any]:
+    """Returns the JSON of a section, which is compressed unless it starts as an object does."""
+    content = artefact[section["offset"] : section["offset"] + section["size"]]
+    report: dict[str, Any] = json.loads(
+        content if content[:1] == b"{" else zlib.decompress(content)
+    )
+    return report
+
+
+def names_of(location: str) -> str:
+    """Returns JAX's names in `file:line:column (names)`, or what there is without a file."""
+    match = re.fullmatch(r"(?:.*:\d+:\d+)(?: \((.*)\))?", location)
+    return (match.group(1) or "") if match else location
 
 
 def target_of(artefact: bytes) -> str:

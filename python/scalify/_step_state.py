@@ -151,15 +151,16 @@ class StepState:
             self._arrays[key] = state
 
     def warn_measured(self, report: Report) -> None:
-        """Says once that nothing is known of arguments, and that casts measure their scales."""
+        """Says once that each step measures arguments, and scales of casts."""
+        arguments = len(report.measured_arguments())
         count = sum(row["scaling"] == "measured" for row in report.casts())
-        if self._has_warned or not count:
+        if self._has_warned or not (arguments or count):
             return
         self._has_warned = True
         warnings.warn(
-            f"'{self._name}' is traced without values: its arguments count as 2^0, and {count} "
-            "casts measure their scales in each step. Of arguments, give scalify.transform(..., "
-            f"scales=scalify.measure(args)); casts carry theirs from state = "
+            f"'{self._name}' is traced without values: each step measures {arguments} of its "
+            "arguments; scalify.transform(..., scales=scalify.measure(args)) makes their scales "
+            f"constants. It measures scales of {count} casts, which carry theirs from state = "
             f"{self._name}.init_state(*args) on, as results, state = {self._name}(*args, "
             "state=state)",
             stacklevel=6,

@@ -35,7 +35,14 @@ from scalify.calibration import Calibration, WideCast, scale_options
 from scalify.ranges import RangesLike
 from scalify.recipe import Recipe, RecipeLike
 from scalify.report import Report
-from scalify.scales import Scales, ScalesLike, measure, range_option, roles_option, to_option
+from scalify.scales import (
+    Scales,
+    ScalesLike,
+    argument_options,
+    measure,
+    range_option,
+    roles_option,
+)
 
 __all__ = ["Transformed", "opt", "transform"]
 
@@ -96,9 +103,7 @@ def transform_lowered(
         "collectStatistics": statistics,
     }
     count = len(lowered.in_avals)
-    option = to_option(scales, count)
-    if option is not None:
-        options["scales"] = option
+    options |= argument_options(scales, count)
     if (ranges := range_option(scales, options.pop("ranges", None), count)) is not None:
         options["ranges"] = ranges
     text, report, diagnostics = _compiler.transform(lowered.text, json.dumps(options))
@@ -407,16 +412,21 @@ class Transformed:
         key = (arguments.tree, arguments.statics)
         if key not in self._measured:
             if any(map(_is_abstract, arguments.leaves)):
-                if kind == "measured":
-                    return None
-                warnings.warn(
-                    f"'{self._signature.name}' is traced without values: its arguments count as "
-                    "2^0; give scalify.transform(..., scales=scalify.measure(args))",
-                    stacklevel=5,
-                )
                 return None
             self._measured[key] = measure(arguments.leaves)
         return self._measured[key]
+
+    def _tell_undeclared(self, report: Report) -> None:
+        """Warns of arguments whose values are not at hand, and says what their scales are."""
+        count = len(report.measured_arguments())
+        if not count and not self.is_delayed:
+            return
+        what = f"each step measures {count} of its arguments" if count else "they count as 2^0"
+        warnings.warn(
+            f"'{self._signature.name}' is traced without values of its arguments: {what}; "
+            "scalify.transform(..., scales=scalify.measure(args)) makes their scales constants",
+            stacklevel=6,
+        )
 
     def _compile(self, arguments: Arguments, rounds: bool, kind: str) -> _Entry:
         lowered = self._signature.lower(arguments)
@@ -430,6 +440,8 @@ class Transformed:
             extra=self._step_state.options(kind),
         )
         text, report = make(lowered, rounds=rounds)
+        if scales is None and kind != "measured":
+            self._tell_undeclared(report)
         added = added_arguments(text, len(lowered.in_avals))
         rounds = any(aval.dtype == np.uint32 for aval in added)
         state = next((aval.shape for aval in added if aval.dtype == np.float32), None)
@@ -499,7 +511,8 @@ def transform(
         recipe: a preset's name (see `scalify.recipes()`), a `#scalify.recipe<...>`, or a
             `scalify.Recipe`.
         scales: of the arguments, from `scalify.measure`. Without, they are measured at the
-            first call if it has values; under `jax.jit` it has none, and they count as 2^0.
+            first call if it has values; under `jax.jit` it has none, and each step measures them.
+            "declared": they count as 2^0, and are an error under `strict`.
             "static" is `cast_scales="static"`.
         cast_scales: under recipes with propagated scales, of casts whose values may grow: "carried"
             from call to call, as `Transformed` has it, or "static", constants of the first call.

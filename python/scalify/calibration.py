@@ -7,7 +7,6 @@ import json
 import math
 import os
 import pathlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,8 +15,9 @@ import numpy as np
 
 from scalify._counters import FLUSHED_LEAST, FLUSHED_LEFT, is_wiped
 from scalify._dtypes import to_numpy
+from scalify._manifest import names_of
 from scalify.recipe import Recipe, RecipeLike
-from scalify.scales import Scales, ScalesLike
+from scalify.scales import DECLARED, Scales, ScalesLike
 
 __all__ = [
     "Calibration",
@@ -127,12 +127,6 @@ def calibrate_casts(
     )
 
 
-def names_of(location: str) -> str:
-    """Returns JAX's names in `file:line:column (names)`, or what there is without a file."""
-    match = re.fullmatch(r"(?:.*:\d+:\d+)(?: \((.*)\))?", location)
-    return (match.group(1) or "") if match else location
-
-
 def largest_finite(element: str) -> float:
     """Returns the largest number of an element type such as "f8E4M3FN"."""
     info: Any = ml_dtypes.finfo(to_numpy(element))  # type: ignore[no-untyped-call]
@@ -175,15 +169,14 @@ class WideCast:
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> WideCast:
-        """Returns the entry for a row of `Executable.health`."""
+        """Returns the entry for a row of `Executable.health`, by what a compilation knows of it."""
         parts = [
             f"{100 * row[key] / max(1, row['elements']):.3g} % of the values {what}"
             for key, what in (("saturated", "saturated"), ("flushed", "became zero"))
             if row[key]
         ]
         reason = " and ".join(parts) or "chosen by the user"
-        elements = int(row["elements"]) // row.get("ranks", 1)  # of the program of one
-        return WideCast(row["cast"], names_of(row["loc"]), elements, reason)
+        return WideCast(row["cast"], row["names"], int(row["each"]), reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -325,10 +318,10 @@ def carried_option(
     Raises:
         ValueError: a word is unknown.
     """
-    if isinstance(scales, str):
+    if isinstance(scales, str) and scales != DECLARED:
         if scales != "static":
             raise ValueError(
-                f"scales={scales!r}: expected 'static', or scales of arguments, from "
+                f"scales={scales!r}: expected 'static', 'declared', or scales of arguments, from "
                 "scalify.measure"
             )
         cast_scales, scales = scales, None

@@ -344,7 +344,8 @@ def load(
     Args:
         folder: of the run, or of one of its checkpoints.
         like: the tree that was saved, of arrays of the same shapes and dtypes, or of
-            `jax.ShapeDtypeStruct`s. Without it the arrays come by name.
+            `jax.ShapeDtypeStruct`s. Their shapes may have None for extents that grow with the run,
+            such as the losses so far. Without it the arrays come by name.
         step: of the checkpoint; the newest whole one if not given. A damaged one is an error then.
         jit: the step that goes on: its next call compiles it as it was, with what it kept. It
             starts anew, with a warning, where it was not saved with the tree.
@@ -475,10 +476,10 @@ def _fill(
                 "jax.ShapeDtypeStruct or a number as it was saved"
             )
         found = saved.pop(name)
-        if (wanted := _type(leaf)) != (has := _type(found)):
+        if (wanted := _type(leaf)) != (has := _type(found)) and not _is_open(leaf, found):
             raise ValueError(
                 f"leaf '{name}' of '{folder}' is {has}, and {wanted} in `like`: load it with a "
-                "tree of the shapes and dtypes that were saved"
+                "tree of the shapes and dtypes that were saved, None for an extent that grows"
             )
         leaves.append(_value(found, leaf, mesh))
     if saved and not partial:
@@ -487,6 +488,18 @@ def _fill(
             "give it the tree that was saved, or partial=True"
         )
     return jax.tree.unflatten(tree, leaves)
+
+
+def _is_open(like: Any, saved: Saved) -> bool:
+    """Whether an array was saved that has the shape of `like` where this gives extents."""
+    if not isinstance(like, jax.ShapeDtypeStruct) or None not in like.shape:
+        return False
+    is_array = not {"scalar", "key"} & saved.entry.keys() and saved.dtype == like.dtype
+    return (
+        is_array
+        and len(like.shape) == len(saved.shape)
+        and all(a in (None, b) for a, b in zip(like.shape, saved.shape, strict=True))
+    )
 
 
 def _type(leaf: Any) -> str:

@@ -103,6 +103,14 @@ class Report(Sequence[Row]):
         """
         return [dict(row) for row in self._calls]
 
+    def measured_arguments(self) -> list[Row]:
+        """Returns the rows of the arguments whose scales each step measures: none was given."""
+        return [
+            row
+            for row in self._brief
+            if row["op"] == "argument" and row["reason"].startswith("measured in each step")
+        ]
+
     def counts(self) -> dict[str, Any]:
         """Returns how often rules, scales, formats and reasons occur, and ops after each pass.
 
@@ -135,8 +143,12 @@ class Report(Sequence[Row]):
         return table
 
     def summary(self) -> str:
-        """Returns a few lines: casts and dots by format, and every dot that stays wide."""
-        lines = []
+        """Returns a few lines: casts and dots by format, and every dot that stays wide.
+
+        Before them, how many arguments each step measures, if any, and how much is narrow.
+        """
+        measured = len(self.measured_arguments())
+        lines = [f"{measured} arguments measured in each step"] if measured else []
         wide = [row["reason"].startswith("stays wide") for row in self.dots()]
         flops = [row.get("flops", 0) for row in self.dots()]
         if sum(flops) > 0 and self.casts():

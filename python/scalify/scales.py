@@ -97,8 +97,10 @@ class Scales:
         ]
 
 
-# Scales, a mapping from argument names ("params['w']") or a list in main's order.
-ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | None
+# Scales, a mapping from argument names ("params['w']") or a list in main's order; "declared" for
+# those that the program declares, and no others.
+ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | str | None
+DECLARED = "declared"
 
 
 def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
@@ -175,23 +177,42 @@ def roles_option(roles: Mapping[str, str] | None) -> dict[str, Any]:
     return {"roles": [[pattern, role] for pattern, role in roles.items()]} if roles else {}
 
 
-def to_option(scales: ScalesLike, count: int) -> dict[str, int] | list[ScaleEntry] | None:
+def to_option(scales: ScalesLike, count: int | None) -> dict[str, int] | list[ScaleEntry] | None:
     """Returns the compiler's `scales` option for a main of `count` arguments.
 
     Raises:
-        ValueError: there is not one entry per argument.
+        ValueError: there is not one entry per argument, or a word that says nothing.
     """
-    if scales is None:
+    if scales is None or isinstance(scales, str):
+        _check_word(scales)
         return None
     if isinstance(scales, Mapping):
         return {str(name): int(exponent) for name, exponent in scales.items()}
     entries: list[ScaleEntry] = scales.entries() if isinstance(scales, Scales) else list(scales)
-    if len(entries) != count:
+    if count is not None and len(entries) != count:
         raise ValueError(
             f"scales of {len(entries)} arrays for a function of {count}: measure the tuple "
             "of all its arguments, static ones left out"
         )
     return entries
+
+
+def argument_options(scales: ScalesLike, count: int | None = None) -> dict[str, Any]:
+    """Returns the compiler's options for what `scales=` says of a main of `count` arguments.
+
+    Raises:
+        ValueError: as `to_option`.
+    """
+    if isinstance(scales, str):
+        to_option(scales, count)
+        return {"declaredScales": True}
+    option = to_option(scales, count)
+    return {} if option is None else {"scales": option}
+
+
+def _check_word(scales: str | None) -> None:
+    if scales is not None and scales != DECLARED:
+        raise ValueError(f"scales={scales!r}: expected '{DECLARED}', or scales of arguments")
 
 
 def range_option(

@@ -1,9 +1,9 @@
 // The scales of casts are an argument and a result of the step, or constants,
 // and the compiler says how many of these may clip.
 //
-// RUN: scalify-compile %s -o - --compile-to=precision --recipe=fp8 --remarks 2>&1 | FileCheck %s
-// RUN: scalify-compile %s -o - --compile-to=precision --recipe=fp8 --cast-scales=static --remarks 2>&1 | FileCheck %s --check-prefix=STATIC
-// RUN: scalify-compile %s -o - --compile-to=precision --recipe=fp8 --adapt-scales --remarks 2>&1 | FileCheck %s --check-prefix=ADAPT
+// RUN: scalify-compile %s -o - --compile-to=precision --recipe=fp8 --declared-scales --remarks 2>&1 | FileCheck %s
+// RUN: scalify-compile %s -o - --compile-to=precision --recipe=fp8 --declared-scales --cast-scales=static --remarks 2>&1 | FileCheck %s --check-prefix=STATIC
+// RUN: scalify-compile %s -o - --compile-to=precision --recipe=fp8 --declared-scales --adapt-scales --remarks 2>&1 | FileCheck %s --check-prefix=ADAPT
 // RUN: not scalify-compile %s -o - --cast-scales=moved 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // CHECK-NOT: constant scales

@@ -1,9 +1,14 @@
 // What got which format and why, as lines and as JSON.
 //
-// RUN: scalify-compile %s -o %t --target=stablehlo --recipe=fp8 --report=text | FileCheck %s
-// RUN: scalify-compile %s -o %t --target=stablehlo --recipe=fp8 --report=json | FileCheck %s --check-prefix=JSON
-// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 2>&1 | FileCheck %s --check-prefix=COUNT
-// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --remarks 2>&1 | FileCheck %s --check-prefix=REMARKS
+// RUN: scalify-compile %s -o %t --target=stablehlo --recipe=fp8 --declared-scales --report=text | FileCheck %s
+// RUN: scalify-compile %s -o %t --target=stablehlo --recipe=fp8 --declared-scales --report=json | FileCheck %s --check-prefix=JSON
+// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --declared-scales 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --declared-scales --remarks 2>&1 | FileCheck %s --check-prefix=REMARKS
+
+// Without --declared-scales the step measures what no scale is given of.
+// RUN: scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --report=json 2>%t.err | FileCheck %s --check-prefix=MEASURED
+// RUN: FileCheck %s --check-prefix=ONE --input-file=%t.err
+// RUN: not scalify-compile %s -o /dev/null --target=stablehlo --recipe=fp8 --strict --declared-scales 2>&1 | FileCheck %s --check-prefix=STRICT
 
 // CHECK:      recipe fp8, 8 values
 // CHECK-NEXT: after validate-import: 3 ops
@@ -22,6 +27,10 @@
 // JSON-SAME: {"format":"f32","from":[],"id":0,"loc":"{{[^"]*}}report.mlir:[[#]]:24","mean":0,"op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"undeclared argument: 2^0","scale":0,"source":"%x","value":"arg0"}
 // JSON-SAME: {"cast":"c0: arg0","format":"f8E4M3FN","from":[0],{{.*}}"op":"quantize","phase":"forward",{{.*}}"rule":"undeclared argument: 2^0","scale":0,"scaling":"carried","value":"c0"}
 // JSON-SAME: "schema":"scalify.report/1"
+// MEASURED: "op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"measured in each step: no declared scale","scale":0,"source":"%x"
+// ONE: warning: the step measures 3 arguments without a declared scale, 13312 bytes in each step: scales that are given (scales=, --scales, --state) are constants
+// STRICT: error: argument 0 of 'main' has no declared scale
+
 // COUNT: scalify-compile: 4 remarks (--remarks prints them)
 // REMARKS: remark: argument 0 of 'main' has no declared scale
 // REMARKS: report.mlir:[[#]]:8: remark: dot stays wide: head

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-scaling="remarks=0" -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-scaling="remarks=0 declared-scales=1" -split-input-file | FileCheck %s
 
 // The correction of %x (measured over predicted) passes the transpose, meets
 // the unmeasured %y at the larger scale, and multiplies both hints. The

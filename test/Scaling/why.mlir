@@ -15,9 +15,9 @@
 //  TREE-NEXT:  %s = multiply, 2^-3, product [mean 0.0{{[0-9]+}}, rms 0.{{[0-9]+}}, bound 1] at {{.*}}
 //  TREE-NEXT:    %t = tanh, 2^-2, tanh: bounded by 1 [mean 0, rms 0.2{{[0-9]+}}, bound 1] at {{.*}}
 //  TREE-NEXT:      %h = dot_general, 2^-2, dot: sqrt(K = 64) [mean 0, rms 0.25] at {{.*}}
-//  TREE-NEXT:        x = argument, 2^0, undeclared argument: 2^0 [mean 0, rms 1] at x
+//  TREE-NEXT:        x = argument, 2^0, declared scale of the argument [mean 0, rms 1] at x
 //  TREE-NEXT:        params['w'] = argument, 2^-5, declared scale of the argument [mean 0, rms 0.0312] at params['w']
-//  TREE-NEXT:  arg2 = argument, 2^0, undeclared argument: 2^0 [mean 0, rms 1] at {{.*}}
+//  TREE-NEXT:  arg2 = argument, 2^0, declared scale of the argument [mean 0, rms 1] at {{.*}}
 
 //       CUT: %y = dot_general, 2^-1
 //  CUT-NEXT:   %s = multiply, 2^-3, product {{.*}} (1 more below)
@@ -39,7 +39,7 @@
 // FORMAT: error: unknown format 'xml' in --scalify-report: expected json or text
 
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {
-  func.func public @main(%x: tensor<16x64xf32> loc("x"), %w: tensor<64x32xf32> {scalify.scale = -5 : i32} loc("params['w']"), %v: tensor<32x8xf32>) -> tensor<16x8xf32> {
+  func.func public @main(%x: tensor<16x64xf32> {scalify.scale = 0 : i32} loc("x"), %w: tensor<64x32xf32> {scalify.scale = -5 : i32} loc("params['w']"), %v: tensor<32x8xf32> {scalify.scale = 0 : i32}) -> tensor<16x8xf32> {
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
   %t = stablehlo.tanh %h : tensor<16x32xf32>
   %s = stablehlo.multiply %t, %t : tensor<16x32xf32>

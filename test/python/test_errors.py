@@ -144,3 +144,62 @@ def test_a_call_back_into_python_is_refused_where_nobody_has_the_function() -> N
     with pytest.raises(scalify.CompileError, match="calls back into Python") as caught:
         scalify.compile(text)
     assert "test_errors.py" in caught.value.diagnostics[0]["location"]
+
+
+def test_a_loop_of_unknown_length_names_what_runs_it() -> None:
+    fn = lambda key: jax.random.gamma(key, 2.0, (4,))  # noqa: E731
+    with pytest.raises(scalify.CompileError, match="number of times that is not known") as caught:
+        scalify.jit(fn, "none")(jax.random.key(0))
+    assert "scalify.transform leaves it to XLA" in str(caught.value)
+    drawn = scalify.transform(fn, "fp8")(jax.random.key(0))
+    # The same program for XLA, which may fuse it in another way.
+    np.testing.assert_allclose(drawn, jax.jit(fn)(jax.random.key(0)), rtol=1e-5)
+
+
+SHARDY = """module {{
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {{
+    %0 = sdy.{} %a <@mesh, [{{"x"}}]> : tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }}
+}}"""
+GSPMD = """module attributes {{mhlo.num_partitions = 2 : i32}} {{
+  func.func public @main(%a: tensor<8xf32> {}) -> tensor<8xf32> {{
+    %0 = {}(%a) : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }}
+}}"""
+SPLIT = '{mhlo.sharding = "{devices=[2]<=[2]}"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SHARDY.format("sharding_constraint"),
+        SHARDY.format("reshard"),
+        GSPMD.format("", "stablehlo.custom_call @Sharding"),
+        GSPMD.format("", "stablehlo.custom_call @SPMDFullToShardShape"),
+        GSPMD.format(SPLIT, "stablehlo.negate"),
+    ],
+)
+def test_a_sharded_program_names_what_partitions_it(text: str) -> None:
+    text = text.replace("negate(%a) : (tensor<8xf32>) -> ", "negate %a : ")
+    (error,) = [one for one in diagnostics_of(text) if one["severity"] == "error"]
+    assert "sharded over several devices" in error["message"]
+    assert "python -m scalify.partition" in error["message"]
+    assert error["location"]
+
+
+def test_names_of_one_gpu_are_one_target() -> None:
+    text = HEAD + "  %0 = stablehlo.add %a, %a : tensor<4xf32>" + TAIL
+    made = {name: scalify.compile(text, target=name) for name in ("sm_90a", "cuda", "h100")}
+    assert {exe.manifest["target"] for exe in made.values()} == {"sm_90a"}
+    with pytest.raises(scalify.CompileError, match="unknown target 'h9': expected one of cpu"):
+        scalify.compile(text, target="h9")
+
+
+def test_what_is_replicated_is_not_cut() -> None:
+    text = GSPMD.format('{mhlo.sharding = "{replicated}"}', "stablehlo.negate")
+    text = text.replace("negate(%a) : (tensor<8xf32>) -> ", "negate %a : ")
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(scalify.compile(text)(x)[0], -x)

@@ -53,7 +53,7 @@ def transformed() -> scalify.Transformed:
 
 def test_every_value_has_its_rule() -> None:
     text = jax.jit(step).lower(*arguments()).as_text()
-    report = scalify.compile(text, recipe="fp8").report()
+    report = scalify.compile(text, recipe="fp8", scales="declared").report()
     propagated = scalify.opt(text, "scalify-import,scalify-propagate")
     rules = re.findall(r'scalify.rule = "([^"]*)", scalify.scale = (-?\d+)', propagated)
     rows = collections.Counter(

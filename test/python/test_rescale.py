@@ -39,7 +39,9 @@ def count_bytes(shape: str) -> int:
 
 def measured(pipeline: str) -> list[int]:
     """Returns the bytes that each measured scale reads."""
-    text = scalify.opt(llama_text(), f"scalify-import,{pipeline},scalify-scaling{{remarks=0}}")
+    text = scalify.opt(
+        llama_text(), f"scalify-import,{pipeline},scalify-scaling{{remarks=0 declared-scales=1}}"
+    )
     found = re.findall(r"scalify\.measured_scale +(\w+) .*? (\{.*?\} )?: tensor<(.*?)>", text)
     assert {statistic for statistic, _, _ in found} <= {"l2"}
     samples = [re.search(r"sample = (\d+)", attributes) for _, attributes, _ in found]
@@ -52,7 +54,8 @@ def measured(pipeline: str) -> list[int]:
 def test_two_rescales_a_layer_and_5_percent_of_what_current_scaling_reads() -> None:
     text = scalify.opt(
         llama_text(),
-        "scalify-import,scalify-scaling{remarks=0},scalify-precision{recipe=fp8-current remarks=0}",
+        "scalify-import,scalify-scaling{remarks=0 declared-scales=1},"
+        "scalify-precision{recipe=fp8-current remarks=0}",
     )
     casts = re.findall(r"scalify\.quantize .*? : tensor<(.*?)> ->", text)
     current = sum(map(count_bytes, casts))

@@ -89,3 +89,17 @@ def test_a_missing_tensor_is_an_error_with_its_name(tmp_path: pathlib.Path) -> N
     (tmp_path / "step.scalify").write_bytes(data[: len(data) // 2])
     done = run(tmp_path, "scalify-run", "step.scalify", "--in", "state.safetensors")
     assert done.returncode == 1 and "truncated" in done.stderr
+
+
+def test_all_tools_print_one_version() -> None:
+    project = (pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text()
+    version = project.split('version = "', 1)[1].split('"', 1)[0]
+    for tool in ("scalify-compile", "scalify-opt", "scalify-run"):
+        done = subprocess.run([BUILD / "bin" / tool, "--version"], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, f"{tool} {version}\n"), done.stderr
+
+
+def test_help_shows_scalify_s_passes_first() -> None:
+    done = subprocess.run([BUILD / "bin" / "scalify-opt", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert 0 < done.stdout.index("scalify-propagate") < done.stdout.index("--canonicalize")

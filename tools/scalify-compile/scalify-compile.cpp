@@ -30,9 +30,9 @@ static cl::opt<std::string>
                     "(default: the module's own, else none)"),
            cl::cat(category));
 static cl::opt<std::string> target("target", cl::init("cpu"),
-                                   cl::desc("cpu (default), sm_90a for H100 "
-                                            "and H200, or stablehlo for text "
-                                            "that XLA runs"),
+                                   cl::desc("cpu (default), sm_90a (also "
+                                            "cuda, h100, h200), or stablehlo "
+                                            "for text that XLA runs"),
                                    cl::cat(category));
 static cl::opt<std::string>
     fp8Form("fp8-form", cl::init("wide"),
@@ -60,6 +60,11 @@ static cl::opt<std::string>
               cl::desc("measure scales from the tensors of this safetensors "
                        "file that are named as arguments"),
               cl::value_desc("file"), cl::cat(category));
+static cl::opt<bool> declaredScales(
+    "declared-scales",
+    cl::desc("arguments without a scale count as 2^0 (an error with --strict); "
+             "without, each step measures them"),
+    cl::cat(category));
 static cl::opt<std::string>
     compileFrom("compile-from", cl::init("input"),
                 cl::desc("the input is the output of "
@@ -251,6 +256,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.mcpu = mcpu;
   options.ptxas = ptxas;
   options.strict = strict;
+  options.declaredScales = declaredScales;
   options.snapshots = snapshots;
   options.collectStatistics = collectStatistics;
   options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
@@ -312,6 +318,9 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   // libLLVM brings hundreds of options of its own.
   cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
+    os << "scalify-compile " << SCALIFY_VERSION << "\n";
+  });
   cl::ParseCommandLineOptions(
       argc, argv, "Scalify: compiles StableHLO text to one artefact\n");
   if (!report.empty() && report != "json" && report != "text")

@@ -17,14 +17,29 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+static bool asksForHelp(int argc, char **argv) {
+  return std::any_of(argv + 1, argv + argc, [](llvm::StringRef argument) {
+    return argument == "--help" || argument == "-help" || argument == "-h";
+  });
+}
+
 /// What mlir-opt does, on text that later MLIR versions may have printed.
 static llvm::LogicalResult run(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  mlir::registerAllPasses();
   scalify::registerAllDialects(registry);
   scalify::registerAllPasses();
+  // Among hundreds of MLIR's nobody finds them.
+  if (asksForHelp(argc, argv)) {
+    llvm::outs() << "Scalify's own passes, before those of MLIR:\n\n";
+    mlir::printRegisteredPasses();
+    llvm::outs() << "\n";
+  }
+  mlir::registerAllPasses();
+  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &os) {
+    os << "scalify-opt " << SCALIFY_VERSION << "\n";
+  });
   llvm::cl::opt<bool> listRules(
       "scalify-list-rules",
       llvm::cl::desc("Print the table of scale rules and exit"));

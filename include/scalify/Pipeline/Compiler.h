@@ -60,6 +60,9 @@ struct CompileOptions {
   /// NVIDIA's assembler, for kernels of a GPU; empty looks for it.
   std::string ptxas;
   std::vector<ArgumentScale> scales;
+  /// Arguments without one count as 2^0, and are an error under `strict`; else
+  /// the step measures them (the pass scalify-measure-arguments).
+  bool declaredScales = false;
   std::vector<ArgumentRange> ranges;
   /// The first that matches counts; before what Import finds.
   std::vector<ArgumentRole> roles;

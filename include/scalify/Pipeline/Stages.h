@@ -37,6 +37,9 @@ struct StageOptions {
   std::string recipe;
   /// What the range analysis is for: "report" or "choose".
   std::string rangeUse = "report";
+  /// Arguments without a declared scale count as 2^0, and under `strict` are an
+  /// error; else the step measures them.
+  bool declaredScales = false;
   /// Report what is left wide, undeclared or without a rule.
   bool remarks = true;
   /// Whether the module's recipe casts; without casts Scaling has no purpose.

@@ -31,6 +31,31 @@ def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
+  let summary = "let the step measure arguments without a declared scale";
+  let description = [{
+    Before: the normal form. After: each floating-point argument of main without
+    `scalify.scale` has `scalify.measured`, log2 of the size that it counts as
+    in predictions; the program is not changed. `scalify-apply-rescales` takes
+    the root mean square of those that a cast depends on, in each step.
+
+    Not among them are donated state that is no parameter, which takes the scale
+    of what is written into it, and, under recipes that read no scales of the
+    rules, any argument.
+
+    ```mlir
+    func.func @main(%w: tensor<64x64xf32>) -> tensor<64x64xf32>
+    // becomes, where %w is a weight
+    func.func @main(%w: tensor<64x64xf32> {scalify.measured = -3 : i32}) -> tensor<64x64xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numArguments", "arguments", "arguments without a scale">,
+    Statistic<"numBytes", "bytes", "bytes of these arguments">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect"];
+}
+
 def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
   let summary = "give every floating-point tensor a scale, op by op";
   let description = [{
@@ -59,6 +84,8 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
            "make an op without a rule an error">,
     Option<"remarks", "remarks", "bool", "true",
            "report what has no rule or no declared scale">,
+    Option<"declared", "declared", "bool", "false",
+           "with strict, make an argument without a declared scale an error">,
     Option<"explain", "explain", "bool", "false",
            "number the values, and keep in the module which facts each scale "
            "came from">,
@@ -157,6 +184,11 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
     %u = stablehlo.multiply %s, %d : tensor<f32>
     %h = scalify.set_scale %x, %u : tensor<4x64xf32>
     ```
+
+    Arguments with `scalify.measured` are measured where a hint reads what
+    follows from them: the root mean square as it is, which sums, powers and
+    functions pass on by their rules, and which the carries of loops hold beside
+    the data. The attribute stays on those alone. One warning says how many.
 
     Where rows have scales of their own (`axes`), a dot that does not contract
     along the rows has its operand over these scales, and its result times

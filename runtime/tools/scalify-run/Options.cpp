@@ -29,6 +29,7 @@ Runs a compiled step on tensors from a file.
   --trace          prints the null device's record
   --health         prints saturated and flushed counts of each quantizing cast
   --help           prints this text
+  --version        prints the version
 )";
 
 namespace {
@@ -122,6 +123,8 @@ Options scalify::rt::parseOptions(int argc, char **argv) {
       options.health = true;
     else if (name == "--help" || name == "-h")
       options.help = true;
+    else if (name == "--version")
+      options.version = true;
     else if (name.size() > 1 && name[0] == '-')
       throw std::runtime_error("unknown option '" + name + "'; see --help");
     else if (options.artefact.empty())
@@ -131,7 +134,7 @@ Options scalify::rt::parseOptions(int argc, char **argv) {
                                "' and '" + name + "'");
     reader.finish();
   }
-  if (options.artefact.empty() && !options.help)
+  if (options.artefact.empty() && !options.help && !options.version)
     throw std::runtime_error("no artefact given; see --help");
   return options;
 }

@@ -20,7 +20,7 @@ struct Options {
   bool profile = false;
   bool health = false;
   bool trace = false;
-  bool help = false;
+  bool help = false, version = false;
 };
 
 /// Throws std::runtime_error on what it does not know.

@@ -51,6 +51,8 @@ int main(int argc, char **argv) {
     Options options = parseOptions(argc, argv);
     if (options.help)
       std::printf("%s", usage);
+    else if (options.version)
+      std::printf("scalify-run %s\n", scalify_rt_version());
     else
       runTool(options);
     return 0;

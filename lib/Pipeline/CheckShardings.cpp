@@ -1,0 +1,59 @@
+//===- CheckShardings.cpp - A step is one device's program ----------------===//
+//
+// What Import leaves of shardings is over several devices. Shardy's are
+// constraints within the program, which partitioning replaces by collectives;
+// those of arguments stay behind it and say which part a device has. GSPMD's
+// are calls and attributes that only its own partitioner reads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckShardings.h"
+
+#include "scalify/Dialect/Sdy/Sdy.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static constexpr StringLiteral kGSPMDSharding = "mhlo.sharding";
+static constexpr StringLiteral kWayOut =
+    ": an artefact is for one device; 'python -m scalify.partition IN' makes "
+    "the program of each, and scalify.jit(mesh=) does both";
+static constexpr StringLiteral kWayFromGSPMD =
+    "; lower it with JAX's Shardy partitioner, its default, for that";
+
+static bool isGSPMDCall(Operation *op) {
+  auto call = dyn_cast<stablehlo::CustomCallOp>(op);
+  return call && llvm::is_contained({"Sharding", "SPMDFullToShardShape",
+                                     "SPMDShardToFullShape"},
+                                    call.getCallTargetName());
+}
+
+/// Whether the attribute cuts a value: "{replicated}" and one device do not.
+static bool cuts(Attribute sharding) {
+  auto text = dyn_cast_or_null<StringAttr>(sharding);
+  return text && text.getValue().contains("devices=[");
+}
+
+LogicalResult scalify::checkIsLocal(ModuleOp module) {
+  WalkResult result = module.walk([](Operation *op) -> WalkResult {
+    if (isa<sdy::ShardingConstraintOp, sdy::ReshardOp>(op))
+      return op->emitError("the program is sharded over several devices")
+             << kWayOut;
+    if (isGSPMDCall(op))
+      return op->emitError("the program is sharded over several devices, in "
+                           "GSPMD's form")
+             << kWayOut << kWayFromGSPMD;
+    auto func = dyn_cast<FunctionOpInterface>(op);
+    for (unsigned i = 0; func && i < func.getNumArguments(); ++i)
+      if (cuts(func.getArgAttr(i, kGSPMDSharding)))
+        return emitError(func.getArgument(i).getLoc())
+               << "argument " << i << " of '" << func.getName()
+               << "' is sharded over several devices, in GSPMD's form"
+               << kWayOut << kWayFromGSPMD;
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}

@@ -1,0 +1,85 @@
+//===- MeasureArguments.cpp - Arguments whose scales the step measures ----===//
+//
+// An argument without a declared scale could be of any size, and a guess that
+// is wrong by a few binades is in every cast downstream. So the step reads it
+// once and takes its root mean square.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/Passes.h"
+
+#include "Rules/Starts.h"
+#include "scalify/Scaling/MeasuredArguments.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cmath>
+
+namespace scalify {
+#define GEN_PASS_DEF_MEASUREARGUMENTS
+#include "scalify/Scaling/Passes.h.inc"
+} // namespace scalify
+
+using namespace mlir;
+using namespace scalify;
+
+/// Whether casts have the scales that the rules give, in a format with fewer
+/// exponents than the program's. Where no recipe is known yet, they may.
+static bool readsScales(ModuleOp module) {
+  if (!module->hasAttr(kRecipeAttr))
+    return true;
+  RecipeAttr recipe = RecipeAttr::of(module);
+  return recipe.getScales() == ScaleSource::Propagated &&
+         (recipe.castsToFloat8() || !isa<BFloat16Type>(recipe.getForward()) ||
+          !isa<BFloat16Type>(recipe.getGradient()));
+}
+
+/// log2 of what an argument counts as before it is measured. A weight keeps the
+/// size of what it is multiplied with, as initialisations mean it to: then what
+/// rules say of functions and sums, which is about sizes, is near the truth.
+static int64_t predictSize(BlockArgument arg) {
+  auto shape = cast<ShapedType>(arg.getType()).getShape();
+  if (shape.size() < 2 || !isParameter(arg) || !feedsDot(arg))
+    return 0;
+  // The width of a stack's matrices: the geometric mean of their sides.
+  auto sides = static_cast<double>(shape.back() * shape[shape.size() - 2]);
+  return std::lround(-0.25 * std::log2(std::max(1.0, sides)));
+}
+
+static int64_t countBytes(BlockArgument arg) {
+  auto type = cast<RankedTensorType>(arg.getType());
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+namespace {
+struct MeasureArgumentsPass
+    : scalify::impl::MeasureArgumentsBase<MeasureArgumentsPass> {
+  using MeasureArgumentsBase::MeasureArgumentsBase;
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal() || !readsScales(getOperation()))
+      return markAllAnalysesPreserved();
+    Builder builder(&getContext());
+    // Who measured the arguments has measured numbers too: one without a scale
+    // was zero then, and says nothing.
+    bool areMeasured =
+        llvm::any_of(main.getArguments(), [&](BlockArgument arg) {
+          return main.getArgAttr(arg.getArgNumber(), kScaleAttr) != nullptr;
+        });
+    for (BlockArgument arg : main.getArguments()) {
+      unsigned index = arg.getArgNumber();
+      if (!isScalableTensor(arg.getType()) ||
+          main.getArgAttr(index, kScaleAttr) || takesWrittenScale(main, index))
+        continue;
+      if (areMeasured && cast<ShapedType>(arg.getType()).getRank() == 0)
+        continue;
+      main.setArgAttr(index, kMeasuredAttr,
+                      builder.getI32IntegerAttr(predictSize(arg)));
+      ++numArguments;
+      numBytes += countBytes(arg);
+    }
+  }
+};
+} // namespace

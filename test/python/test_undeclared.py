@@ -1,0 +1,137 @@
+"""Arguments without a declared scale: each step measures them, on every path, against F32."""
+
+from __future__ import annotations
+
+import pathlib
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from undeclared_models import Form, compare, gradients, init, tokens
+
+import scalify
+
+# The bars of gradients at initialisation: all together, and the worst matrix or gain.
+ALL, WORST = 0.98, 0.95
+# What gradients lose to scales that are measured beforehand.
+BESIDE_MEASURED = 0.003
+
+
+@pytest.fixture(scope="module")
+def exact() -> Any:
+    return jax.jit(gradients("scan"))(init(), tokens())
+
+
+def undeclared(form: Form, recipe: str = "fp8") -> Any:
+    """As anyone uses it: under jax.jit, where there are no values."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* traced without values")
+        step = jax.jit(scalify.transform(gradients(form), recipe))
+        return step(init(), tokens())
+
+
+@pytest.mark.parametrize("form", ["unrolled", "scan", "scan_remat"])
+def test_gradients_of_twelve_layers_under_jit(form: Form, exact: Any) -> None:
+    together, worst = compare(undeclared(form), exact)
+    assert together >= ALL
+    assert worst >= WORST
+    if form == "scan":
+        known = scalify.transform(gradients(form), scales=scalify.measure((init(), tokens())))
+        best = compare(known(init(), tokens()), exact)
+        assert together >= best[0] - BESIDE_MEASURED
+        assert worst >= best[1] - BESIDE_MEASURED
+
+
+def test_fp16_of_a_scanned_step(exact: Any) -> None:
+    together, worst = compare(undeclared("scan", "fp16"), exact)
+    # F16 has 11 bits: what is left of the error is that of E4M3 divided by 2^7.
+    assert together >= 0.9999
+    assert worst >= 0.999
+
+
+def test_an_exported_step_measures_wherever_it_runs(exact: Any) -> None:
+    args = init(), tokens()
+    types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), args)
+    with pytest.warns(UserWarning, match="each step measures 10 of its arguments"):
+        exported = jax.export.export(jax.jit(scalify.transform(gradients("scan"))))(*types)
+    again = jax.export.deserialize(exported.serialize())
+    together, worst = compare(again.call(*args), exact)
+    assert together >= ALL
+    assert worst >= WORST
+
+
+def test_compile_measures_at_the_first_call(tmp_path: pathlib.Path, exact: Any) -> None:
+    args = init(), tokens()
+    leaves = jax.tree.leaves(args)
+    text = jax.jit(gradients("scan")).lower(*args).as_text(debug_info=True)
+    step = scalify.compile(text, "fp8")
+    assert len(step.report().measured_arguments()) == 10
+    assert "10 arguments measured in each step" in step.report().summary()
+    step.save(tmp_path / "before.scalify")
+    grads = jax.tree.unflatten(jax.tree.structure(args[0]), step(*leaves))
+    assert not step.report().measured_arguments()
+    assert step.scales.exponents == scalify.measure(args).exponents
+    # Then it is what jit makes of the values, to the bit.
+    wanted = scalify.jit(gradients("scan"), "fp8")(*args)
+    for own, other in zip(jax.tree.leaves(grads), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_array_equal(own, other)
+    # One that was saved before, as scalify-compile leaves it, measures in each step.
+    loaded = scalify.load(tmp_path / "before.scalify")
+    together, worst = compare(loaded(*leaves), exact)
+    assert together >= ALL
+    assert worst >= WORST
+
+
+def perceptron(params: dict[str, Any], x: Any) -> Any:
+    """Functions and sums of what is measured: a bias, tanh, softplus, a quotient, a residual."""
+    h = jnp.tanh(x @ params["a"] + params["bias"])
+    h = jax.nn.softplus(h @ params["b"]) + h
+    h = h / (jnp.abs(h) + jnp.exp(params["log"]))
+    return jnp.mean(jnp.square(h @ params["c"]))
+
+
+@pytest.mark.parametrize(("size", "inputs"), [(2.0**-12, 0.01), (2.0**-12, 100.0), (1.0, 0.01)])
+def test_sizes_far_from_what_was_predicted(size: float, inputs: float) -> None:
+    rng = np.random.default_rng(3)
+    width = 64
+
+    def normal(rms: float, *shape: int) -> np.ndarray:
+        return rng.normal(0, rms, shape).astype(np.float32)
+
+    params = {
+        "a": normal(size / 8, width, width),
+        "b": normal(size / 8, width, width),
+        "c": normal(size / 8, width, width),
+        "bias": np.zeros(width, np.float32),
+        "log": normal(1, width),
+    }
+    x = normal(inputs, 32, width)
+    grads = jax.grad(perceptron)
+    wanted = jax.jit(grads)(params, x)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* traced without values")
+        own = jax.jit(scalify.transform(grads, '#scalify.recipe<"mine", head = true>'))(params, x)
+    for name in params:
+        a, b = np.ravel(own[name]), np.ravel(wanted[name])
+        # Beyond what F32 holds of a gradient nothing is compared.
+        if np.linalg.norm(b) > 1e-30:
+            assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > WORST, name
+
+
+def test_declared_scales_are_demanded_by_strict_alone() -> None:
+    text = (
+        jax.jit(lambda x, w: x @ w)
+        .lower(np.ones((8, 8), np.float32), np.ones((8, 8), np.float32))
+        .as_text()
+    )
+    recipe = '#scalify.recipe<"mine", head = true>'
+    assert scalify.compile(text, recipe, strict=True).report().measured_arguments()
+    loose = scalify.compile(text, recipe, scales="declared")
+    assert not loose.report().measured_arguments()
+    with pytest.raises(scalify.CompileError, match="argument 0 of 'main' has no declared scale"):
+        scalify.compile(text, recipe, strict=True, scales="declared")
+    with pytest.raises(ValueError, match="'declared'"):
+        scalify.compile(text, recipe, scales="given")
