@@ -215,7 +215,9 @@ std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
   std::optional<DotRole> found;
   for (Value weight : layers.findWeights(dot)) {
     DotRole role = getRole(weight);
-    found = !found || *found == role ? role : DotRole::Linear;
+    // In doubt what the recipe may keep wide.
+    if (!found || *found == DotRole::Linear)
+      found = role;
   }
   return found;
 }

@@ -116,6 +116,26 @@ def test_a_head_that_makes_its_gradients_in_the_forward_has_gradients() -> None:
     assert backward_dots(loss) == backward_dots(loss_fn)
 
 
+@pytest.mark.parametrize("experts", [4, 16])
+def test_gradients_alone_know_a_batch_of_a_weights_type(experts: int) -> None:
+    rng = np.random.default_rng(0)
+    widths = {"first": 16, "router": experts, "second": 16}
+    params = {k: rng.normal(0, 0.25, (16, n)).astype(np.float32) for k, n in widths.items()}
+    x = rng.normal(0, 1, (16, 16)).astype(np.float32)
+
+    def loss(p: Any, x: jax.Array) -> jax.Array:
+        gates, chosen = jax.lax.top_k(jax.nn.softmax(x @ p["router"]), 2)
+        mask = (jax.nn.one_hot(chosen, experts) * gates[..., None]).sum(1)
+        h = jnp.tanh(x @ p["first"]) * jnp.repeat(mask, 16 // experts, axis=1)
+        return jnp.mean((h @ p["second"]) ** 2)
+
+    step = scalify.transform(jax.grad(loss), "fp8", scales=scalify.measure((params, x)))
+    rows = [row for row in step.report(params, x).dots() if "router:" in row["reason"]]
+    phases = [row["phase"] for row in rows]
+    # Of two layers of one input and size what cannot be told apart stays wide.
+    assert phases == ["forward", *["backward"] * (1 if experts == 4 else 2)]
+
+
 def convolutions(k: Any, x: jax.Array) -> jax.Array:
     for kernel in k:
         x = jnp.tanh(jax.lax.conv(x, kernel, (1, 1), "SAME"))
