@@ -53,9 +53,35 @@ static void flattenInto(AffineExpr expr, int64_t factor, LinearForm &form) {
   form.add(expr, factor);
 }
 
+/// Replaces (e floordiv m) * m + e mod m, as a reshape and its inverse leave
+/// it, by e.
+static bool joinDivision(LinearForm &form) {
+  for (auto [term, factor] : form.terms) {
+    auto rest = dyn_cast<AffineBinaryOpExpr>(term);
+    if (!rest || term.getKind() != AffineExprKind::Mod)
+      continue;
+    auto divisor = dyn_cast<AffineConstantExpr>(rest.getRHS());
+    if (!divisor)
+      continue;
+    AffineExpr whole = rest.getLHS();
+    AffineExpr quotient = whole.floorDiv(divisor.getValue());
+    int64_t expected = factor * divisor.getValue();
+    if (form.coefficient(quotient) != expected)
+      continue;
+    int64_t own = factor;
+    form.add(quotient, -expected);
+    form.add(rest, -own);
+    flattenInto(whole, own, form);
+    return true;
+  }
+  return false;
+}
+
 LinearForm IndexScope::flatten(AffineExpr expr) const {
   LinearForm form;
   flattenInto(expr, 1, form);
+  while (joinDivision(form))
+    ;
   return form;
 }
 

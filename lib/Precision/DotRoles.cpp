@@ -207,18 +207,27 @@ std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
     auto role = layerRoles.find(weight);
     return role == layerRoles.end() ? DotRole::Linear : role->second;
   };
-  for (Value operand : dot->getOperands())
-    if (Value weight = getWeightKey(operand); layers.contains(weight))
-      return getRole(weight);
-  if (isForward(dot))
+  auto findRole = [&](auto isKind) -> std::optional<DotRole> {
+    for (Value operand : dot->getOperands())
+      if (Value weight = getWeightKey(operand);
+          isKind(operand) && layers.contains(weight))
+        return getRole(weight);
     return std::nullopt;
+  };
+  // A gradient may be made of a later layer's weight alone, as that of a sum
+  // is: what is a weight itself tells more, and so does what was multiplied.
+  if (std::optional<DotRole> role = findRole(isWeight))
+    return role;
   std::optional<DotRole> found;
-  for (Value weight : layers.findWeights(dot)) {
-    DotRole role = getRole(weight);
-    // In doubt what the recipe may keep wide.
-    if (!found || *found == DotRole::Linear)
-      found = role;
-  }
+  if (!isForward(dot))
+    for (Value weight : layers.findWeights(dot)) {
+      DotRole role = getRole(weight);
+      // In doubt what the recipe may keep wide.
+      if (!found || *found == DotRole::Linear)
+        found = role;
+    }
+  if (!found)
+    found = findRole([](Value value) { return !isWeight(value); });
   return found;
 }
 
@@ -238,7 +247,11 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
     bool isProduct = isProductOfLayers(dot);
     if (!getLayerWeight(dot) && !isProduct)
       return;
-    if (!reaches(dot.getResult(), feedsDot, endsAt)) {
+    // Without a backward, a product of arguments alone may be all that there
+    // is to cast: a recipe is not asked for a program of one wide dot.
+    bool isFirst =
+        !backward && isLikeWeight(dot.getLhs()) && isLikeWeight(dot.getRhs());
+    if (!isFirst && !reaches(dot.getResult(), feedsDot, endsAt)) {
       candidates.push_back(dot);
       return;
     }

@@ -166,7 +166,7 @@ def test_proofs_and_reasons_are_of_the_scales_that_were_measured() -> None:
     x, w = np.full((8, 8), 2.0**-9, np.float32), np.ones((8, 8), np.float32)
     text = jax.jit(matmul).lower(x, w).as_text(debug_info=True)
     casts = scalify.calibrate(matmul, x, w, recipe=HEAD).options(HEAD)
-    options = {"recipe": HEAD, "ranges": [{"max": 32.0}, {"max": 100.0}]}
+    options = {"recipe": HEAD, "ranges": [{"max": 32.0}, {"max": 100.0}], "declaredScales": True}
 
     def ranges(given: list[dict[str, Any]]) -> dict[str, str]:
         options["castScales"] = given

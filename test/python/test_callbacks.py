@@ -240,7 +240,7 @@ def test_an_artefact_that_calls_back_is_refused_elsewhere(tmp_path: pathlib.Path
     with pytest.raises(RuntimeError, match=r"pure_callback.*compile it here by scalify\.jit"):
         scalify.load(path)(X)
     save_file({"x": X}, tmp_path / "x.safetensors")
-    run = pathlib.Path(scalify._build) / "bin" / "scalify-run"
+    run = scalify._build_folder / "bin" / "scalify-run"
     command = [run, path, f"--in={tmp_path / 'x.safetensors'}"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0

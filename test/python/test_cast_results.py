@@ -110,7 +110,7 @@ def bytes_moved(manifest: dict[str, Any]) -> int:
 
 
 # Casts by constants; those by scales of run time, carried ones too, are as under `fp8-delayed`.
-CONSTANT: dict[str, Any] = {"carryScales": False}
+CONSTANT: dict[str, Any] = {"carryScales": False, "declaredScales": True}
 
 
 def artefact_of(text: str, epilogues: str, recipe: str) -> bytes:
@@ -167,7 +167,7 @@ def formed(text: str, recipe: str, epilogues: str) -> str:
     """Returns the step with the products of a GPU's plan, written out for a CPU."""
     tool = pathlib.Path(_compiler.__file__).parents[2] / "bin" / "scalify-compile"
     options = [f"--recipe={recipe}", "--target=sm_90a", "--compile-to=precision"]
-    options.append("--cast-scales=static")
+    options += ["--cast-scales=static", "--declared-scales"]
     scaled = subprocess.run(
         [tool, "-", "-o", "-", *options], input=text, capture_output=True, text=True, check=True
     ).stdout
