@@ -109,7 +109,9 @@ void EarlyGradients::findProducts() {
   SmallVector<DotGeneralOp> dots(block.getOps<DotGeneralOp>());
   for (size_t index = 0; index < dots.size(); ++index) {
     DotGeneralOp dot = dots[index];
-    if (!isTold(dot, Phase::Forward) || needs.contains(dot))
+    // The loss does not need what is made again for the backward either.
+    if (!isTold(dot, Phase::Forward) || needs.contains(dot) ||
+        isRecomputedByNames(dot))
       continue;
     bool hasDerivative = llvm::any_of(dots, [&](DotGeneralOp other) {
       return isTold(other, Phase::Backward) && getCotangent(other, dot);

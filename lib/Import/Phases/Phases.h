@@ -27,6 +27,9 @@ llvm::SmallVector<mlir::Value> getReads(mlir::Operation &op);
 /// The phase that the stack of JAX's names tells, if it does.
 std::optional<Phase> getPhaseFromNames(mlir::Operation *op);
 
+/// Whether JAX's names say that a checkpoint makes the value again.
+bool isRecomputedByNames(mlir::Operation *op);
+
 /// Reads the phase of each op from locations. False, and no phase, if no
 /// location of main tells one.
 bool computePhasesFromLocations(mlir::func::FuncOp main, PhaseMap &phases);

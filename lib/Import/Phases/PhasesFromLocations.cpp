@@ -27,9 +27,17 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
 
+static bool isRecomputed(StringRef stack) {
+  return stack.contains("rematted_computation");
+}
+
+bool scalify::import::isRecomputedByNames(Operation *op) {
+  return isRecomputed(getNameStack(op->getLoc()));
+}
+
 std::optional<Phase> scalify::import::getPhaseFromNames(Operation *op) {
   std::string stack = getNameStack(op->getLoc());
-  bool recomputed = StringRef(stack).contains("rematted_computation");
+  bool recomputed = isRecomputed(stack);
   size_t transpose = stack.find("transpose("), jvp = stack.find("jvp(");
   if (transpose < jvp && !recomputed)
     return Phase::Backward;
