@@ -29,3 +29,17 @@ func.func @columns(%a: memref<256x64xf32>, %r: memref<256x64xf32>) {
   }
   return
 }
+
+// -----
+
+// A reshape and its inverse cut an index and join it again: the same element.
+func.func @blocks(%a: memref<16x64xf32>, %b: memref<16x2xf32>, %r: memref<16x64xf32>) {
+  plan.kernel "blocks" reads(%a, %b : memref<16x64xf32>, memref<16x2xf32>) writes(%r : memref<16x64xf32>) attributes {inplace = array<i64: 0, 0>} {
+  ^bb0(%x: tensor<16x64xf32>, %s: tensor<16x2xf32>):
+    %w = stablehlo.broadcast_in_dim %s, dims = [0, 1] : (tensor<16x2xf32>) -> tensor<16x2x32xf32>
+    %v = stablehlo.reshape %w : (tensor<16x2x32xf32>) -> tensor<16x64xf32>
+    %y = stablehlo.multiply %x, %v : tensor<16x64xf32>
+    plan.yield %y : tensor<16x64xf32>
+  }
+  return
+}
