@@ -239,7 +239,9 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="to docs/numerics-along.md")
     options = parser.parse_args()
     text, lines, good = load(), [], True
-    runs = [(path, PATHS[path], {}) for path in options.paths]
+    runs: list[tuple[str, Any, dict[str, Any]]] = [
+        (path, PATHS[path], {}) for path in options.paths
+    ]
     if options.static:
         runs.append(("compile, static", Artefact, {"cast_scales": "static"}))
     for path, make, more in runs:

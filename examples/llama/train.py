@@ -126,7 +126,8 @@ def train(
     else:
         step = ranks.step(train_step, recipe, params, state)
 
-    done, losses = 0, []
+    done = 0
+    losses: list[float] = []
     if store is not None:
         # The losses grow with the run, which may go on for longer than it was meant to.
         grown = jax.ShapeDtypeStruct((None,), np.float64)

@@ -23,7 +23,7 @@ import hypothesis
 import jax
 from hypothesis import HealthCheck, given, settings
 from random_check import check, check_gradient, check_recipe
-from random_ops import SMOOTH, grow
+from random_ops import grow, grow_smooth
 from random_programs import Program, programs
 
 KINDS = ("results", "gradients", "fp8", "bf16", "fp16")
@@ -34,7 +34,7 @@ NUMBERS = ("float32", "float32", "int32", "uint8")
 def _checked(kind: str) -> tuple[Callable[[Program], None], hypothesis.strategies.SearchStrategy]:
     if kind == "results":
         return check, programs(grow)
-    smooth = programs(SMOOTH, dtypes=NUMBERS, special=False)
+    smooth = programs(grow_smooth, dtypes=NUMBERS, special=False)
     if kind == "gradients":
         return check_gradient, smooth
     return lambda program: check_recipe(program, kind), smooth

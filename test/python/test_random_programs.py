@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from random_check import check, check_gradient, check_recipe
-from random_ops import SMOOTH, grow
+from random_ops import grow, grow_smooth
 from random_programs import Program, programs
 
 FEW = settings(
@@ -24,13 +24,13 @@ def test_results(program: Program) -> None:
 
 
 @FEW
-@given(programs(SMOOTH, dtypes=["float32", "float32", "int32", "uint8"], special=False))
+@given(programs(grow_smooth, dtypes=["float32", "float32", "int32", "uint8"], special=False))
 def test_gradients(program: Program) -> None:
     check_gradient(program)
 
 
 @pytest.mark.parametrize("recipe", ["fp8", "bf16"])
 @settings(FEW, max_examples=15)
-@given(program=programs(SMOOTH, dtypes=["float32", "int32"], special=False))
+@given(program=programs(grow_smooth, dtypes=["float32", "int32"], special=False))
 def test_recipes(recipe: str, program: Program) -> None:
     check_recipe(program, recipe)
