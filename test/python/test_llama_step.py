@@ -141,7 +141,7 @@ def test_the_step_keeps_its_bits_beside_the_function_that_rescales(recipe: str) 
     # Scales that move keep state wide; packed state rounds what comes into the first step.
     static = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, pack_state=False)
     moving = scalify.jit(step, recipe, donate_argnums=(0, 1), scales=scales, adaptive_scales=True)
-    ours, theirs = state, state
+    ours, theirs = (jax.tree.map(np.array, state) for _ in range(2))
     for batch in batches[:4]:
         *theirs, want = static(*theirs, batch)
         *ours, got = moving(*ours, batch)

@@ -214,7 +214,7 @@ def test_the_backward_computes_again_what_it_can() -> None:
     assert found["kept"] <= cfg.layers * (ffn + scores + narrow) + head
 
 
-def kept_of_gated_layers(recipe: str, dtype: Any) -> int:
+def kept_of_gated_layers(recipe: str, dtype: Any, **more: Any) -> int:
     """Bytes that a GPU keeps for the backward of a step of gated layers, by its plan."""
 
     def loss(params: Any, x: Any) -> Any:
@@ -234,7 +234,7 @@ def kept_of_gated_layers(recipe: str, dtype: Any) -> int:
     layer = (shape(WIDTH, 4 * WIDTH), shape(WIDTH, 4 * WIDTH), shape(4 * WIDTH, WIDTH))
     text = jax.jit(step, donate_argnums=0).lower([layer] * DEPTH, shape(16 * ROWS, WIDTH))
     scales = [-3] * (3 * DEPTH) + [0]
-    options = {"recipe": recipe, "target": "sm_90a", "ptxas": "", "scales": scales}
+    options = {"recipe": recipe, "target": "sm_90a", "ptxas": "", "scales": scales} | more
     artefact, _ = _compiler.compile(text.as_text(), json.dumps(options))
     length = int.from_bytes(artefact[8:16], "little")
     return int(json.loads(artefact[32 : 32 + length])["memory"]["kept"])
@@ -244,8 +244,9 @@ def test_what_is_cast_again_is_not_kept_on_a_gpu() -> None:
     """FP8 data are made of what gradients read in BF16, or are weights: no more is kept."""
     narrow = kept_of_gated_layers("none", jnp.bfloat16)
     for recipe in ("fp8", "fp8-current"):
-        # Scales are numbers beside tensors.
-        assert kept_of_gated_layers(recipe, jnp.bfloat16) < narrow + 1024
+        # Scales are numbers beside tensors. Casts by carried scales, which count, are made once.
+        kept = kept_of_gated_layers(recipe, jnp.bfloat16, carryScales=False)
+        assert kept < narrow + 1024
 
 
 def test_bf16_keeps_less_than_f32_on_a_gpu() -> None:

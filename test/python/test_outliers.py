@@ -65,19 +65,17 @@ def test_measured_scales_that_moved_are_seen(adversary: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["adapt", "report"])
-def test_constant_scales_clip_until_the_policy_moves_them(action: str) -> None:
-    """Inputs in other units, for good: the loss is back by the policy, and only by it."""
-    policy = scalify.HealthPolicy(action, every=5)
+def test_carried_scales_follow_whatever_the_policy(action: str) -> None:
+    """Inputs in other units, for good: the step moves its scales by itself."""
     # Behind its first steps, in which a run that has lost some lags behind for that alone.
-    if action == "adapt":
-        back("fp8", LASTS, policy, before=20)
-        return
-    exact = outliers.suffer("none", LASTS, 20, 12)
-    still = outliers.suffer("fp8", LASTS, 20, 12, policy)
-    assert outliers.steps_until_back(still, exact) is None
+    back("fp8", LASTS, scalify.HealthPolicy(action, every=5), before=20)
 
 
 @pytest.mark.parametrize("recipe", ["fp8", "fp8-delayed", "fp8-lm-o2"])
 def test_ordinary_steps_show_nothing(recipe: str) -> None:
     """Else what is seen in the step of an adversary would say nothing."""
-    assert outliers.seen_without(recipe) == [{}] * 10
+    seen = outliers.seen_without(recipe)
+    assert len(seen) == 10
+    # A carried scale stays until it moves by all that it is off, as a measured one never is.
+    expected = {"scale moved"} if recipe == "fp8" else set()
+    assert all(set(found) <= expected for found in seen)
