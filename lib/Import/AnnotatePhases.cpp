@@ -9,6 +9,7 @@
 #include "ArgumentInfo.h"
 #include "Phases/Phases.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Import/Locations.h"
 #include "scalify/Import/Passes.h"
 
 namespace scalify {
@@ -43,6 +44,12 @@ public:
   }
 
 private:
+  static bool hasNames(func::FuncOp main) {
+    return llvm::any_of(main.getBody().front(), [](Operation &op) {
+      return !scalify::getNameStack(op.getLoc()).empty();
+    });
+  }
+
   /// A program that updates float state has gradients that were not found; but
   /// a cache, of which slices are overwritten, is no trained state.
   void warnIfTrained(func::FuncOp main) {
@@ -51,9 +58,15 @@ private:
           isa<FloatType>(
               getElementTypeOrSelf(main.getArgumentTypes()[owner])) &&
           !isWrittenInSlices(main, owner)) {
-        main.emitWarning("no scalar float result that could be the loss, and "
-                         "no locations of JAX: every op counts as forward; "
-                         "return the loss, or lower with debug_info=True");
+        // Names that tell of no derivative are those of an evaluation.
+        if (hasNames(main))
+          main.emitRemark("no scalar float result that could be the loss, and "
+                          "no derivative in JAX's names: every op counts as "
+                          "forward");
+        else
+          main.emitWarning("no scalar float result that could be the loss, and "
+                           "no locations of JAX: every op counts as forward; "
+                           "return the loss, or lower with debug_info=True");
         return;
       }
   }

@@ -110,3 +110,12 @@ func.func public @main(%w: tensor<3x4x5xf32> {tf.aliasing_output = 0 : i32}, %x:
   %w1 = stablehlo.subtract %w, %loop#2 : tensor<3x4x5xf32>
   return %w1, %loop#1 : tensor<3x4x5xf32>, tensor<f32>
 }
+
+// -----
+
+// JAX's names are there and tell of no derivative: an evaluation.
+// expected-remark @+1 {{no derivative in JAX's names: every op counts as forward}}
+func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
+  %0 = stablehlo.exponential %w : tensor<4xf32> loc("jit(step)/exp"("step.py":1:1))
+  return %0 : tensor<4xf32>
+}
