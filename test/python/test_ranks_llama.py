@@ -100,7 +100,7 @@ def test_ranks_train_as_one_process_does(
 ) -> None:
     sharded = program(axes, monkeypatch)
     local = partition(lower(sharded), zero=zero)
-    options: dict[str, Any] = {"recipe": str(recipe), "packState": False}
+    options: dict[str, Any] = {"recipe": str(recipe), "packState": False, "declaredScales": True}
     if narrow:  # to be counted; buckets of narrow data are in test_ranks_loops.py
         options["bucketBytes"] = 0
     *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
@@ -124,7 +124,7 @@ def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPa
     found = []
     for zero in (0, 1, 3):
         local = partition(lower(sharded), zero=zero)
-        options = {"recipe": recipe, "packState": False}
+        options = {"recipe": recipe, "packState": False, "declaredScales": True}
         whole, losses = train_alone(local, options, state, batches)
         found.append((losses, [leaf.tobytes() for leaf in whole]))
     assert found[0] == found[1] == found[2]
@@ -146,7 +146,12 @@ def test_programs_of_gpus_train_alike(
     rng = np.random.default_rng(0)
     batches = [rng.integers(0, 256, first.shape, dtype=np.int32) for _ in range(4)]
     # Small buckets, so that sums are of both kinds.
-    options = {"recipe": str(recipe), "packState": False, "bucketBytes": 100_000}
+    options = {
+        "recipe": str(recipe),
+        "packState": False,
+        "declaredScales": True,
+        "bucketBytes": 100_000,
+    }
     check_ranks(local, options, state, batches, as_gpus=True)
 
 
@@ -232,7 +237,10 @@ def test_narrow_wires_move_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     local = partition(lower(program({"data": 4}, monkeypatch)), zero=3).text
     fp8 = Recipe.preset("fp8").replace(head=True, sensitive=True)
     recipes = {"fp8": fp8, "bf16": "bf16", "wires": fp8.replace(gradient_wire="f8E5M2")}
-    plans = {name: build(local, {"recipe": str(one)})[0] for name, one in recipes.items()}
+    plans = {
+        name: build(local, {"recipe": str(one), "declaredScales": True})[0]
+        for name, one in recipes.items()
+    }
     # Gradients of the weights that are cast: 75 % less than in F32, and no others changed.
     f32 = sent(plans["fp8"], "reduce_scatter")["f32"]
     rest = sent(plans["wires"], "reduce_scatter")["f32"]
@@ -311,7 +319,10 @@ def test_buckets_of_the_default_size_go_beside_products(
     """The recorded step of four layers of 3 MB each, on the null device."""
     sharded = program({"data": 4}, monkeypatch, layers=4, dim=256)
     local = partition(lower(sharded), zero=zero).text
-    step = Executable(build(local, {"recipe": recipe, "packState": False})[0], device="null")
+    step = Executable(
+        build(local, {"recipe": recipe, "packState": False, "declaredScales": True})[0],
+        device="null",
+    )
     kinds = {"f32": np.float32, "i32": np.int32}
     step(*(np.zeros(arg["shape"], kinds[arg["dtype"]]) for arg in step.manifest["args"]))
     trace = step.trace.splitlines()

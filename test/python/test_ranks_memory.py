@@ -55,7 +55,7 @@ def test_weights_are_gathered_again_where_memory_is_short(
     deep: tuple[Partitioned, list[Any], Any], recipe: str
 ) -> None:
     local, params, x = deep
-    options = {"recipe": recipe, "packState": False, "bucketBytes": 0}
+    options = {"recipe": recipe, "packState": False, "declaredScales": True, "bucketBytes": 0}
     most, sent = needs(local.text, options)
     least, sent_again = needs(local.text, {**options, "memoryLimit": 1})
     weight = WIDTH * WIDTH * (4 if recipe == "none" else 1)
@@ -85,7 +85,7 @@ def test_what_no_gather_makes_fit(deep: tuple[Partitioned, list[Any], Any]) -> N
     (remark,) = [one for one in said if "the limit of memory is 5000" in one["message"]]
     assert remark["severity"] == "remark"
     # The plan that stays is the one that is spoken of, and none of a larger limit needs less.
-    options = {"recipe": "fp8", "packState": False}
+    options = {"recipe": "fp8", "packState": False, "declaredScales": True}
     _, said = build(local.text, {**options, "memoryLimit": 1})
     (remark,) = [one for one in said if "the limit of memory is 1" in one["message"]]
     least, _ = needs(local.text, {**options, "memoryLimit": 1})

@@ -121,7 +121,12 @@ def test_scanned_layers_have_the_bits_of_one_process(
     rng = np.random.default_rng(0)
     shape = (micro, ROWS * dict(axes)["data"], SEQ + 1)
     batches = [rng.integers(0, CONFIG.vocab, shape, dtype=np.int32) for _ in range(2)]
-    options = {"recipe": str(recipe), "packState": False, "bucketBytes": 30_000}
+    options = {
+        "recipe": str(recipe),
+        "packState": False,
+        "declaredScales": True,
+        "bucketBytes": 30_000,
+    }
     check_ranks(local, options, state, batches, as_gpus=as_gpus)
 
 
@@ -133,7 +138,13 @@ SHARES = {elements // 4: count for elements, count in MATRICES.items()}
 def compiled(zero: int, recipe: RecipeLike, micro: int, target: str) -> Executable:
     """Returns a rank's step, each array of a layer by a message of its own."""
     local, _ = split(DATA, zero, micro)
-    options = {"recipe": str(recipe), "packState": False, "bucketBytes": 0, "target": target}
+    options = {
+        "recipe": str(recipe),
+        "packState": False,
+        "declaredScales": True,
+        "bucketBytes": 0,
+        "target": target,
+    }
     return Executable(build(local.text, options)[0], device="null")
 
 
@@ -260,7 +271,7 @@ def test_a_wire_is_chosen_apart_from_products(
     changed: dict[str, str], sent: int, said: dict[str, int]
 ) -> None:
     recipe = Recipe.preset("none").replace(gradient_wire="f8E5M2", **changed)
-    options = {"recipe": str(recipe), "bucketBytes": 0, "packState": False}
+    options = {"recipe": str(recipe), "bucketBytes": 0, "packState": False, "declaredScales": True}
     artefact, remarks = build(split(DATA, 1)[0].text, options)
     rows = Executable(artefact, device="null").collectives
     assert sum(row["dtype"] == "f8E5M2" for row in rows) == sent
