@@ -47,7 +47,8 @@ class Probe:
 
     def __init__(self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any) -> None:
         lowered = jax.jit(fn, keep_unused=True).lower(*args)
-        options = {"recipe": recipe, "scales": scales.entries()}
+        # What a step would carry starts from these constants.
+        options = {"recipe": recipe, "scales": scales.entries(), "carryScales": False}
         text, rows, _ = _compiler.transform(lowered.as_text(debug_info=True), json.dumps(options))
         self.rows = scalify.Report(json.loads(rows)).casts()
         module = instrument.parse(text)
