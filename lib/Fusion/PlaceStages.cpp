@@ -16,6 +16,7 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Fusion/Passes.h"
+#include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/StoredState.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -384,12 +385,20 @@ void Placement::placeArguments() {
   }
 }
 
+/// Scales that a step hands on to the next are read by casts of all stages.
+static bool readsKeptScales(Operation &op, func::FuncOp main) {
+  return llvm::any_of(op.getOperands(), [&](Value operand) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    return argument && main.getArgAttr(argument.getArgNumber(), kCastsAttr);
+  });
+}
+
 /// What crosses to another stage without a border was maybe not meant to.
 void Placement::remarkOnStrays() {
   for (Operation &op : block.without_terminator()) {
     auto found = tasks.find(&op);
     if (found == tasks.end() || found->second.kind == StageTask::Update ||
-        countOf(op.getResult(0)) == 1)
+        countOf(op.getResult(0)) == 1 || readsKeptScales(op, main))
       continue;
     for (Operation *user : op.getUsers()) {
       auto other = tasks.find(user);

@@ -9,6 +9,7 @@
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/Slices.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Import/StaticIndices.h"
 
@@ -40,6 +41,16 @@ static std::optional<int64_t> getSlice(Operation *user) {
   return op.getStartIndices().front();
 }
 
+/// Whether a reduction over the slices of a stack joins, with the same bits,
+/// what it makes of each: no order changes a maximum, nor a sum of integers.
+static bool joinsSlices(ReduceOp reduce) {
+  if (reduce->getNumResults() != 1 || !isSliced(reduce->getOperand(0)) ||
+      !llvm::is_contained(reduce.getDimensions(), 0) || !hasNeutralInit(reduce))
+    return false;
+  return !isa<AddOp>(reduce.getBody().front().front()) ||
+         isa<IntegerType>(getElementTypeOrSelf(reduce->getResult(0)));
+}
+
 namespace {
 class StackSplitter {
 public:
@@ -50,12 +61,19 @@ public:
   unsigned hoist();
 
 private:
+  void findStacks();
+  unsigned splitReductions();
+  void split(ReduceOp reduce);
+  void hoist(Operation *op, unsigned &count);
   void split(Operation *op);
   Value compute(Operation *op, int64_t slice);
   Operation *findAnchor(Operation *op, SmallVectorImpl<Operation *> &moved);
 
   Block &block;
   IndexFolder folder;
+  llvm::DenseSet<Value> stacks;
+  SmallVector<Operation *> ops; // that compute stacks of stacks, in order
+  SmallVector<Operation *> reductions; // of a slice each, since they were split
 };
 } // namespace
 
@@ -83,6 +101,8 @@ Value StackSplitter::compute(Operation *op, int64_t slice) {
     map.map(operand, folder.fold(part).front());
   }
   Value result = builder.clone(*op, map)->getResult(0);
+  if (isa<ReduceOp>(op))
+    return result;
   SmallVector<int64_t> shape(typeOf(result).getShape());
   shape[0] = 1;
   result.setType(typeOf(result).clone(shape));
@@ -102,9 +122,7 @@ void StackSplitter::split(Operation *op) {
   op->erase();
 }
 
-unsigned StackSplitter::split() {
-  llvm::DenseSet<Value> stacks;
-  SmallVector<Operation *> ops;
+void StackSplitter::findStacks() {
   for (Operation &op : block) {
     auto joined = dyn_cast<ConcatenateOp>(op);
     bool isStack =
@@ -119,7 +137,60 @@ unsigned StackSplitter::split() {
     if (!joined)
       ops.push_back(&op);
   }
+}
+
+void StackSplitter::split(ReduceOp reduce) {
+  OpBuilder builder(reduce);
+  Operation &joiner = reduce.getBody().front().front();
+  Value all;
+  for (int64_t i = 0, end = typeOf(reduce->getOperand(0)).getDimSize(0);
+       i != end; ++i) {
+    Value own = compute(reduce, i);
+    reductions.push_back(own.getDefiningOp());
+    if (all) {
+      IRMapping map;
+      map.map(joiner.getOperand(0), all);
+      map.map(joiner.getOperand(1), own);
+      Operation *join = builder.clone(joiner, map);
+      join->getResult(0).setType(own.getType());
+      own = join->getResult(0);
+    }
+    all = own;
+  }
+  reduce->getResult(0).replaceAllUsesWith(all);
+  reduce.erase();
+}
+
+/// A reduction of a stack of which something else reads slices, as a
+/// collective does, would keep it whole.
+unsigned StackSplitter::splitReductions() {
+  // Stacks of which slices are read, by themselves or by what is computed.
+  llvm::DenseSet<Value> sliced;
+  for (Value stack : stacks)
+    if (llvm::any_of(stack.getUsers(), getSlice))
+      sliced.insert(stack);
+  for (Operation *op : llvm::reverse(ops))
+    if (sliced.contains(op->getResult(0)))
+      for (Value operand : op->getOperands())
+        if (stacks.contains(operand))
+          sliced.insert(operand);
+  // And what is computed of such stacks.
+  for (Operation *op : ops)
+    if (llvm::any_of(op->getOperands(),
+                     [&](Value operand) { return sliced.contains(operand); }))
+      sliced.insert(op->getResult(0));
   unsigned count = 0;
+  for (auto reduce : llvm::make_early_inc_range(block.getOps<ReduceOp>()))
+    if (sliced.contains(reduce->getOperand(0)) && joinsSlices(reduce)) {
+      split(reduce);
+      ++count;
+    }
+  return count;
+}
+
+unsigned StackSplitter::split() {
+  findStacks();
+  unsigned count = splitReductions();
   // Readers first: what only they read is read by slices then.
   for (Operation *op : llvm::reverse(ops)) {
     if (op->use_empty() || !llvm::all_of(op->getUsers(), getSlice))
@@ -172,21 +243,27 @@ Operation *StackSplitter::findAnchor(Operation *op,
   return anchor;
 }
 
-unsigned StackSplitter::hoist() {
-  unsigned count = 0;
-  for (auto op :
-       llvm::make_early_inc_range(block.getOps<plan::CommunicateOp>())) {
-    SmallVector<Operation *> moved;
-    Operation *anchor = findAnchor(op, moved);
-    if (!anchor)
-      continue;
-    moved.push_back(op);
-    for (Operation *one : moved) {
-      one->moveAfter(anchor);
-      anchor = one;
-    }
-    ++count;
+void StackSplitter::hoist(Operation *op, unsigned &count) {
+  SmallVector<Operation *> moved;
+  Operation *anchor = findAnchor(op, moved);
+  if (!anchor)
+    return;
+  moved.push_back(op);
+  for (Operation *one : moved) {
+    one->moveAfter(anchor);
+    anchor = one;
   }
+  ++count;
+}
+
+unsigned StackSplitter::hoist() {
+  unsigned count = 0, numReductions = 0;
+  // One kernel may cast a slice and reduce it, and would stand behind both.
+  for (Operation *op : reductions)
+    hoist(op, numReductions);
+  for (auto op :
+       llvm::make_early_inc_range(block.getOps<plan::CommunicateOp>()))
+    hoist(op, count);
   return count;
 }
 

@@ -26,6 +26,7 @@
 #include "llvm/ADT/APFloat.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace scalify;
@@ -44,8 +45,8 @@ static constexpr float kLow = 0x1p4f;
 // where nothing is in the four binades at the top.
 static constexpr float kTop = 0x1p-4f;
 // One in 64 elements that are not zero may become zero: one that does counts as
-// much as 63 that do not. Sums of such weights are exact up to 2^24.
-static constexpr float kFlushed = 63.0f, kKept = -1.0f;
+// much as 63 that do not.
+static constexpr int32_t kFlushed = 63, kKept = -1;
 
 CarriedRow scalify::getCarriedRow(Value value, FloatType format,
                                   float predicted) {
@@ -60,7 +61,8 @@ CarriedRow scalify::getCarriedRow(Value value, FloatType format,
   return row;
 }
 
-/// The sum of weights of all elements, by what the cast does to each.
+/// The sum of weights of all elements, by what the cast does to each. It is of
+/// integers, as far as they hold it: such sums may be split.
 static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
                          FloatType format) {
   Type f32 = builder.getF32Type();
@@ -71,8 +73,13 @@ static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
   // Half of the smallest number is a tie, which rounds to zero.
   auto half = static_cast<float>(
       APFloat::getSmallest(format.getFloatSemantics()).convertToDouble() / 2);
-  Value least =
-      stablehlo::MulOp::create(builder, loc, scale, scalar.splat(half));
+  Value least;
+  {
+    // Known where the scale is, and not only where the cast is.
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(scale);
+    least = stablehlo::MulOp::create(builder, loc, scale, scalar.splat(half));
+  }
   Value spread = stablehlo::BroadcastInDimOp::create(
       builder, loc, x.getType(), least, ArrayRef<int64_t>{});
   Value magnitude = stablehlo::AbsOp::create(builder, loc, x);
@@ -80,14 +87,25 @@ static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
                                               ComparisonDirection::GT);
   Value isZero = stablehlo::CompareOp::create(
       builder, loc, magnitude, elements.splat(0.0f), ComparisonDirection::EQ);
-  Value weight = stablehlo::SelectOp::create(
-      builder, loc, isKept, elements.splat(kKept), elements.splat(kFlushed));
+  bool isInteger = ShapedType::getNumElements(shape) <
+                   std::numeric_limits<int32_t>::max() / kFlushed;
+  Type counted = isInteger ? builder.getI32Type() : f32;
+  auto number = [&](RowBuilder &values, int32_t x) {
+    return isInteger ? values.constant(counted, x)
+                     : values.splat(static_cast<float>(x));
+  };
+  Value weight =
+      stablehlo::SelectOp::create(builder, loc, isKept, number(elements, kKept),
+                                  number(elements, kFlushed));
   weight = stablehlo::SelectOp::create(builder, loc, isZero,
-                                       elements.splat(0.0f), weight);
+                                       number(elements, 0), weight);
   auto dims = llvm::to_vector(
       llvm::seq<int64_t>(0, static_cast<int64_t>(shape.size())));
-  return stablehlo::buildReduce<stablehlo::AddOp>(builder, loc, weight,
-                                                  scalar.splat(0.0f), dims);
+  Value sum = stablehlo::buildReduce<stablehlo::AddOp>(builder, loc, weight,
+                                                       number(scalar, 0), dims);
+  return isInteger
+             ? stablehlo::ConvertOp::create(builder, loc, sum, f32).getResult()
+             : sum;
 }
 
 /// Of what ranks gather, each looks at its own share: all that they have seen

@@ -11,6 +11,8 @@
 // CHECK: %[[SCALES:.*]] = stablehlo.select %{{.*}}, %[[STATE]], %[[PREDICTED]]
 // CHECK: %[[E0:.*]] = stablehlo.slice %[[SCALES]] [0:1]
 // CHECK: %[[S0:.*]] = stablehlo.reshape %[[E0]]
+// CHECK: %[[HALF:.*]] = stablehlo.constant dense<9.765625E-4> : tensor<f32>
+// CHECK: %[[LEAST:.*]] = stablehlo.multiply %[[S0]], %[[HALF]]
 // CHECK: %[[E1:.*]] = stablehlo.slice %[[SCALES]] [1:2]
 // CHECK: %[[S1:.*]] = stablehlo.reshape %[[E1]]
 // The largest magnitude.
@@ -19,12 +21,10 @@
 // CHECK: stablehlo.select
 // What half of the smallest number and less become is zero: of those that are
 // not, one counts as much as 63 others.
-// CHECK: stablehlo.constant dense<9.765625E-4> : tensor<f32>
-// CHECK: %[[LEAST:.*]] = stablehlo.multiply %[[S0]],
 // CHECK: %[[SPREAD:.*]] = stablehlo.broadcast_in_dim %[[LEAST]]
 // CHECK: %[[KEPT:.*]] = stablehlo.compare GT, %{{.*}}, %[[SPREAD]]
-// CHECK: stablehlo.constant dense<-1.000000e+00>
-// CHECK: stablehlo.constant dense<6.300000e+01>
+// CHECK: stablehlo.constant dense<-1> : tensor<4x8xi32>
+// CHECK: stablehlo.constant dense<63> : tensor<4x8xi32>
 // CHECK: stablehlo.select %[[KEPT]]
 // CHECK: stablehlo.reduce({{.*}} applies stablehlo.add
 // CHECK: %[[Q:.*]] = scalify.quantize %arg0, %[[S0]]

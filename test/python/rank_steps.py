@@ -26,6 +26,7 @@ def for_gpus(text: str, options: Mapping[str, Any]) -> str:
     """Returns the program as GPUs get it behind Distribution, to be compiled on from there."""
     names = {"recipe": "recipe", "bucketBytes": "bucket-bytes"}
     given = [f"--{names[key]}={options[key]}" for key in names if key in options]
+    given += ["--declared-scales"] * bool(options.get("declaredScales"))
     tool = [str(BUILD / "bin" / "scalify-compile"), "-", "-o", "-", "--target=sm_90a"]
     stage = "--compile-to=distribution"
     done = subprocess.run([*tool, stage, *given], input=text, capture_output=True, text=True)

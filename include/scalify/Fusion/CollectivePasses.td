@@ -39,9 +39,10 @@ def SplitStacks : Pass<"scalify-split-stacks", "::mlir::func::FuncOp"> {
   let description = [{
     For plans with collectives. Before: StableHLO without loops. After: what is
     computed of a stack and read slice by slice alone, as the sum of what
-    micro-batches add up, is computed slice by slice; and a collective, with what
-    casts, moves and packs what it sends, stands behind the last op that makes
-    that, not behind the whole stack. No bit changes.
+    micro-batches add up, is computed slice by slice; so is a maximum or a sum of
+    integers of such a stack, as the statistics of its cast. A collective, with
+    what casts, moves and packs what it sends, stands behind the last op that
+    makes that, not behind the whole stack. No bit changes.
 
     ```mlir
     %s = stablehlo.concatenate %a, %b, dim = 0 : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
