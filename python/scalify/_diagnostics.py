@@ -1,4 +1,4 @@
-"""What the compiler warns of, as Python's warnings."""
+"""Warnings at the line of the user's code, and what the compiler warns of."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import Any
 
 import jax
 
-__all__ = ["warn_of"]
+__all__ = ["warn", "warn_of"]
 
 _INNER = tuple(str(pathlib.Path(file).parent) for file in (__file__, jax.__file__))
 
 
-def warn_of(diagnostics: Iterable[dict[str, Any]]) -> None:
-    """Warns of the compiler's warnings, at the line of the user's code that compiles."""
-    texts = [entry["message"] for entry in diagnostics if entry["severity"] == "warning"]
-    if not texts:
-        return
+def warn(text: str) -> None:
+    """Warns at the innermost line that is neither this package's nor JAX's."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_INNER):
         frame, level = frame.f_back, level + 1
-    for text in texts:
-        warnings.warn(text, stacklevel=level)
+    warnings.warn(text, stacklevel=level)
+
+
+def warn_of(diagnostics: Iterable[dict[str, Any]]) -> None:
+    """Warns of what the compiler warns of."""
+    for entry in diagnostics:
+        if entry["severity"] == "warning":
+            warn(entry["message"])

@@ -62,15 +62,13 @@ class Entry:
     def _in_xla(self) -> StepInXla | None:
         """The step for JAX's arrays, if it and they are the host's and it returns any.
 
-        XLA would wait for itself where a step that it runs calls back into Python.
+        Not where the step calls this process: computations of JAX, as a callback or a fallback may
+        run, would wait for the one that XLA is in.
         """
         executable, lowered = self.executable, self.lowered
         if not executable.is_on_host or executable.calls_back or not executable.results:
             return None
         if jax.default_backend() != "cpu":
-            return None
-        # JAX's own computations, as a callback or a fallback may run, would wait for this one.
-        if executable.calls_host:
             return None
         manifest = executable.manifest
         return executable.in_xla(

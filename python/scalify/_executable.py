@@ -125,7 +125,7 @@ class Executable:
         Args:
             callbacks: by the numbers that JAX gave them when it traced the program.
         """
-        if '"host_call"' in self._runtime.manifest:
+        if self.calls_back:
             self._host = HostCalls(self.manifest, callbacks)
             self._runtime.set_host_call(self._host)
 
@@ -166,11 +166,6 @@ class Executable:
                 self._host.reraise()
             raise
 
-    @property
-    def calls_host(self) -> bool:
-        """Whether a step calls this process: Python's functions, or XLA."""
-        return self._host is not None
-
     @functools.cached_property
     def is_on_host(self) -> bool:
         """Whether steps compute on the CPU."""
@@ -178,7 +173,7 @@ class Executable:
 
     @functools.cached_property
     def calls_back(self) -> bool:
-        """Whether commands call back into the process: such steps do not run inside of XLA's."""
+        """Whether a step calls this process: Python's functions, or XLA."""
         return '"host_call"' in self._runtime.manifest
 
     def in_xla(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from scalify._diagnostics import warn
 from scalify._executable import Executable
 from scalify._kept import CAST_SCALES, STATE_AMAX, STATE_SCALES
 from scalify._lowering import Arguments, abstract
@@ -146,21 +146,17 @@ class JitState:
                     if key in saved
                     else f"starts '{key}' anew, which the checkpoint has not"
                 )
-                warnings.warn(
-                    f"'{name}' {what}: it was saved by recipe '{self.recipe}' on its own mesh",
-                    stacklevel=6,
-                )
+                warn(f"'{name}' {what}: it was saved by recipe '{self.recipe}' on its own mesh")
                 continue
             array = saved[key]
             missing: list[str] = []
             if labels.get(key) != self.labels.get(key) or array.shape != own[key].shape:
                 array, missing = _by_rows(own[key], labels.get(key), array, self.labels.get(key))
             if missing:
-                warnings.warn(
+                warn(
                     f"'{name}' starts {len(missing)} rows of '{key}' anew, which the checkpoint "
                     f"has not, as '{missing[0]}': it is compiled for another mesh, or is another "
-                    "program",
-                    stacklevel=6,
+                    "program"
                 )
             executable.kept = {key: array}
 

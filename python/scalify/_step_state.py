@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from scalify._diagnostics import warn
 from scalify._kept import AMAX_HISTORY, CARRIED_SCALES, check_kept
 from scalify._lowering import Arguments, Signature
 from scalify.report import Report
@@ -157,11 +157,10 @@ class StepState:
         if self._has_warned or not (arguments or count):
             return
         self._has_warned = True
-        warnings.warn(
+        warn(
             f"'{self._name}' is traced without values: each step measures {arguments} of its "
             "arguments; scalify.transform(..., scales=scalify.measure(args)) makes their scales "
-            f"constants. It measures scales of {count} casts, which carry theirs from state = "
-            f"{self._name}.init_state(*args) on, as results, state = {self._name}(*args, "
-            "state=state)",
-            stacklevel=6,
+            f"constants. It also measures what {count} casts read; their scales are carried from "
+            f"step to step instead if you start from state = {self._name}.init_state(*args) and "
+            f"call results, state = {self._name}(*args, state=state)"
         )

@@ -7,7 +7,6 @@ import functools
 import json
 import pickle
 import types
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from scalify import _compiler, _runtime
 from scalify._call import Module, added_arguments, call, out_avals
-from scalify._diagnostics import warn_of
+from scalify._diagnostics import warn, warn_of
 from scalify._lowering import (
     Arguments,
     Batch,
@@ -251,7 +250,7 @@ class Transformed:
         """The state of scales that calls without one keep here, of the last call's arguments.
 
         F32, a scale for each cast, 0 where it is the predicted one; None before the first call. It
-        belongs into a checkpoint; set it before the run goes on.
+        belongs in a checkpoint; set it before the run goes on.
         """
         return self._step_state.get(self._last_key)
 
@@ -422,10 +421,9 @@ class Transformed:
         if not count and not self.is_delayed:
             return
         what = f"each step measures {count} of its arguments" if count else "they count as 2^0"
-        warnings.warn(
+        warn(
             f"'{self._signature.name}' is traced without values of its arguments: {what}; "
-            "scalify.transform(..., scales=scalify.measure(args)) makes their scales constants",
-            stacklevel=6,
+            "scalify.transform(..., scales=scalify.measure(args)) makes their scales constants"
         )
 
     def _compile(self, arguments: Arguments, rounds: bool, kind: str) -> _Entry:

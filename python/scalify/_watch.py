@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from scalify._diagnostics import warn
 from scalify.calibration import HealthPolicy, Patient
 from scalify.ranges import broken_assumptions, describe_broken
 from scalify.recipe import Recipe
@@ -151,7 +151,6 @@ class Watch:
                     "state that is returned narrow and by measured scales keep theirs. "
                     "health='widen' leaves such a cast wide, and recipe 'fp8-current' measures "
                     "its scale",
-                    frames=5,
                 )
 
     def adapt(self) -> None:
@@ -160,13 +159,11 @@ class Watch:
         every = max(1, self.policy.every // _LOOKS_ONCE_ADAPTED)
         self.policy = dataclasses.replace(self.policy, action="rescale", every=every)
 
-    def _say(self, key: str, text: str, frames: int = 6) -> None:
+    def _say(self, key: str, text: str) -> None:
         """Warns once of `key`, at the line that called the step."""
-        if key in self._said:
-            return
-        self._said.add(key)
-        # _say, what found it, look, Jit._look, Jit.__call__, and the caller.
-        warnings.warn(text, stacklevel=frames)
+        if key not in self._said:
+            self._said.add(key)
+            warn(text)
 
     def _broken(self, assumptions: Sequence[Any], state: Sequence[Any]) -> None:
         for broken in broken_assumptions(assumptions, state):
