@@ -41,10 +41,14 @@ _ARRAYS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Statics:
-    """The leaves of a tree that are no arrays, by their places, and the tree."""
+    """The leaves of a tree that are no arrays, by their places, and the tree.
+
+    The types of leaves count in comparisons: 1, 1.0 and True are equal, and no one value.
+    """
 
     tree: Any
     leaves: tuple[Hashable, ...]
+    types: tuple[type, ...]
 
 
 # Of a place that an array takes.
@@ -59,7 +63,7 @@ def _partition(tree: Any) -> tuple[list[Any], _Statics]:
     statics = tuple(
         _ARRAY if is_array else leaf for leaf, is_array in zip(leaves, are_arrays, strict=True)
     )
-    return arrays, _Statics(structure, statics)
+    return arrays, _Statics(structure, statics, tuple(map(type, statics)))
 
 
 def _combine(arrays: list[Any], statics: _Statics) -> Any:

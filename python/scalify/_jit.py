@@ -6,14 +6,14 @@ import dataclasses
 import functools
 import pickle
 import types
-import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
 from scalify._aot import LoweredStep, TracedStep
+from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._jit_state import COUNTERS, JitState, carry_over, describe_arguments
@@ -46,6 +46,7 @@ class _Call:
 
     tree: Any
     statics: tuple[Any, ...]
+    static_types: tuple[type, ...]
     kinds: set[type]
     types: list[Any]
     entry: Entry
@@ -54,7 +55,8 @@ class _Call:
         """Returns the entry for arguments of the same structure and types, else None."""
         leaves = arguments.leaves
         if (
-            arguments.statics != self.statics
+            arguments.static_types() != self.static_types
+            or arguments.statics != self.statics
             or arguments.tree != self.tree
             or not self.kinds.issuperset(map(type, leaves))
             or types_of(leaves) != self.types
@@ -157,7 +159,9 @@ class Jit:
         if before is not None and is_same_program:
             self._carry(before, entry, is_new)
         kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
-        self._call = _Call(arguments.tree, arguments.statics, kinds, types, entry)
+        self._call = _Call(
+            arguments.tree, arguments.statics, arguments.static_types(), kinds, types, entry
+        )
         return entry
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -223,7 +227,7 @@ class Jit:
         """
         if self._last is None:
             return self._left if self._restored is None else self._restored
-        tree, statics, _ = cast(tuple[Any, Any, Any], self._last_key)
+        tree, statics, *_ = self._last_key
         return JitState.of_executable(
             self._last.executable,
             self._last_arguments,
@@ -257,10 +261,9 @@ class Jit:
         if state is None:
             return None
         if state.arguments != describe_arguments(arguments):
-            warnings.warn(
+            warn(
                 f"'{self._signature.name}' starts anew for these arguments, since the checkpoint "
                 "is of a step of others: what it keeps besides them is left aside",
-                stacklevel=4,
             )
             return None
         if state.scales is not None:
@@ -396,11 +399,10 @@ class Jit:
         if not rows or not is_new:
             return
         lost = f", {anew} of them anew" if anew else ""
-        warnings.warn(
+        warn(
             f"'{self._signature.name}' is compiled once more, for "
             f"{changed_types(before.lowered, entry.lowered)}: {rows} rows of what it keeps "
-            f"(scales, amaxes) go along by name{lost}",
-            stacklevel=4,
+            f"(scales, amaxes) go along by name{lost}"
         )
 
     def _entry(self, arguments: Arguments, key: Hashable) -> Entry:

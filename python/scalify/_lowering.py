@@ -77,6 +77,7 @@ class Arguments:
         leaves: the arrays, in main's order.
         tree: the structure of (positional, keyword) dynamic arguments.
         statics: position or name and value of each static argument.
+        count: how many arguments are given by position, static ones among them.
     """
 
     leaves: list[Any]
@@ -85,8 +86,13 @@ class Arguments:
     count: int
 
     def key(self) -> tuple[Any, ...]:
-        """Returns what a compilation depends on: structure, static values, types of arrays."""
-        return (self.tree, self.statics, tuple(abstract(leaf) for leaf in self.leaves))
+        """Returns what a compilation depends on: structure, static values, types of both kinds."""
+        types = tuple(abstract(leaf) for leaf in self.leaves)
+        return (self.tree, self.statics, types, self.static_types())
+
+    def static_types(self) -> tuple[type, ...]:
+        """Returns the types of the static values: 1, 1.0 and True are equal, and no one value."""
+        return tuple(type(value) for _, value in self.statics)
 
 
 @dataclasses.dataclass(frozen=True)

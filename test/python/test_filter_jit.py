@@ -107,6 +107,16 @@ def test_a_static_leaf_is_a_value_of_the_compilation() -> None:
     assert traces == ["twice", "thrice"]
 
 
+def test_equal_static_leaves_of_two_types_are_two() -> None:
+    def times(tree: Any) -> Any:
+        return tree["x"] * tree["count"]
+
+    step = scalify.filter_jit(times, recipe="none")
+    for count in (1, 1.0, 1):
+        tree = {"x": jnp.arange(4), "count": count}
+        assert step(tree).dtype == times(tree).dtype
+
+
 def test_a_leaf_without_a_hash_is_named_by_its_path() -> None:
     step = scalify.filter_jit(lambda tree: tree["x"], recipe="none")
     with pytest.raises(TypeError, match=r"\['names'\].*set.*no hash"):

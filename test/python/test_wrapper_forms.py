@@ -88,6 +88,20 @@ def test_errors_name_the_argument(wrap: Any) -> None:
         run([1], {}, jnp.ones(2))
 
 
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_equal_static_values_of_two_types_are_two(wrap: Any) -> None:
+    def times(x: Any, count: Any) -> Any:
+        return x * count
+
+    run, plain = (
+        make(times, static_argnums=1) for make in (functools.partial(wrap, recipe="none"), jax.jit)
+    )
+    for count in (1, 1.0, True, 1):
+        found, wanted = (one(jnp.arange(4), count) for one in (run, plain))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+
+
 SEVERAL = """
 import jax, jax.numpy as jnp, numpy as np, scalify
 from jax.sharding import NamedSharding, PartitionSpec as P
