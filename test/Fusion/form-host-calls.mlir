@@ -84,7 +84,7 @@ func.func @loop(%n: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// In a branch that data choose, a call with effects is made where the branch runs.
+// In a branch that data choose, a call is made where the branch runs, with effects or without.
 // ORDER-LABEL: @branch
 func.func @branch(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {
   // ORDER: plan.invoke "custom_call" %{{.*}} when %{{.*}} after %{{.*}} callback 0 effects
@@ -95,6 +95,19 @@ func.func @branch(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {
   }, {
     %y = stablehlo.negate %x : tensor<f32>
     stablehlo.return %y : tensor<f32>
+  }) : (tensor<i1>) -> tensor<f32>
+  return %r : tensor<f32>
+}
+
+// ORDER-LABEL: @branch_without_effects
+func.func @branch_without_effects(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {
+  // ORDER: %[[Y:.*]] = plan.invoke "custom_call" %{{.*}} when %{{.*}} callback 0 :
+  // ORDER: stablehlo.select {{.*}} %[[Y]]
+  %r = "stablehlo.if"(%p) ({
+    %y = stablehlo.custom_call @xla_ffi_python_cpu_callback(%x) {has_side_effect = false, mhlo.backend_config = {index = 0 : ui64}} : (tensor<f32>) -> tensor<f32>
+    stablehlo.return %y : tensor<f32>
+  }, {
+    stablehlo.return %x : tensor<f32>
   }) : (tensor<i1>) -> tensor<f32>
   return %r : tensor<f32>
 }

@@ -160,6 +160,25 @@ def test_only_the_branch_that_runs_calls(way: str, form: str) -> None:
     assert log == [0, 1, last, last, 0]
 
 
+@pytest.mark.parametrize("way", OURS)
+def test_a_pure_callback_is_not_called_for_the_other_branch(way: str) -> None:
+    """It may refuse the values that the other branch is for."""
+
+    def host(x: Any) -> Any:
+        if (x < 0).any():
+            raise ValueError("negative")
+        return np.sqrt(x)
+
+    def step(x: Any) -> Any:
+        def root(x: Any) -> Any:
+            return jax.pure_callback(host, shape_of(x), x)
+
+        return jax.lax.cond(jnp.min(x) >= 0, root, lambda x: -x, x)
+
+    for x in (X, -X):
+        np.testing.assert_array_equal(results(way, step, x), results("jax", step, x))
+
+
 def test_errors_come_out_and_the_next_step_runs() -> None:
     class OwnError(Exception):
         pass

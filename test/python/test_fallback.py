@@ -77,6 +77,20 @@ def test_results_are_those_of_jax(case: str) -> None:
     assert {call["by"] for call in step.report().calls()} == {"xla"}
 
 
+def test_a_loop_of_the_other_branch_does_not_run() -> None:
+    """For the values of that it would never end."""
+
+    def step(x: Any) -> Any:
+        def grown(x: Any) -> Any:
+            return jax.lax.while_loop(lambda v: v < 100, lambda v: v * 2, x)
+
+        return jax.lax.cond(x > 0, grown, lambda x: x - 1, x)
+
+    run = scalify.jit(step, recipe="none", fallback="xla")
+    for x in (np.float32(3), np.float32(0)):
+        np.testing.assert_array_equal(np.asarray(run(x)), jax.jit(step)(x))
+
+
 @pytest.mark.parametrize("case", ["cholesky", "fft", "complex", "while"])
 def test_without_it_an_error_names_both_ways_out(case: str) -> None:
     fn, args = CASES[case]

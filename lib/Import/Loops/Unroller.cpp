@@ -161,13 +161,13 @@ static Value makeCondition(OpBuilder &b, Operation *op, int64_t branch) {
                       compare(last, ComparisonDirection::GE));
 }
 
-/// Calls with effects, which were inlined from `first` on, are only made where
-/// their branch runs.
+/// Host calls, which were inlined from `first` on, are only made where their
+/// branch runs: one without effects may fail on the other's values, or not end.
 void Unroller::guardCalls(Operation *op, int64_t branch, Operation *first) {
   Value condition;
   for (Operation *inner = first; inner != op; inner = inner->getNextNode()) {
     auto call = dyn_cast<plan::InvokeOp>(inner);
-    if (!call || !call.getHasEffects())
+    if (!call)
       continue;
     OpBuilder b(call);
     if (!condition)
@@ -180,8 +180,8 @@ void Unroller::guardCalls(Operation *op, int64_t branch, Operation *first) {
   }
 }
 
-/// Branches are all computed, and the results of one taken; calls with effects
-/// in the others are not made.
+/// Branches are all computed, and the results of one taken; host calls in the
+/// others are not made.
 MaybeValues Unroller::select(Operation *op) {
   Value index = op->getOperand(0);
   int64_t last = op->getNumRegions() - 1;
