@@ -53,7 +53,15 @@ XlaCall::~XlaCall() {
   calls().byNumber.erase(number);
 }
 
+/// A run that asks for signals needs the interpreter, and so must not be waited
+/// for with it.
+std::unique_lock<std::mutex> XlaCall::waitForRun() {
+  nb::gil_scoped_release release;
+  return std::unique_lock<std::mutex>(inRun);
+}
+
 void XlaCall::prepare(const nb::sequence &arguments) {
+  std::unique_lock<std::mutex> lock = waitForRun();
   const size_t own = operandOrder.size();
   if (own + nb::len(arguments) != signature.arguments.size())
     throw nb::value_error("the call lacks other arguments of the step");
@@ -98,6 +106,7 @@ void XlaCall::place(void *const *operands, void *const *results) {
 
 bool XlaCall::run(void *const *operands, size_t numOperands,
                   void *const *results, size_t numResults) {
+  std::lock_guard<std::mutex> lock(inRun);
   failureText.clear();
   if (!added || hasRun || numOperands != operandOrder.size() ||
       numResults != resultOrder.size()) {
@@ -120,6 +129,7 @@ bool XlaCall::run(void *const *operands, size_t numOperands,
 }
 
 nb::object XlaCall::finish() {
+  std::unique_lock<std::mutex> lock = waitForRun();
   if (!hasRun) {
     added.reset();
     return nb::none();

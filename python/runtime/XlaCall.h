@@ -7,6 +7,7 @@
 
 #include "Inputs.h"
 
+#include <mutex>
 #include <optional>
 
 namespace scalify::rt::py {
@@ -44,6 +45,7 @@ public:
 
 private:
   void place(void *const *operands, void *const *results);
+  std::unique_lock<std::mutex> waitForRun();
 
   std::shared_ptr<Loaded> loaded;
   const Signature &signature;
@@ -51,7 +53,9 @@ private:
   int64_t number;
   int64_t copiedBytes = 0;
 
-  // Of one run.
+  // Of one run, which XLA may have on a thread of its own: an interrupt can
+  // have `finish` come before the run is over, or before it has begun.
+  std::mutex inRun;
   std::optional<Inputs> added;
   std::vector<SlotRef> addedSlots;
   std::vector<void *> in, out;
