@@ -206,16 +206,18 @@ bool Roles::hasGradient(unsigned index) {
 /// gradient or a new value among the results. Where that many have a gradient,
 /// the rest is data.
 void Roles::findData() {
-  for (unsigned index = 0; index < main.getNumArguments(); ++index) {
-    Type type = main.getArgumentTypes()[index];
-    if (!state[index] || !isFloat(index) || getType(index).getRank() == 0 ||
-        hasGradient(index))
-      continue;
-    int64_t found = 0;
-    for (unsigned other = 0; other < main.getNumArguments(); ++other)
-      found += main.getArgumentTypes()[other] == type && hasGradient(other);
-    if (found > 0 && found >= llvm::count(main.getResultTypes(), type))
-      data.insert(main.getArgument(index));
+  SmallVector<Value> others;
+  llvm::DenseMap<Type, int64_t> numGradients;
+  for (unsigned index = 0; index < main.getNumArguments(); ++index)
+    if (hasGradient(index))
+      ++numGradients[main.getArgumentTypes()[index]];
+    else if (state[index] && isFloat(index) && getType(index).getRank() > 0)
+      others.push_back(main.getArgument(index));
+  for (Value argument : others) {
+    int64_t found = numGradients.lookup(argument.getType());
+    if (found > 0 &&
+        found >= llvm::count(main.getResultTypes(), argument.getType()))
+      data.insert(argument);
   }
 }
 

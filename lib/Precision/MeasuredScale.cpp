@@ -214,6 +214,18 @@ static Value takeRows(OpBuilder &builder, Location loc, Value value,
                                     type.getShape(), strides);
 }
 
+/// The value in F32 over a scalar.
+static Value buildQuotient(ScalarBuilder &scalar, OpBuilder &builder,
+                           Location loc, Value value, Value base) {
+  Value inverse = stablehlo::DivOp::create(
+      builder, loc, ScalarBuilder(builder, loc).constant(1.0f), base);
+  Value factor = stablehlo::BroadcastInDimOp::create(
+      builder, loc,
+      cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()),
+      inverse, ArrayRef<int64_t>{});
+  return stablehlo::MulOp::create(builder, loc, scalar.toF32(value), factor);
+}
+
 Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
                                   Value base, Statistic statistic,
                                   int64_t sample, ArrayRef<int64_t> axes) {
@@ -223,14 +235,7 @@ Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
   // taken of value / base. The two others are homogeneous, base comes after.
   Value n;
   if (statistic == Statistic::L2) {
-    Value inverse = stablehlo::DivOp::create(
-        builder, loc, ScalarBuilder(builder, loc).constant(1.0f), base);
-    Value factor = stablehlo::BroadcastInDimOp::create(
-        builder, loc,
-        cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()),
-        inverse, ArrayRef<int64_t>{});
-    Value data =
-        stablehlo::MulOp::create(builder, loc, scalar.toF32(value), factor);
+    Value data = buildQuotient(scalar, builder, loc, value, base);
     n = buildStatistic(scalar, builder, loc, data, statistic);
   } else {
     n = stablehlo::DivOp::create(
@@ -247,14 +252,7 @@ Value scalify::buildMeasuredScale(OpBuilder &builder, Location loc, Value value,
 Value scalify::buildRootMeanSquare(OpBuilder &builder, Location loc,
                                    Value value, Value base) {
   ScalarBuilder scalar(builder, loc);
-  Value inverse =
-      stablehlo::DivOp::create(builder, loc, scalar.constant(1.0f), base);
-  Value factor = stablehlo::BroadcastInDimOp::create(
-      builder, loc,
-      cast<RankedTensorType>(value.getType()).clone(builder.getF32Type()),
-      inverse, ArrayRef<int64_t>{});
-  Value data =
-      stablehlo::MulOp::create(builder, loc, scalar.toF32(value), factor);
+  Value data = buildQuotient(scalar, builder, loc, value, base);
   Value n = buildStatistic(scalar, builder, loc, data, Statistic::L2);
   // What is not finite says nothing; zeros add nothing to what they meet.
   Value isZero =
