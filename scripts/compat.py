@@ -2,8 +2,9 @@
 
     python scripts/compat.py [VERSION ...]
 
-The first and the last are the ends of what pyproject.toml allows. An environment lies below
-build/compat and is kept. What runs in each is TESTS, with the extension modules of this checkout.
+pyproject.toml allows the last one; the others say what older versions would need. An environment
+lies below build/compat and is kept. What runs in each is TESTS, with the extension modules of this
+checkout.
 """
 
 from __future__ import annotations

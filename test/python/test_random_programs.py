@@ -1,4 +1,4 @@
-"""Some hundred random programs against jax.jit, a new draw each day's code; see `make random`."""
+"""Some hundred random programs against jax.jit, the same ones in each run; see `make random`."""
 
 from __future__ import annotations
 
