@@ -4,6 +4,7 @@
 #include "OpCosts.h"
 #include "Stacks.h"
 
+#include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 
@@ -121,30 +122,6 @@ SmallVector<Value> Clusters::outputs(const Cluster &cluster) const {
 // Relations
 //===----------------------------------------------------------------------===//
 
-static bool isTrailingReduce(stablehlo::ReduceOp op) {
-  SmallVector<int64_t> dims(op.getDimensions());
-  llvm::sort(dims);
-  int64_t rank = typeOf(op.getInputs()[0]).getRank();
-  return !dims.empty() && dims.front() == rank - int64_t(dims.size());
-}
-
-// A broadcast along new trailing dimensions: one value for each row.
-static bool isRowBroadcast(stablehlo::BroadcastInDimOp op) {
-  ArrayRef<int64_t> dims = op.getBroadcastDimensions();
-  RankedTensorType from = typeOf(op.getOperand()), to = typeOf(op.getResult());
-  int64_t next = 0;
-  for (auto [i, d] : llvm::enumerate(dims)) {
-    if (from.getDimSize(i) == 1)
-      continue;
-    while (next < d && to.getDimSize(next) == 1)
-      ++next;
-    if (d != next || from.getDimSize(i) != to.getDimSize(d))
-      return false;
-    ++next;
-  }
-  return true;
-}
-
 // How the operands of `op` are met, given how its result is.
 static void usesOfOperands(Operation *op, Use use, int64_t full,
                            int64_t &columns,
@@ -161,9 +138,9 @@ static void usesOfOperands(Operation *op, Use use, int64_t full,
     int64_t from = countOf(operand), to = countOf(broadcast.getResult());
     if (from <= 1)
       return meet(operand, {Relation::Scalar, 1});
-    if (from == to && isRowBroadcast(broadcast))
+    if (from == to && plan::broadcastsRows(broadcast))
       return meet(operand, use);
-    if (use.relation == Relation::Full && isRowBroadcast(broadcast)) {
+    if (use.relation == Relation::Full && plan::broadcastsRows(broadcast)) {
       int64_t width = to / from;
       if (columns == 0)
         columns = width;
@@ -177,8 +154,8 @@ static void usesOfOperands(Operation *op, Use use, int64_t full,
   }
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     for (Value input : reduce.getInputs()) {
-      bool isRows = use.relation == Relation::Row && isTrailingReduce(reduce) &&
-                    countOf(input) == full;
+      bool isRows = use.relation == Relation::Row &&
+                    plan::reducesRows(reduce) && countOf(input) == full;
       if (isRows)
         meet(input, {Relation::Full, 1});
       else
@@ -274,12 +251,12 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   if (auto reduce = dyn_cast<stablehlo::ReduceOp>(op)) {
     int64_t count = countOf(reduce.getInputs()[0]);
     if (use.relation == Relation::Row)
-      return isTrailingReduce(reduce) && count == cluster.full &&
+      return plan::reducesRows(reduce) && count == cluster.full &&
              walksRows(cluster);
     // Small sums are done by every task that needs them; those of rows would
     // be in another order there, by elements where they are by lanes.
     bool isOrdered =
-        use.relation != Relation::Free || !isTrailingReduce(reduce);
+        use.relation != Relation::Free || !plan::reducesRows(reduce);
     return isOrdered && count <= 1024 && cluster.full <= 1024;
   }
   switch (use.relation) {

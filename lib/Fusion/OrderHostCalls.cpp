@@ -39,7 +39,7 @@ void OrderHostCallsPass::runOnOperation() {
     auto ordered = plan::InvokeOp::create(
         b, call.getLoc(), types, call.getName(), call.getInputs(),
         call.getWhen(), last, call.getCallbackAttr(), call.getProgramAttr(),
-        /*hasEffects=*/true);
+        /*has_effects=*/true);
     ordered->setDiscardableAttrs(call->getDiscardableAttrDictionary());
     call->replaceAllUsesWith(ordered.getOutputs().drop_back());
     call.erase();

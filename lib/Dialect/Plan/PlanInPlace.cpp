@@ -35,9 +35,7 @@ static bool keepsMemory(stablehlo::TransposeOp op) {
   return true;
 }
 
-/// Whether the result has each element of the operand once, or a row of it, in
-/// the operand's order: all its dimensions are the leading ones.
-static bool leadsResult(stablehlo::BroadcastInDimOp op) {
+bool scalify::plan::broadcastsRows(stablehlo::BroadcastInDimOp op) {
   RankedTensorType from = typeOf(op.getOperand()), to = typeOf(op.getResult());
   int64_t next = 0;
   for (auto [i, dim] : llvm::enumerate(op.getBroadcastDimensions())) {
@@ -52,7 +50,7 @@ static bool leadsResult(stablehlo::BroadcastInDimOp op) {
   return true;
 }
 
-static bool sumsRows(stablehlo::ReduceOp op) {
+bool scalify::plan::reducesRows(stablehlo::ReduceOp op) {
   SmallVector<int64_t> dims(op.getDimensions());
   llvm::sort(dims);
   int64_t rank = typeOf(op.getInputs()[0]).getRank();
@@ -123,7 +121,7 @@ bool ElementOrder::meetBroadcast(Operation *op, Met how) {
   auto broadcast = cast<stablehlo::BroadcastInDimOp>(op);
   Value operand = broadcast.getOperand();
   int64_t from = countOf(operand), to = countOf(broadcast.getResult());
-  if (from <= 1 || !leadsResult(broadcast))
+  if (from <= 1 || !broadcastsRows(broadcast))
     return false;
   if (from == to) {
     meet(operand, how);
@@ -152,7 +150,7 @@ void ElementOrder::meetOperands(Operation *op, Met how) {
              keepsMemory(transpose) ? how : Met::Elsewhere);
       })
       .Case([&](stablehlo::ReduceOp reduce) {
-        bool isRows = how == Met::ByRow && sumsRows(reduce) &&
+        bool isRows = how == Met::ByRow && reducesRows(reduce) &&
                       countOf(reduce.getInputs()[0]) == full;
         hasRowSums |= isRows;
         for (Value input : reduce.getInputs())

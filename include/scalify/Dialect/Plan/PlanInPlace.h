@@ -12,8 +12,17 @@
 #define SCALIFY_DIALECT_PLAN_PLANINPLACE_H
 
 #include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/StableHLO/StableHLO.h"
 
 namespace scalify::plan {
+
+/// Whether the result has each element of the operand once, or a row of it, in
+/// the operand's order: all dimensions of the operand are the leading ones.
+bool broadcastsRows(stablehlo::BroadcastInDimOp op);
+
+/// Whether each element of the result is made of a row of the operand: the last
+/// dimensions are reduced, and no others.
+bool reducesRows(stablehlo::ReduceOp op);
 
 /// The order in which a kernel reads elements, against that in which it writes.
 class ElementOrder {
