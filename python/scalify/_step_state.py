@@ -47,6 +47,7 @@ class StepState:
         self._recipe = recipe
         self._extra = dict(extra)
         self._arrays: dict[Hashable, Any] = {}
+        self._last_key: Hashable = None
         self._pending: Any = None
         self._has_warned = False
         # The word `state` may be one of the function's own.
@@ -106,6 +107,7 @@ class StepState:
         if shape is None:
             return ()
         if kind == "kept":
+            self._last_key = key
             given, self._pending = self._arrays.get(key, self._pending), None
             given = np.zeros(shape, np.float32) if given is None else given
         return (self._checked(kind, given, shape),)
@@ -131,24 +133,24 @@ class StepState:
             self._arrays[key] = state
         return True
 
-    def get(self, key: Hashable) -> np.ndarray | None:
-        """Returns a copy of the state that is kept, None if there is none yet."""
-        state = self._arrays.get(key, self._pending)
+    def get(self) -> np.ndarray | None:
+        """Returns a copy of the state of the last call that kept one, None if there is none yet."""
+        state = self._arrays.get(self._last_key, self._pending)
         return None if state is None else np.array(state)
 
-    def set(self, key: Hashable, value: Any) -> None:
+    def set(self, value: Any) -> None:
         """Sets the state that the next call takes.
 
         Raises:
             ValueError: it is of another program, or holds what is no scale.
         """
-        known = self._arrays.get(key)
+        known = self._arrays.get(self._last_key)
         shape: Sequence[int] = np.shape(value if known is None else known)
         state = check_kept(CARRIED_SCALES, value, np.empty(shape, np.float32))
         if known is None:
             self._pending = state
         else:
-            self._arrays[key] = state
+            self._arrays[self._last_key] = state
 
     def warn_measured(self, report: Report) -> None:
         """Says once that each step measures arguments, and scales of casts."""

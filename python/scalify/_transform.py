@@ -247,16 +247,16 @@ class Transformed:
 
     @property
     def state(self) -> np.ndarray | None:
-        """The state of scales that calls without one keep here, of the last call's arguments.
+        """The state of scales that calls without one keep here, for the types of the last of them.
 
         F32, a scale for each cast, 0 where it is the predicted one; None before the first call. It
         belongs in a checkpoint; set it before the run goes on.
         """
-        return self._step_state.get(self._last_key)
+        return self._step_state.get()
 
     @state.setter
     def state(self, value: Any) -> None:
-        self._step_state.set(self._last_key, value)
+        self._step_state.set(value)
 
     def init_state(self, *args: Any, **kwargs: Any) -> np.ndarray:
         """Returns the state of scales of a run that has seen nothing.

@@ -270,6 +270,22 @@ def test_a_state_can_be_saved_set_and_handed_in() -> None:
         other(w, batch(11), state=saved, scale_state=saved)
 
 
+def test_a_look_at_the_function_leaves_its_state() -> None:
+    fn = by_transform()
+    w, _, _ = train(fn, weights(), steps=11)
+    w, x = jax.tree.map(np.array, w), batch(11)
+    saved = fn.state
+    assert saved is not None and (saved != 0).any()
+    jax.jit(fn)(w, x)
+    fn.text(w, x)
+    fn.report(w, x)
+    fn.trace(w, x)
+    np.testing.assert_array_equal(fn.state, saved)
+    # And so it is the same state that is set.
+    fn.state = np.zeros_like(saved)
+    np.testing.assert_array_equal(fn.state, np.zeros_like(saved))
+
+
 def test_an_argument_named_state_is_the_function_s_own() -> None:
     fn = scalify.transform(lambda x, state: (x @ state, state), HEAD, scales=[0, 0])
     x = batch(0)
