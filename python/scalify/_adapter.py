@@ -92,6 +92,14 @@ class Adapter:
         """Returns the scales of a run that has seen nothing; see `Transformed.init_state`."""
         return self._forward("init_state", args, kwargs)
 
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns shapes and dtypes of the results, as a tree; compiles nothing."""
+        raise NotImplementedError
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces the step for arguments of these types; see `Jit.trace`."""
+        return self._forward("trace", args, kwargs)
+
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces the step for arguments of these types; see `Jit.lower`."""
         return self._forward("lower", args, kwargs)

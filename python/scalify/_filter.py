@@ -148,6 +148,11 @@ class FilterJit(Adapter):
         tree = _combine(results.arrays, results.statics)
         return (tree, *state) if state else tree
 
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns shapes and dtypes of the arrays of the results, in their tree."""
+        results = self._forward("eval_shape", args, kwargs)
+        return _combine(results.arrays, results.statics)
+
 
 def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter] | None:
     try:

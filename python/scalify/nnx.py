@@ -144,6 +144,17 @@ class NNXJit(Adapter):
             _, out = self._modules.merge(results, inner=False)
         return (out, *state) if state else out
 
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuses: Flax has it for functions of modules.
+
+        Raises:
+            NotImplementedError: always, with what to write.
+        """
+        raise NotImplementedError(
+            f"shapes of '{getattr(self, '__name__', 'step')}', a step of NNX modules: "
+            "flax.nnx.eval_shape of the function itself gives them"
+        )
+
     def _forward(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with nnx.update_context(self):
             return super()._forward(name, args, kwargs)

@@ -117,6 +117,18 @@ def test_equal_static_leaves_of_two_types_are_two() -> None:
         assert step(tree).dtype == times(tree).dtype
 
 
+def test_shapes_and_traces_are_those_of_the_function() -> None:
+    def step(tree: Any) -> Any:
+        return {"y": tree["f"](tree["x"]).sum(), "f": tree["f"]}
+
+    tree = {"x": jnp.ones(3), "f": jnp.tanh}
+    run = scalify.filter_jit(step, recipe="none")
+    found, wanted = run.eval_shape(tree), eqx.filter_eval_shape(step, tree)
+    assert (found["y"].shape, found["y"].dtype) == (wanted["y"].shape, wanted["y"].dtype)
+    assert found["f"] is jnp.tanh
+    assert run.trace(tree).lower().compile().report() is not None
+
+
 def test_a_leaf_without_a_hash_is_named_by_its_path() -> None:
     step = scalify.filter_jit(lambda tree: tree["x"], recipe="none")
     with pytest.raises(TypeError, match=r"\['names'\].*set.*no hash"):

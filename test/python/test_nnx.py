@@ -166,6 +166,21 @@ def test_modules_are_results_too() -> None:
     assert jax.random.key_data(ours()).tolist() == jax.random.key_data(theirs()).tolist()
 
 
+def test_a_trace_updates_no_module() -> None:
+    def step(model: Any, x: Any) -> Any:
+        model.kernel[...] += 1
+        return jnp.mean(model(x) ** 2)
+
+    model, x = nnx.Linear(3, 4, rngs=nnx.Rngs(0)), jnp.ones((2, 3))
+    before = np.array(model.kernel[...])
+    run = scalify.nnx.jit(step, recipe="none")
+    run.trace(model, x)
+    run.lower(model, x)
+    np.testing.assert_array_equal(model.kernel[...], before)
+    with pytest.raises(NotImplementedError, match=r"flax\.nnx\.eval_shape"):
+        run.eval_shape(model, x)
+
+
 def test_methods() -> None:
     class Counter(nnx.Module):
         def __init__(self) -> None:
