@@ -108,8 +108,8 @@ mlir::Attribute getTask(const Cluster &cluster);
 /// what reads the sum may come long after what it is made of.
 bool isRankSum(const Cluster &cluster);
 
-/// True for a GEMM, an attention, a collective or a call of the process: a
-/// command of its own.
+/// True for a GEMM, an attention, a collective or a host call: a command of its
+/// own.
 bool isLibraryCall(mlir::Operation *op);
 
 /// True for values that are memory of their own: arguments, results of library

@@ -1,4 +1,4 @@
-// Reads a call of the process that runs the step.
+// Reads a call into the process that runs the step.
 #ifndef SCALIFY_RUNTIME_LOADER_HOSTCALLREADER_H
 #define SCALIFY_RUNTIME_LOADER_HOSTCALLREADER_H
 

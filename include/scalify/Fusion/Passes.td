@@ -46,15 +46,15 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
 }
 
 def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
-  let summary = "calls of the process that runs the step, for callbacks and what a CPU lacks";
+  let summary = "makes host calls of callbacks and of what the CPU target lacks";
   let description = [{
     Before: custom calls of JAX's callbacks, and with `fallback=xla` ops that the
     CPU target has no lowering for: calls of libraries, FFT, Cholesky, complex
     numbers, loops of unknown length. After: `plan.invoke` for each callback, and
-    for each such op; ops that pass values to each other of types which a plan
-    has no memory for are one, with all between them. Its `program` is a module
-    whose `@main` is what was cut out; a remark says what that was. Loops of
-    known length and branches are looked into. Without `callbacks` a callback is
+    for each such op. Ops that pass each other values which no buffer can hold
+    (complex ones) become one, with all that lies between them. Its `program` is
+    a module whose `@main` is what was cut out; a remark says what that was. The
+    pass goes into loops of known length and branches. Without `callbacks` a callback is
     an error, since nobody would know what it calls.
 
     ```mlir
@@ -77,7 +77,7 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
 }
 
 def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {
-  let summary = "calls with effects follow each other in the program's order";
+  let summary = "chains host calls with effects in the program's order";
   let description = [{
     Before: one block whose `plan.invoke` ops with `effects` are ordered by their
     places alone. After: each reads an i32 that the one before it made, so that

@@ -32,7 +32,7 @@ def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
 }
 
 def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
-  let summary = "let the step measure arguments without a declared scale";
+  let summary = "lets the step measure arguments without a declared scale";
   let description = [{
     Before: the normal form. After: each floating-point argument of main without
     `scalify.scale` has `scalify.measured`, log2 of the size that it counts as

@@ -43,7 +43,7 @@ typedef enum scalify_rt_status {
   SCALIFY_RT_INTERNAL = 7,     /* out of memory, or a fault in the runtime */
   SCALIFY_RT_COMM = 8,         /* a rank died, is late, or sent what it should
                                   not have: the text says which */
-  SCALIFY_RT_HOST = 9          /* a call of the process failed; donated memory
+  SCALIFY_RT_HOST = 9          /* a call into the process failed; donated memory
                                   is half written */
 } scalify_rt_status;
 

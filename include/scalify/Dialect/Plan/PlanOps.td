@@ -462,13 +462,14 @@ def CommunicateOp : Plan_Op<"communicate", [Pure]> {
 }
 
 def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
-  let summary = "calls the process that runs the step, which reads and writes memory";
+  let summary = "a call into the process that runs the step, on buffers";
   let description = [{
-    Of a CPU only. `callback` is the number of a Python function that JAX traced,
+    On a CPU only. `callback` is the number of a Python function that JAX traced,
     `program` a module whose `@main` the process has XLA run. With `when`, one
-    boolean in memory, nothing is called where that is false, and what would be
-    written is zeros. `done` is one i32 by which calls with effects follow each
-    other; the runtime writes zero.
+    boolean in memory, the call is not made where that is false, and what it
+    would write is zero. `after` is the `done` of the call with effects that
+    comes before, which orders the two; `done` is an i32 that the runtime sets to
+    zero.
 
     ```mlir
     plan.host_call "io_callback" reads(%x : memref<3xf32>) writes(%y : memref<3xf32>)
@@ -490,7 +491,7 @@ def HostCallOp : Plan_Op<"host_call", [AttrSizedOperandSegments]> {
 
 def InvokeOp : Plan_Op<"invoke", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "a call of the process that runs the step, on tensors";
+  let summary = "a call into the process that runs the step, on tensors";
   let description = [{
     What `scalify-form-host-calls` makes of callbacks and of what the target
     lacks. With `effects` it stays where nobody reads its results, and
