@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from scalify._executable import attention_option
+from scalify._build import shared_options
 from scalify._jit import Jit
 from scalify._lowering import Signature
 from scalify._ranks import abstract_mesh
@@ -177,21 +177,13 @@ def jit(
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide, cast_scales)
     extra |= {"rangeUse": range_use, "packState": pack_state}
     options = {
+        **shared_options(given),
         "recipe": str(recipe),
-        "target": target,
-        "strict": strict,
         "callbacks": True,
         "fallback": fallback or "",
-        "mcpu": mcpu,
-        "report": report,
-        "streams": streams,
-        "libraryAttention": attention_option(library_attention),
-        "epilogues": epilogues,
-        "overlap": overlap,
-        "sums": sums,
-        "bucketBytes": bucket_bytes,
-        "memoryLimit": memory_limit,
-    } | (extra | roles_option(roles))
+        **extra,
+        **roles_option(roles),
+    }
     if (rescales or adaptive_scales) and Recipe.of(recipe).is_delayed:
         raise ValueError(
             f"recipe '{recipe}' moves scales by the amaxes of earlier steps: leave out "

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scalify import _runtime
-from scalify._build import Remake, attention_option, build, by_values, explain
+from scalify._build import Remake, build, by_values, explain, shared_options
 from scalify._callbacks import HostCalls, commands_of
 from scalify._counters import StepCounters, placed
 from scalify._kept import AMAX_HISTORY, CAST_SCALES, KeptState
@@ -28,7 +28,7 @@ from scalify.recipe import RecipeLike
 from scalify.report import Report
 from scalify.scales import Scales, ScalesLike, argument_options, range_option, roles_option
 
-__all__ = ["Executable", "attention_option", "build", "compile", "compile_text", "explain", "load"]
+__all__ = ["Executable", "build", "compile", "compile_text", "explain", "load"]
 
 
 class Executable:
@@ -551,27 +551,16 @@ def compile(
         scalify.CompileError: the program or the options cannot be.
         ValueError: bytes that are no program, or scales of the wrong shape.
     """
+    given = dict(locals())
     if not isinstance(program, (str, bytes, bytearray)):
         raise TypeError(f"expected StableHLO text or bytes, not {type(program).__name__}")
     options: dict[str, Any] = {
+        **shared_options(given),
         "recipe": None if recipe is None else str(recipe),
-        "target": target,
-        "strict": strict,
-        "mcpu": mcpu,
-        "report": report,
-        "streams": streams,
-        "libraryAttention": attention_option(library_attention),
-        "epilogues": epilogues,
-        "overlap": overlap,
-        "sums": sums,
         "snapshots": None if snapshots is None else os.fspath(snapshots),
     }
-    if memory_limit is not None:
-        options["memoryLimit"] = memory_limit
     carried, scales = carried_option(cast_scales, scales)
     options |= roles_option(roles) | carried
-    if bucket_bytes is not None:
-        options["bucketBytes"] = bucket_bytes
     if simulate_ranks is not False:
         options["simulateRanks"] = 0 if simulate_ranks is True else simulate_ranks
     if (assumed := range_option(scales, ranges)) is not None:

@@ -514,18 +514,12 @@ def transform(
             "static" is `cast_scales="static"`.
         cast_scales: under recipes with propagated scales, of casts whose values may grow: "carried"
             from call to call, as `Transformed` has it, or "static", constants of the first call.
-        roles: of arguments that the rules take for others, as `{"regular expression": role}`,
-            searched in the names that reports print; the first match counts. A role is "param",
-            "master", "moment", "state", "batch", "input" or "scalar".
-        ranges: what proofs may assume of arguments, by name or as a list in main's order; it
-            counts before what was measured with the scales (`scalify.measure_ranges`).
-        range_use: "choose" lets the proofs decide: a value whose bound is beyond E4M3 and within
-            E5M2 is cast to that, and with `strict` a dot on an unproved value stays wide.
+        roles: of arguments, as for `scalify.jit`.
+        ranges: what proofs may assume of arguments, as for `scalify.jit`.
+        range_use: "report" or "choose", as for `scalify.jit`.
         strict: make an op without a rule, or a dot that misses its format, an error.
-        calibration: measured scales of casts, from `scalify.calibrate`; its arguments' scales
-            count if `scales` is not given.
-        rescale: where the step measures scales: "residual_grad", "residual", or a regular
-            expression that is searched in JAX's names, "grad:" before it for gradients.
+        calibration: measured scales of casts, as for `scalify.jit`.
+        rescale: where the step measures scales, as for `scalify.jit`.
         wide: casts to leave wide, with the dots that read them, from `Jit.widened`.
         adaptive_scales: only False: there is no executable that would keep the scales.
         static_argnums: positions of arguments that are no arrays, as `jax.jit` has them.
