@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class Ways:
     filter_jit: Callable[..., Any]
 
 
+Rounds = Literal["state", "sums"]
+
+
 @dataclasses.dataclass(frozen=True)
 class Loop:
     """A training loop.
@@ -35,6 +38,9 @@ class Loop:
         quick: whether CI runs it.
         bound: of the relative difference of losses under "fp8", with the reason in `why`.
         why: what makes that bound another one.
+        rounds: the program itself rounds to BF16: "state" alone, or "sums" too, whose order then
+            shows in the losses. The reference rounds where the program says, as jax.jit does on
+            request alone.
     """
 
     name: str
@@ -42,17 +48,20 @@ class Loop:
     quick: bool = False
     bound: float | None = None
     why: str = ""
+    rounds: Rounds | None = None
 
 
 REGISTRY: dict[str, Loop] = {}
 
 
-def loop(*, quick: bool = False, bound: float | None = None, why: str = "") -> Callable[..., Any]:
+def loop(
+    *, quick: bool = False, bound: float | None = None, why: str = "", rounds: Rounds | None = None
+) -> Callable[..., Any]:
     """Registers a loop by its function's name."""
 
     def register(run: Callable[[Ways, int], list[float]]) -> Callable[[Ways, int], list[float]]:
         name = run.__name__
-        REGISTRY[name] = Loop(name, run, quick, bound, why)
+        REGISTRY[name] = Loop(name, run, quick, bound, why, rounds)
         return run
 
     return register

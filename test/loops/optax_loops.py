@@ -174,7 +174,7 @@ def optax_masked_decay(ways: Ways, steps: int) -> list[float]:
     return train(ways, steps, tx, donate_argnums=(0, 1))[0]
 
 
-@loop()
+@loop(rounds="state")
 def optax_lion_bfloat16(ways: Ways, steps: int) -> list[float]:
     return train(ways, steps, optax.lion(1e-3, mu_dtype=jnp.bfloat16), donate_argnums=(0, 1))[0]
 
@@ -393,7 +393,7 @@ def contrastive(ways: Ways, steps: int) -> list[float]:
     return losses
 
 
-@loop()
+@loop(rounds="sums")
 def mixed_by_hand(ways: Ways, steps: int) -> list[float]:
     """BF16 computation on F32 masters, with a loss scale as a Python number."""
     tx = optax.adam(1e-2)

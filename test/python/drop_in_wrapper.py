@@ -238,6 +238,21 @@ def _(jit: Any) -> Any:
     return jit(lambda xs: [x.T for x in xs])([jnp.ones((2, 3), kind) for kind in kinds])
 
 
+@entry(
+    W,
+    "a conversion to bfloat16 or float16 and back",
+    differs="Rounds, as the function does op by op. `jax.jit` may leave the rounding out "
+    "(`xla_allow_excess_precision`, on by default), and then differs from ours by it.",
+)
+def _(jit: Any) -> Any:
+    x = jnp.asarray([1.0, 1.001, 3.14159], jnp.float32)
+    for dtype in (jnp.bfloat16, jnp.float16):
+        back = jit(lambda x, dtype=dtype: x.astype(dtype).astype(jnp.float32) * 1)(x)
+        # Either way within a rounding; which of the two ours gives is a test of its own.
+        assert jnp.all(jnp.abs(back - x) <= x * jnp.finfo(dtype).eps)
+    return back.dtype
+
+
 @entry(W, "arrays without elements and of rank 0")
 def _(jit: Any) -> Any:
     return jit(lambda a, b: (a + 1, b + 1), donate_argnums=(0, 1))(jnp.ones((0, 3)), jnp.ones(()))

@@ -48,6 +48,17 @@ def test_wrapper(entry: Entry) -> None:
     same(entry.run(ours), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_conversion_and_back_rounds(dtype: str) -> None:
+    """As numpy and ml_dtypes do it; jax.jit may leave the rounding out."""
+    x = np.random.default_rng(0).normal(size=256).astype(np.float32)
+    kind = jax.numpy.dtype(dtype)
+    step = scalify.jit(lambda x: x.astype(kind).astype(np.float32) * 3, recipe="none")
+    wanted = x.astype(kind).astype(np.float32) * np.float32(3)
+    assert np.any(wanted != x * np.float32(3))
+    np.testing.assert_array_equal(np.asarray(step(x)), wanted)
+
+
 @pytest.mark.parametrize("entry", USES, ids=lambda entry: entry.what)
 def test_results(entry: Entry) -> None:
     same(entry.run(results("none")), entry.run(results(None)))
