@@ -66,6 +66,21 @@ bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
   return false;
 }
 
+/// A scale that is made before the value, as constants are, needs no move; one
+/// made after it, or in a body that reads the value, sets the place of the
+/// cast.
+void Caster::insertBehind(Value scale) {
+  Block *here = builder.getInsertionBlock();
+  Operation *def = scale.getDefiningOp();
+  bool isInBody = scale.getParentBlock() != here &&
+                  here->getParent()->isProperAncestor(scale.getParentRegion());
+  bool isLater = def && def->getBlock() == here &&
+                 builder.getInsertionPoint() != here->end() &&
+                 !def->isBeforeInBlock(&*builder.getInsertionPoint());
+  if (isInBody || isLater)
+    builder.setInsertionPointAfterValue(scale);
+}
+
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   if (hasOwnScale(hint))
     return hint.scale;
@@ -76,11 +91,13 @@ Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
   case ScaleSource::Propagated:
   case ScaleSource::Delayed: {
     Value scale = leaveRoom(root, hint.scale, format);
-    std::optional<int64_t> exponent = getScaleExponent(scale);
-    if (!measures || hint.isProved || format.isBF16() || !exponent)
+    if (!measures || hint.isProved || format.isBF16())
       return scale;
     // The hint's own constant may stand behind the value.
-    scale = makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
+    if (std::optional<int64_t> exponent = getScaleExponent(scale))
+      scale = makeConstant(std::ldexp(1.0f, static_cast<int>(*exponent)));
+    OpBuilder::InsertionGuard guard(builder);
+    insertBehind(scale);
     return buildFittedScale(builder, root.getLoc(), root, scale, format);
   }
   case ScaleSource::Block:
@@ -236,14 +253,7 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   bool isOwn =
       root.getParentRegion()->isProperAncestor(scale.getParentRegion());
   Cast &cast = isOwn ? own : known;
-  if (isOwn)
-    builder.setInsertionPointAfterValue(scale);
-  // A scale that is made before the value, as constants are, needs no move;
-  // one made after it sets the place of the cast.
-  if (Operation *def = scale.getDefiningOp())
-    if (def->getBlock() == root.getParentBlock() &&
-        !def->isBeforeInBlock(&*builder.getInsertionPoint()))
-      builder.setInsertionPointAfter(def);
+  insertBehind(scale);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
   auto quantize =
       QuantizeOp::create(builder, root.getLoc(), type, root, scale,

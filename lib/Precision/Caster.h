@@ -87,6 +87,7 @@ private:
   std::string getName(mlir::Value root, mlir::Type format, ScaleHint hint = {},
                       mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
+  void insertBehind(mlir::Value scale);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
   bool needsNoScale(ScaleHint hint, mlir::FloatType format) const;

@@ -227,8 +227,23 @@ Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
                                                 : formats.forward;
 }
 
+static bool isOneNumber(Type type) {
+  return mlir::cast<ShapedType>(type).getNumElements() == 1;
+}
+
+/// A factor or a squared norm: the work of an elementwise op or of a reduction,
+/// which a cast costs as much as. A factor may be smaller than any number of
+/// the format.
+static bool hasScalar(Operation *dot) {
+  return isa<stablehlo::DotGeneralOp>(dot) &&
+         (llvm::any_of(dot->getOperandTypes(), isOneNumber) ||
+          isOneNumber(dot->getResult(0).getType()));
+}
+
 std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
   const Choice &choice = choices.find(dot)->second;
+  if (hasScalar(dot))
+    return "shape: an operand or the result is one number";
   for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)

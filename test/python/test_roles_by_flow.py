@@ -182,3 +182,19 @@ def test_flops_of_dots_are_those_of_all_trips() -> None:
 
     (row,) = scalify.transform(run, "fp8").report(w, x).dots()
     assert row["flops"] == 3 * 2 * 8 * 16 * 16
+
+
+def test_a_penalty_by_vdot_keeps_its_gradient() -> None:
+    """Its backward is a product with a small constant, which no format of 8 bits holds."""
+    rng = np.random.default_rng(0)
+    w, x = (rng.normal(0, 0.25, shape).astype(np.float32) for shape in ((16, 16), (32, 16)))
+
+    def loss(w: Any, x: Any, share: float) -> Any:
+        y = jnp.tanh(jnp.tanh(x @ w) @ w)
+        return jnp.mean(y * y) + share * jnp.vdot(w, w)
+
+    def penalty(share: float) -> np.ndarray:
+        return np.asarray(scalify.jit(jax.grad(loss), "fp8", static_argnums=2)(w, x, share))
+
+    # What both have in common is the same sum of products: some roundings of F32 are left.
+    np.testing.assert_allclose(penalty(5e-5) - penalty(0.0), 1e-4 * w, atol=1e-8)

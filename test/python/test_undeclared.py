@@ -121,6 +121,43 @@ def test_sizes_far_from_what_was_predicted(size: float, inputs: float) -> None:
             assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > WORST, name
 
 
+def test_a_product_that_outgrows_its_prediction() -> None:
+    """Gates that have learned one direction: what is predicted of independent weights clips."""
+    rng = np.random.default_rng(4)
+    width, hidden = 64, 128
+
+    def normal(rms: float, *shape: int) -> np.ndarray:
+        return rng.normal(0, rms, shape).astype(np.float32)
+
+    direction = normal(1, width)
+    aligned = np.outer(direction, normal(1, hidden))
+    params = {
+        "gate": aligned + normal(0.01, width, hidden),
+        "up": aligned + normal(0.01, width, hidden),
+        "down": normal(0.1, hidden, width),
+        "head": normal(0.1, width, width),
+    }
+
+    def loss(params: Any, x: Any) -> Any:
+        x = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True))
+        y = (jax.nn.silu(x @ params["gate"]) * (x @ params["up"])) @ params["down"]
+        y = y * jax.lax.rsqrt(jnp.mean(y * y, -1, keepdims=True))
+        return jnp.mean(jnp.square(y @ params["head"]) * jnp.cos(jnp.arange(width)))
+
+    x = normal(1, 64, width) + np.outer(normal(3, 64), direction)
+    wanted = jax.jit(jax.grad(loss))(params, x)
+
+    def cosines(recipe: str) -> tuple[float, float]:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".* traced without values")
+            own = jax.jit(scalify.transform(jax.grad(loss), recipe))(params, x)
+        return compare(own, wanted)
+
+    # As near as scales by each cast's own amax come.
+    for own, current in zip(cosines("fp8"), cosines("fp8-current"), strict=True):
+        assert own >= current - BESIDE_MEASURED
+
+
 def test_declared_scales_are_demanded_by_strict_alone() -> None:
     text = (
         jax.jit(lambda x, w: x @ w)
