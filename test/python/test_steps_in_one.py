@@ -59,3 +59,17 @@ def test_an_update_within_a_step_is_as_near_as_between_steps(name: str, recipe: 
         found = dots(run.executable().report())
         times = steps if form == "written out" else 1
         assert found == Counter({key: times * count for key, count in expected.items()}), form
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_written_out_need_no_locations(name: str) -> None:
+    args, opt, steps = arguments(name)
+    fn = FORMS["written out"](opt, steps)
+    text = jax.jit(fn, donate_argnums=(0, 1)).lower(*args).as_text()
+    leaves = jax.tree.map(np.array, jax.tree.leaves(args))
+    got = scalify.compile(text, "bf16")(*leaves)
+    reference = jax.jit(fn)(*args)
+    count = len(jax.tree.leaves(args[0]))
+    # What the same steps hold where locations tell their phases (above).
+    left, right = list(got[:count]), jax.tree.leaves(reference[0])
+    assert cosine(left, right, jax.tree.leaves(args[0])) > 0.95

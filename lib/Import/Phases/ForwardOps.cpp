@@ -139,7 +139,7 @@ static SmallVector<Value> findLosses(func::FuncOp main) {
 }
 
 /// The first op that belongs to a derivative, or null: see the top.
-static Operation *findFirstGradient(func::FuncOp main) {
+Operation *scalify::import::findFirstGradient(func::FuncOp main) {
   Block &block = main.getBody().front();
   ValueNumbering numbers(block);
   llvm::DenseSet<Value> weights = findWeights(block), read, partners;

@@ -19,6 +19,9 @@ OpSet getNeeds(mlir::Block &block, llvm::ArrayRef<mlir::Value> values);
 /// found.
 OpSet findForwardOps(mlir::func::FuncOp main);
 
+/// The first op of main's block that belongs to a derivative, or null.
+mlir::Operation *findFirstGradient(mlir::func::FuncOp main);
+
 } // namespace scalify::import
 
 #endif // SCALIFY_LIB_IMPORT_PHASES_FORWARDOPS_H

@@ -15,6 +15,9 @@
 // conversions of gradients alone (tied weights, narrow products) still belong
 // to the backward.
 //
+// Of several steps written out, the last loss needs all steps before. What adds
+// to state behind a first gradient is an update all the same, and no forward.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Phases.h"
@@ -23,6 +26,7 @@
 #include "BodyPhases.h"
 #include "ForwardOps.h"
 #include "ValueNumbering.h"
+#include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 using namespace mlir;
@@ -47,6 +51,7 @@ public:
 
 private:
   void findForward(const OpSet &known);
+  void findEarlierUpdates();
   void findOptimizerByState();
   void findOptimizerByShape();
   void returnSumsToBackward();
@@ -96,6 +101,50 @@ bool SlicePhases::isOptimizerLike(Operation &op) {
          llvm::all_of(op.getResultTypes(), isFine);
 }
 
+/// Optimizer: sums of state and of what products made behind the first
+/// gradient, and what looks like an optimizer and goes into those. An
+/// activation of such a form and shape is kept wide, which costs no digits.
+void SlicePhases::findEarlierUpdates() {
+  Operation *first = findFirstGradient(main);
+  if (!first)
+    return;
+  llvm::DenseSet<Value> state, fromProducts;
+  for (auto [index, argument] : llvm::enumerate(main.getArguments()))
+    if (stateArguments[index])
+      state.insert(argument);
+  OpSet updates;
+  for (Operation &op : block) {
+    bool made =
+        stablehlo::isContraction(&op) || isa<stablehlo::ScatterOp>(op) ||
+        llvm::any_of(getReads(op),
+                     [&](Value read) { return fromProducts.contains(read); });
+    if (made)
+      fromProducts.insert(op.result_begin(), op.result_end());
+    if (op.getNumResults() != 1 || !isOptimizerLike(op) ||
+        llvm::none_of(op.getOperands(),
+                      [&](Value read) { return state.contains(read); }))
+      continue;
+    if (isa<stablehlo::MulOp, stablehlo::ConvertOp>(op)) {
+      state.insert(op.getResult(0)); // decayed
+    } else if (isa<stablehlo::AddOp, stablehlo::SubtractOp>(op) && made &&
+               first->isBeforeInBlock(&op)) {
+      state.insert(op.getResult(0));
+      if (isIn(&op, Phase::Forward))
+        updates.insert(&op);
+    }
+  }
+  for (Operation &op : llvm::reverse(block)) {
+    if (!updates.contains(&op))
+      continue;
+    phases[&op] = Phase::Optimizer;
+    for (Value read : op.getOperands())
+      if (Operation *source = read.getDefiningOp();
+          source && isIn(source, Phase::Forward) && isOptimizerLike(*source) &&
+          fromProducts.contains(read))
+        updates.insert(source);
+  }
+}
+
 /// Optimizer: what depends on a moment.
 void SlicePhases::findOptimizerByState() {
   llvm::DenseSet<Value> tainted;
@@ -115,7 +164,11 @@ void SlicePhases::findOptimizerByState() {
       continue;
     if (!op.hasTrait<OpTrait::IsTerminator>())
       phases[&op] = Phase::Optimizer;
-    tainted.insert(op.result_begin(), op.result_end());
+    // Weights of a next step depend on moments, and its gradients do not count.
+    if (llvm::none_of(op.getUsers(), [&](Operation *user) {
+          return isIn(block.findAncestorOpInBlock(*user), Phase::Forward);
+        }))
+      tainted.insert(op.result_begin(), op.result_end());
   }
 }
 
@@ -188,6 +241,7 @@ bool SlicePhases::compute() {
   } else {
     findForward(forward);
     findForwardMetrics();
+    findEarlierUpdates();
     findOptimizerByState();
     findOptimizerByShape();
     returnSumsToBackward();
