@@ -47,6 +47,8 @@ class StepState:
         self._recipe = recipe
         self._extra = dict(extra)
         self._arrays: dict[Hashable, Any] = {}
+        # Names of the casts whose scales they are.
+        self._casts: dict[Hashable, list[str]] = {}
         self._last_key: Hashable = None
         self._pending: Any = None
         self._has_warned = False
@@ -84,9 +86,16 @@ class StepState:
         }
 
     def take(
-        self, key: Hashable, kind: str, given: Any, shape: tuple[int, ...] | None
+        self,
+        key: Hashable,
+        kind: str,
+        given: Any,
+        shape: tuple[int, ...] | None,
+        report: Report,
     ) -> tuple[Any, ...]:
         """Returns what main takes beyond the function's arguments.
+
+        A function of other shapes goes on with the scales of the last call, and says so.
 
         Raises:
             TypeError: a state is missing, or there is none to take.
@@ -107,10 +116,27 @@ class StepState:
         if shape is None:
             return ()
         if kind == "kept":
-            self._last_key = key
+            if key not in self._casts:
+                self._casts[key] = [
+                    row["cast"] for row in report.casts() if row["scaling"] == "carried"
+                ]
             given, self._pending = self._arrays.get(key, self._pending), None
-            given = np.zeros(shape, np.float32) if given is None else given
+            given = self._carried_over(key, shape) if given is None else given
+            self._last_key = key
         return (self._checked(kind, given, shape),)
+
+    def _carried_over(self, key: Hashable, shape: tuple[int, ...]) -> Any:
+        """Returns the scales that the first call of its shapes starts from."""
+        last = self._arrays.get(self._last_key)
+        if last is None:
+            return np.zeros(shape, np.float32)
+        fits = last.shape == shape and self._casts[key] == self._casts[self._last_key]
+        warn(
+            f"'{self._name}' is rewritten once more, for arguments of other types: scales of "
+            f"{len(self._casts[key])} casts "
+            + ("go along" if fits else "start anew, since its casts are others")
+        )
+        return last if fits else np.zeros(shape, np.float32)
 
     def _checked(self, kind: str, given: Any, shape: tuple[int, ...]) -> Any:
         name = AMAX_HISTORY if kind == "delayed" else CARRIED_SCALES

@@ -203,7 +203,7 @@ class Transformed:
         entry = self._entry(arguments, rounding_key is not None, kind)
         if kind == "measured" and self._given is None and entry.is_undeclared:
             self._step_state.warn_measured(entry.report)
-        state = self._step_state.take(self._last_key, kind, given, entry.state)
+        state = self._step_state.take(self._last_key, kind, given, entry.state, entry.report)
         key = self._key_for(entry, rounding_key)
         outputs = entry.run(*map(input_of, arguments.leaves), *state, *key)
         if self._collected is not None:

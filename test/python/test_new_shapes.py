@@ -62,6 +62,24 @@ def test_scales_that_move_go_along_by_name() -> None:
     np.testing.assert_array_equal(run.executable().cast_scales, moved)
 
 
+def test_scales_that_transform_keeps_go_along() -> None:
+    params = init()
+    recipe = scalify.Recipe.preset("fp8").replace(head=True, sensitive=True)
+    run = scalify.transform(step, recipe, scales=scalify.measure((params, batch(32))))
+    for _ in range(60):  # 8 binades
+        params, _ = run(params, batch(32))
+    before = run.state
+    assert (before != 0).any(), "weights that grow have left their predictions"
+    with pytest.warns(UserWarning, match="casts go along"):
+        run(params, batch(16))
+    # One that has moved is no longer zero, which stands for the prediction.
+    np.testing.assert_array_equal(run.state != 0, before != 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(params, batch(16))
+        run(params, batch(32))
+
+
 @pytest.mark.parametrize("donated", [None, 0])
 @pytest.mark.parametrize("kind", [jnp.asarray, np.asarray])
 def test_weak_types_are_traced_once(kind: Any, donated: int | None) -> None:
