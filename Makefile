@@ -83,7 +83,7 @@ hosts: build ## train on two hosts, simulated by network namespaces, over tcp an
 matrix: build ## train 20 steps on 8 ranks, each mesh and format, and compare all bits with one process (minutes; ARGS=--write PAGE)
 	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/rank_matrix.py $(ARGS)
 
-random: build ## run 10,000 random programs against jax.jit, their gradients and recipes too (an hour; ARGS= for options)
+random: build ## run 10,000 random programs against jax.jit, their gradients and recipes too (one to two hours; ARGS= for options)
 	@PYTHONPATH=python:test/python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python test/python/random_run.py $(ARGS)
 
 decoupling: build ## table of formats of the optimizer's variables, from a trained state (hours; goes on where it stopped; ARGS=--write)
