@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import scipy.special
@@ -22,6 +24,8 @@ from special_values import (
     spelling,
     values,
 )
+
+import scalify
 
 
 @functools.cache
@@ -138,3 +142,16 @@ def test_log_gamma_at_poles_and_near_them() -> None:
     text, arrays = program([Op("chlo.lgamma", 1, abs)], [(x,)])
     want = scipy.special.gammaln(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(np.asarray(compile_text(text).run(arrays)[0]), want, rtol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_selections_keep_the_sign_of_zero(dtype: Any) -> None:
+    """As in ELU: of what is not above zero, a function of the smaller of it and zero."""
+    x = np.array([-0.0, 0.0, -1.0, 2.0] * 8, dtype)
+
+    def run(x: Any) -> Any:
+        return jnp.where(x > 0, x, 2 * jnp.where(x > 0, jnp.zeros_like(x), x))
+
+    own = np.asarray(scalify.jit(run, "none")(x)).astype(np.float32)
+    np.testing.assert_array_equal(np.signbit(own), [True, False, True, False] * 8)
+    np.testing.assert_array_equal(own, [0, 0, -2, 2] * 8)
