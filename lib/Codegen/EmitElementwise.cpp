@@ -382,26 +382,6 @@ static Value bitcastConvert(OpBuilder &b, Location loc, Value value, Type from,
   return toRegister(b, loc, stored, to, machine);
 }
 
-/// Of F16 between narrow values: LLVM moves the conversion of both behind a
-/// selection, and then takes x > 0 ? 0 : x for x >= 0 ? 0 : x, which has
-/// another sign at -0.
-static Value emitSelect(OpBuilder &b, Location loc, ValueRange operands,
-                        Type element, Machine machine) {
-  Value x = operands[1], y = operands[2];
-  Type wide = x.getType();
-  bool isConverted = element.isF16() && machine == Machine::CPU &&
-                     getElementTypeOrSelf(wide).isF32();
-  if (!isConverted)
-    return arith::SelectOp::create(b, loc, operands[0], x, y);
-  Type narrow = b.getF16Type();
-  if (auto vector = dyn_cast<VectorType>(wide))
-    narrow = vector.clone(narrow);
-  x = arith::TruncFOp::create(b, loc, narrow, x);
-  y = arith::TruncFOp::create(b, loc, narrow, y);
-  Value chosen = arith::SelectOp::create(b, loc, operands[0], x, y);
-  return arith::ExtFOp::create(b, loc, wide, chosen);
-}
-
 FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
                                                    ValueRange operands,
                                                    Machine machine) {
@@ -416,7 +396,8 @@ FailureOr<Value> scalify::codegen::emitElementwise(OpBuilder &b, Operation *op,
     return bitcastConvert(b, loc, operands[0], from, to, machine);
   }
   if (isa<stablehlo::SelectOp>(op))
-    return emitSelect(b, loc, operands, to, machine);
+    return Value(
+        arith::SelectOp::create(b, loc, operands[0], operands[1], operands[2]));
   if (isa<stablehlo::ClampOp>(op)) {
     SmallVector<Value> args{operands[1], operands[0]};
     Emit low{b, loc, operands[1].getType(), from, args};

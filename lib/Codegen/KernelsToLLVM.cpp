@@ -1,6 +1,6 @@
 //===- KernelsToLLVM.cpp - Kernel functions in the LLVM dialect -----------===//
 
-#include "FreezeConversions.h"
+#include "GuardConversions.h"
 
 #include "scalify/Codegen/Passes.h"
 
@@ -118,7 +118,7 @@ void KernelsToLLVMPass::runOnOperation() {
   buildKernelsToLLVMPipeline(pm);
   if (failed(runPipeline(pm, module)))
     return signalPassFailure();
-  codegen::freezeConversions(module);
+  codegen::guardConversions(module);
   SmallVector<LLVM::LLVMFuncOp> functions(module.getOps<LLVM::LLVMFuncOp>());
   for (LLVM::LLVMFuncOp function : functions) {
     auto found = signatures.find(function.getName());

@@ -1,6 +1,6 @@
 //===- KernelsToNVVM.cpp - A GPU's kernel functions in the NVVM dialect ---===//
 
-#include "FreezeConversions.h"
+#include "GuardConversions.h"
 
 #include "scalify/Codegen/Passes.h"
 
@@ -184,7 +184,7 @@ void KernelsToNVVMPass::runOnOperation() {
       failed(runPipeline(preparation, module)) || failed(convert(kernels)) ||
       failed(runPipeline(cleaning, module)))
     return signalPassFailure();
-  codegen::freezeConversions(kernels);
+  codegen::guardConversions(kernels);
   boundRegisters(kernels);
   // A half-lowered op would be dropped or miscompiled later on.
   WalkResult walk = kernels.walk([&](Operation *op) {

@@ -30,6 +30,20 @@ func.func @k1(%x: memref<64xf32>, %y: memref<64xf32>, %lo: index, %hi: index, %c
   return
 }
 
+// A comparison is of the widened float, and not of the narrow one.
+// CHECK-LABEL: llvm.func internal @k3_body(
+// CHECK: %[[W:.*]] = llvm.fpext %{{.*}} : f16 to f32
+// CHECK: %[[G:.*]] = llvm.call_intrinsic "llvm.arithmetic.fence"(%[[W]])
+// CHECK: llvm.fcmp "ogt" %[[G]],
+func.func @k3(%x: memref<64xf16>, %y: memref<64xi1>, %lo: index, %hi: index, %c: memref<1xi64>) attributes {plan.reads = 1 : i64, plan.writes = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  %v = memref.load %x[%lo] : memref<64xf16>
+  %w = arith.extf %v : f16 to f32
+  %is = arith.cmpf ogt, %w, %zero : f32
+  memref.store %is, %y[%lo] : memref<64xi1>
+  return
+}
+
 // What a float becomes as an integer is some integer, whatever the float.
 // CHECK-LABEL: llvm.func internal @k2_body(
 // CHECK: %[[I:.*]] = llvm.fptosi %{{.*}} : f32 to i32

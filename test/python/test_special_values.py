@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -144,14 +145,26 @@ def test_log_gamma_at_poles_and_near_them() -> None:
     np.testing.assert_allclose(np.asarray(compile_text(text).run(arrays)[0]), want, rtol=2e-7)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_selections_keep_the_sign_of_zero(dtype: Any) -> None:
-    """As in ELU: of what is not above zero, a function of the smaller of it and zero."""
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [
+        (np.float32, np.float32),
+        (np.float16, np.float16),
+        (ml_dtypes.bfloat16, ml_dtypes.bfloat16),
+        (np.float16, np.float32),
+        (np.float32, np.float64),
+    ],
+)
+def test_selections_keep_the_sign_of_zero(dtype: Any, wide: Any) -> None:
+    """As in ELU, in the type or a wider one: a function of the smaller of a value and zero."""
     x = np.array([-0.0, 0.0, -1.0, 2.0] * 8, dtype)
 
     def run(x: Any) -> Any:
-        return jnp.where(x > 0, x, 2 * jnp.where(x > 0, jnp.zeros_like(x), x))
+        y = x.astype(wide)
+        least = jnp.where(y > 0, jnp.zeros_like(y), y).astype(dtype)
+        return jnp.where(y > 0, y, (2 * least).astype(wide)).astype(dtype)
 
-    own = np.asarray(scalify.jit(run, "none")(x)).astype(np.float32)
+    with jax.enable_x64(wide is np.float64):
+        own = np.asarray(scalify.jit(run, "none")(x)).astype(np.float32)
     np.testing.assert_array_equal(np.signbit(own), [True, False, True, False] * 8)
     np.testing.assert_array_equal(own, [0, 0, -2, 2] * 8)
