@@ -5,9 +5,17 @@
 
 using namespace scalify::rt;
 
-void Device::setBytes(void *, size_t, uint8_t) {
-  unsupported("SCALIFY_FILL sets memory of the host alone: unset it, or run "
-              "the step on device 'cpu'");
+void Device::fillUnwritten(const StepCall &call) {
+  if (!call.filler || !isReal())
+    return;
+  auto set = [&](void *dst, size_t bytes) {
+    if (bytes)
+      setBytes(dst, bytes, *call.filler);
+  };
+  set(arena(), call.arenaBytes);
+  for (size_t i = 0; i < call.results.size(); ++i)
+    if (const Result &result = call.interface->results[i]; result.aliasArg < 0)
+      set(call.results[i], size_t(result.type.bytes));
 }
 
 void Device::attention(const Command &command, void *const *) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace scalify::rt {
@@ -21,6 +22,9 @@ struct StepCall {
   std::vector<void *> args, results;
   bool isTimed = false;
   uint64_t step = 0; // of the executable, for errors
+  /// What memory that the step has not written yet is set to, for a debugger.
+  std::optional<uint8_t> filler;
+  size_t arenaBytes = 0;
   scalify_rt_poll poll = nullptr;
   void *pollContext = nullptr;
 };
@@ -38,8 +42,6 @@ public:
                        uint32_t rank) {}
   /// Where temporaries and constants lie, as kernels address them.
   virtual void *arena() const = 0;
-  /// Sets bytes of the arena or of a result before a step, for a debugger.
-  virtual void setBytes(void *dst, size_t bytes, uint8_t byte);
   virtual const void *constants() const = 0;
   /// The number of the rank, which the host has there.
   virtual const void *rankNumber(const uint32_t *host) const { return host; }
@@ -47,7 +49,10 @@ public:
   /// Before the commands of a step. May put addresses of its own in the place
   /// of the caller's. False if it knows the commands from an earlier step, and
   /// nobody need walk them.
-  virtual bool begin(StepCall &call) { return true; }
+  virtual bool begin(StepCall &call) {
+    fillUnwritten(call);
+    return true;
+  }
   /// After them: the step is done when it returns. Adds what casts counted.
   virtual void finish(StepCall &call, uint64_t *counts) {}
   /// After an error in or between the two.
@@ -99,6 +104,14 @@ public:
   virtual int32_t deviceIndex() const { return -1; }
   /// The record of the null device.
   virtual std::string trace() const { return ""; }
+
+protected:
+  /// Sets the arena, and results that have no argument's memory, as `call`
+  /// asks: what a step reads before it writes it is the same in every run then,
+  /// and looks like nothing that it computes.
+  void fillUnwritten(const StepCall &call);
+  /// Of the arena or of a result.
+  virtual void setBytes(void *dst, size_t bytes, uint8_t byte) = 0;
 };
 
 /// `threads` of 0 means one per available core.

@@ -14,13 +14,15 @@ public:
   void load(Program &program, const Image &image) override;
   void *arena() const override { return arenaMemory.data(); }
   const void *constants() const override { return constantBytes; }
-  void setBytes(void *dst, size_t bytes, uint8_t byte) override;
 
   void *allocate(size_t bytes) override;
   void release(void *memory) override;
   void copyIn(void *dst, const void *src, size_t bytes) override;
   void copyOut(void *dst, const void *src, size_t bytes) override;
   void copyWithin(void *dst, const void *src, size_t bytes) override;
+
+protected:
+  void setBytes(void *dst, size_t bytes, uint8_t byte) override;
 
 private:
   PageMemory arenaMemory;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 using namespace scalify::rt;
 
@@ -64,7 +65,8 @@ Executable::Executable(Image file, const DeviceMaker &makeDevice,
   call.args.reserve(mostArgs);
   call.results.reserve(mostResults);
   startSide();
-  filler = chooseFiller();
+  call.filler = chooseFiller();
+  call.arenaBytes = size_t(plan.mostArenaBytes());
 }
 
 void Executable::startSide() {
@@ -196,19 +198,6 @@ void Executable::bind(const Interface &interface) {
   }
 }
 
-/// What a step reads before it writes it is then the same in every run, and
-/// looks like nothing that it computes.
-void Executable::fillMemory() {
-  if (!filler || !dev->isReal())
-    return;
-  dev->setBytes(dev->arena(), static_cast<size_t>(plan.mostArenaBytes()),
-                *filler);
-  for (size_t i = 0; i < call.results.size(); ++i)
-    if (const Result &result = call.interface->results[i]; result.aliasArg < 0)
-      dev->setBytes(call.results[i], static_cast<size_t>(result.type.bytes),
-                    *filler);
-}
-
 float Executable::scaleOf(size_t counter) const {
   uint64_t word = counts[counterWords * counter + scaleWord];
   uint64_t scales = word >> scaleBits;
@@ -316,7 +305,6 @@ void Executable::run(const std::string &functionName, void *const *args,
                 "'measure' on them first");
   requireHost(*function);
   begin(*function, args, results);
-  fillMemory();
   // @rescale reads what the step has counted.
   if (function->counts()) {
     for (size_t i = 0; i < scalesBefore.size(); ++i)

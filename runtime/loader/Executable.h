@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <optional>
 
 namespace scalify::rt {
 
@@ -73,7 +72,6 @@ private:
                     int32_t numArgs, void *const *results, int32_t numResults);
   void begin(const Function &function, void *const *args, void *const *results);
   void bind(const Interface &interface);
-  void fillMemory();
   void walk(const Function &function);
   void walkWithSide(const Function &function);
   void walkSide();
@@ -94,8 +92,6 @@ private:
   /// Runs in which ranks meet.
   uint64_t numSteps = 0;
   bool hasMeasured = false;
-  /// What memory that a step has not written yet is set to; by `SCALIFY_FILL`.
-  std::optional<uint8_t> filler;
   std::mutex inUse;
   StepCall call;                      // the running one
   std::vector<void *> bound;          // address of each buffer

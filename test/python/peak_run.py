@@ -6,6 +6,7 @@ A process of its own: other executables have arenas too. Launched as a rank, it 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import sys
@@ -40,6 +41,8 @@ def arenas() -> dict[str, int]:
 
 def main() -> None:
     path, steps = sys.argv[1], int(sys.argv[2])
+    # A fill would make pages resident that the step does not touch.
+    os.environ.pop("SCALIFY_FILL", None)
     manifest = Executable(pathlib.Path(path).read_bytes(), device="null").manifest
     comm = _runtime.Communicator() if _runtime.launched()[1] > 1 else None
     step = _runtime.Executable(path, 1, comm=comm)

@@ -1,7 +1,13 @@
-"""No step shows memory that it has not written: SCALIFY_FILL changes no bit."""
+"""No step shows memory that it has not written: SCALIFY_FILL changes no bit.
+
+All other tests run with it (conftest.py), so that what reads such memory gives NaN in them.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,19 +25,46 @@ from scalify import _compiler, _runtime
 FILLS = {"nan": 0xFF, "pattern": 0xA5}
 
 
-@pytest.mark.parametrize("fill", FILLS)
-def test_arena_and_results_are_filled(fill: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_unwritten() -> list[bytes]:
+    """Runs a step that copies its arena, which nothing has written, and leaves its loss unwritten.
+
+    Returns:
+        The bytes of these two results.
+    """
     manifest = train_step()
     manifest["arena_bytes"] = 64
     manifest["buffers"].append(buffer("temp", 0, [2, 3], "bf16"))
-    # The arena, which nothing has written, goes to the third result; the second has no writer.
     manifest["functions"]["step"] = [kernel("words", [6, 5], 6)]
-    monkeypatch.setenv("SCALIFY_FILL", fill)
     step = _runtime.Executable(pack(manifest, build_kernels()))
     w = np.arange(64, dtype=np.float32)
     new, loss, words = step.run([w, w, np.zeros((2, 3), jnp.bfloat16)])
     np.testing.assert_array_equal(np.asarray(new), w)  # a donated argument keeps its numbers
-    assert set(np.asarray(loss).tobytes()) == set(np.asarray(words).tobytes()) == {FILLS[fill]}
+    return [np.asarray(words).tobytes(), np.asarray(loss).tobytes()]
+
+
+@pytest.mark.parametrize("fill", FILLS)
+def test_arena_and_results_are_filled(fill: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALIFY_FILL", fill)
+    words, loss = run_unwritten()
+    assert set(words) == set(loss) == {FILLS[fill]}
+
+
+def test_nothing_is_filled_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALIFY_FILL", raising=False)
+    words, _ = run_unwritten()
+    assert not any(words)  # as the system gives memory
+
+
+def test_suites_run_with_it() -> None:
+    fill = os.environ["SCALIFY_FILL"]
+    words, loss = run_unwritten()
+    assert set(words) == {FILLS.get(fill, 0)}
+    assert fill not in FILLS or set(loss) == {FILLS[fill]}
+    code = "import test_fill; print(*test_fill.run_unwritten()[0])"
+    child = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    printed = subprocess.run(child, env=environment, check=True, capture_output=True, text=True)
+    assert set(printed.stdout.split()) == {str(FILLS.get(fill, 0))}
 
 
 def test_unknown_fill_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

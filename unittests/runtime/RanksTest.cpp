@@ -233,8 +233,9 @@ TEST(Ranks, MessagesGoToTheSamePlaceInAnotherStage) {
     void *args[] = {x};
     void *results[] = {y, &number};
     executable.run("step", args, 1, results, 2);
-    const float wanted = rank < 2 ? -1.0f : float(rank - 2);
-    return y[0] == wanted ? "" : "rank " + std::to_string(rank);
+    // The first stage has no number of any rank: nothing writes its result.
+    const bool isRight = rank < 2 ? !(y[0] >= 0) : y[0] == float(rank - 2);
+    return isRight ? "" : "rank " + std::to_string(rank);
   };
   for (const std::string &text : runThreads(4, body))
     EXPECT_EQ(text, "");

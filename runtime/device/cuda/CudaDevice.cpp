@@ -64,6 +64,9 @@ public:
   int32_t deviceIndex() const override { return number; }
   std::string trace() const override { return session.driver->trace(); }
 
+protected:
+  void setBytes(void *dst, size_t bytes, uint8_t byte) override;
+
 private:
   void loadCommands(const Program &program);
   std::unique_ptr<AttentionPlan> planAttention(const Command &command);
@@ -231,6 +234,8 @@ void CudaDevice::prepareTimes(const StepCall &call) {
 bool CudaDevice::begin(StepCall &call) {
   session.makeCurrent();
   staging[call.function].begin(session, callers, stream.get(), call);
+  // Before the other streams start, and in no graph.
+  fillUnwritten(call);
   prepareTimes(call);
   Graphs &known = graphs[call.function];
   mode = Mode::Direct;
@@ -432,6 +437,12 @@ void CudaDevice::fill(const Command &command, void *dst) {
                                            streamOf(command)),
                     "cuMemsetD8Async");
   });
+}
+
+void CudaDevice::setBytes(void *dst, size_t bytes, uint8_t byte) {
+  session.check(
+      session.driver->cuMemsetD8Async(onDevice(dst), byte, bytes, stream.get()),
+      "cuMemsetD8Async");
 }
 
 void CudaDevice::record(const Command &command) {
