@@ -1,4 +1,4 @@
-"""Gradients along FP8 training itself, by one artefact, by jit, and by transform under jax.jit.
+"""Gradients along FP8 training itself, by artefacts, by jit, and by transform under jax.jit.
 
 A LLaMA of width 144 on bytes of English, AdamW at 2e-3. At a look the gradient of the step that
 trains is put beside that of F32 at the same weights and the same batch, all tensors together and
@@ -10,7 +10,11 @@ cast that clips: its loss falls then, and only these two figures say so.
 from __future__ import annotations
 
 import argparse
+import os
+import pathlib
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +24,7 @@ import jax.numpy as jnp
 import numerics
 import numpy as np
 import optax
+from safetensors.numpy import load_file, save_file
 
 import scalify
 from data import Text, load, train_batches, validation_batches
@@ -108,14 +113,34 @@ def step(params: Tree, state: Tree, tokens: Any) -> tuple[Tree, Tree, Any, Tree]
     return optax.apply_updates(params, updates), state, value, grad
 
 
-class Artefact:
-    """The step exported as StableHLO and compiled once, as `scalify-compile` does."""
+def exported(example: tuple[Any, ...]) -> str:
+    """Returns the step as StableHLO."""
+    lowered = jax.jit(step, donate_argnums=(0, 1)).lower(*example)
+    return str(lowered.as_text(debug_info=True))
+
+
+class Path:
+    """One way to run the step."""
+
+    kept: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        """Runs a step; returns parameters, optimizer state, loss and gradient."""
+        raise NotImplementedError
+
+    def advance(self, state: Tree, batches: np.ndarray) -> Tree:
+        """Runs a step on each of the batches; returns the state."""
+        for tokens in batches:
+            *state, _, _ = self(*state, tokens)
+        return state
+
+
+class Artefact(Path):
+    """The step exported as StableHLO and compiled once, with the scales of its first arguments."""
 
     def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
-        lowered = jax.jit(step, donate_argnums=(0, 1)).lower(*example)
-        text = lowered.as_text(debug_info=True)
         given = scalify.measure(example)
-        self._run = scalify.compile(text, recipe, scales=given, **options)
+        self._run = scalify.compile(exported(example), recipe, scales=given, **options)
         self._tree = jax.tree.structure(jax.eval_shape(step, *example))
 
     def __call__(self, *args: Any) -> Any:
@@ -130,7 +155,47 @@ class Artefact:
         self._run.kept = kept
 
 
-class Jitted:
+class Standalone(Artefact):
+    """The step compiled by `scalify-compile`, which knows no values, and run by `scalify-run`."""
+
+    def __init__(self, example: tuple[Any, ...], recipe: str) -> None:
+        self._tools = pathlib.Path(os.environ["SCALIFY_BUILD"]) / "bin"
+        self._folder = pathlib.Path(tempfile.mkdtemp())
+        self._path = self._folder / "step.scalify"
+        text = self._folder / "step.mlir"
+        text.write_text(exported(example))
+        command: list[str | pathlib.Path] = [
+            self._tools / "scalify-compile",
+            text,
+            f"--recipe={recipe}",
+            "-o",
+            self._path,
+        ]
+        subprocess.run(command, check=True)
+        self._run = scalify.load(self._path)
+        self._tree = jax.tree.structure(jax.eval_shape(step, *example))
+
+    def advance(self, state: Tree, batches: np.ndarray) -> Tree:
+        leaves, tree = jax.tree.flatten(state)
+        names = [arg["name"] for arg in self._run.args]
+        arrays = dict(zip(names, [*map(np.asarray, leaves), batches], strict=True))
+        given, left = (self._folder / f"{name}.safetensors" for name in ("state", "next"))
+        save_file(arrays | self._run.kept, given)
+        command: list[str | pathlib.Path] = [
+            self._tools / "scalify-run",
+            self._path,
+            "--in",
+            given,
+            "--out",
+            left,
+        ]
+        subprocess.run([*command, f"--steps={len(batches)}"], check=True, capture_output=True)
+        found = load_file(left)
+        self._run.kept = {name: found[name] for name in self._run.kept}
+        return jax.tree.unflatten(tree, [found[name] for name in names[: len(leaves)]])
+
+
+class Jitted(Path):
     """`scalify.jit`."""
 
     def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
@@ -150,10 +215,8 @@ class Jitted:
             self._run.executable().kept = kept
 
 
-class Traced:
+class Traced(Path):
     """`jax.jit(scalify.transform(step))`, which keeps nothing between steps."""
-
-    kept: Any = None
 
     def __init__(self, example: tuple[Any, ...], recipe: str, **options: Any) -> None:
         self._run = jax.jit(scalify.transform(step, recipe, **options))
@@ -162,7 +225,12 @@ class Traced:
         return self._run(*jax.tree.map(np.asarray, args))
 
 
-PATHS: dict[str, Callable[..., Any]] = {"compile": Artefact, "jit": Jitted, "transform": Traced}
+PATHS: dict[str, Callable[..., Path]] = {
+    "compile": Artefact,
+    "scalify-run": Standalone,
+    "jit": Jitted,
+    "transform": Traced,
+}
 
 
 class Look:
@@ -211,7 +279,7 @@ EXACT = jax.jit(jax.value_and_grad(loss))
 
 
 def train(
-    make: Callable[..., Any], recipe: str, text: Text, layers: int, at: list[int], **options: Any
+    make: Callable[..., Path], recipe: str, text: Text, layers: int, at: list[int], **options: Any
 ) -> list[Look]:
     """Trains by one path, and returns what its looks at these steps have found."""
     params = init(layers, seed=0)
@@ -220,11 +288,13 @@ def train(
     held = validation_batches(text, ROWS, LENGTH)[:16]
     run = make((*state, batches[0]), recipe, **options)
     current = scalify.jit(jax.value_and_grad(loss), "fp8-current", health="off")
-    looks = []
-    for i in range(max(at) + 1):
-        if i in at:
-            looks.append(Look(i, run, current, state, batches[i], held))
-        *state, _, _ = run(*state, batches[i])
+    looks, done = [], 0
+    for i in sorted(at):
+        if i > done:
+            state = run.advance(state, batches[done:i])
+        done = i
+        looks.append(Look(i, run, current, state, batches[i], held))
+        print(*looks[-1].row(make.__name__), flush=True)
     return looks
 
 
@@ -248,7 +318,6 @@ def main() -> int:
         looks = train(make, options.recipe, text, options.layers, options.at, **more)
         good &= bool(more) or all(look.holds for look in looks)
         lines += [look.row(path) for look in looks]
-        print(*lines[-len(looks) :], sep="\n", flush=True)
     columns = ["path", "step", "all / worst", "`fp8-current`", "loss", "held-out, FP8"]
     table = common.table([*columns, "read by F32", "bars"], lines)
     print(table)

@@ -150,9 +150,22 @@ static RowBuilder makeVectors(OpBuilder &builder, Location loc,
   return RowBuilder(builder, loc, {static_cast<int64_t>(rows.size())});
 }
 
+/// Turns factors, which the state holds below zero, into positive numbers, and
+/// back.
+static Value buildSigned(OpBuilder &builder, Location loc, RowBuilder &vectors,
+                         Value state, ArrayRef<CarriedRow> rows) {
+  if (llvm::none_of(rows, [](const CarriedRow &row) { return row.isFactor; }))
+    return state;
+  Value signs = buildRowConstant(vectors, rows, [](const CarriedRow &row) {
+    return row.isFactor ? -1.0f : 1.0f;
+  });
+  return stablehlo::MulOp::create(builder, loc, state, signs);
+}
+
 Value scalify::buildCarriedScales(OpBuilder &builder, Location loc, Value state,
                                   ArrayRef<CarriedRow> rows) {
   RowBuilder vectors = makeVectors(builder, loc, rows);
+  state = buildSigned(builder, loc, vectors, state, rows);
   Value predicted = buildRowConstant(
       vectors, rows, [](const CarriedRow &row) { return row.predicted; });
   return vectors.whereAbove(state, 0.0f, state, predicted);
@@ -226,8 +239,10 @@ Value scalify::buildNextCarried(OpBuilder &builder, Location loc, Value state,
                                 ArrayRef<CarriedRow> rows) {
   RowBuilder vectors = makeVectors(builder, loc, rows);
   SmallVector<Value> kinds = gatherStatistics(builder, loc, statistics);
-  return buildMoved(builder, loc, vectors, kinds[0], kinds[1], scales, state,
-                    rows);
+  state = buildSigned(builder, loc, vectors, state, rows);
+  Value next = buildMoved(builder, loc, vectors, kinds[0], kinds[1], scales,
+                          state, rows);
+  return buildSigned(builder, loc, vectors, next, rows);
 }
 
 Value scalify::buildFittedScale(OpBuilder &builder, Location loc, Value value,

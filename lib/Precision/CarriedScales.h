@@ -17,6 +17,9 @@ struct CarriedRow {
   float predicted = 1;
   /// Binades between the amax and the largest value behind a move.
   int room = 1;
+  /// The step measures the scale, and the row holds a factor of it, below zero:
+  /// so a program does not take the one for the other.
+  bool isFactor = false;
 };
 
 /// The row of a cast of `value` to `format`, by a constant scale.
@@ -38,8 +41,8 @@ inline constexpr unsigned kNumCarriedStatistics = 2;
 llvm::SmallVector<mlir::Value> buildCarriedStatistics(mlir::OpBuilder &builder,
                                                       QuantizeOp cast);
 
-/// Builds the scales of a step, a vector: those of the state, and the predicted
-/// ones where it is 0.
+/// Builds the scales of a step, or the factors of what it measures, a vector:
+/// those of the state, and the predicted ones where it has none.
 mlir::Value buildCarriedScales(mlir::OpBuilder &builder, mlir::Location loc,
                                mlir::Value state,
                                llvm::ArrayRef<CarriedRow> rows);

@@ -41,8 +41,7 @@ findMovingCasts(func::FuncOp main) {
   llvm::StringSet<> moving = findMovingArguments(main);
   SmallVector<std::pair<QuantizeOp, bool>> casts;
   main.walk([&](QuantizeOp cast) {
-    if (hasNarrowRange(cast) && !staysByProof(cast, moving) &&
-        getScaleExponent(cast.getScale()))
+    if (hasNarrowRange(cast) && !staysByProof(cast, moving))
       casts.emplace_back(cast, canCarryScale(cast));
   });
   return casts;
@@ -65,7 +64,7 @@ void scalify::remarkOnStaticCasts(ModuleOp module) {
     return;
   unsigned numChosen = 0, numOthers = 0;
   for (auto [cast, canCarry] : findMovingCasts(main))
-    if (!cast->hasAttr(kCarriedAttr))
+    if (!cast->hasAttr(kCarriedAttr) && getScaleExponent(cast.getScale()))
       ++(canCarry ? numChosen : numOthers);
   if (numChosen > 0)
     main.emitRemark() << numChosen
@@ -101,10 +100,14 @@ private:
   FailureOr<BlockArgument> addArgument();
   SmallVector<CarriedRow> describeRows() const;
   void setScales(Value scales);
+  Value buildProduct(QuantizeOp cast, Value measured, Value factor);
+  SmallVector<Value> buildStatistics(OpBuilder &at, QuantizeOp cast) const;
 
   func::FuncOp main;
   DelayedRows rows;
   OpBuilder builder;
+  /// What the step measures for a cast, of which its row holds a factor.
+  DenseMap<Operation *, Value> measuredOf;
 };
 } // namespace
 
@@ -125,19 +128,42 @@ SmallVector<CarriedRow> Carry::describeRows() const {
     CarriedRow own =
         getCarriedRow(cast.getValue(), format, rows.entries[row].predicted);
     own.room = std::max(own.room, described[row].room);
+    own.isFactor = measuredOf.contains(op);
     described[row] = own;
   }
   return described;
 }
 
+Value Carry::buildProduct(QuantizeOp cast, Value measured, Value factor) {
+  OpBuilder::InsertionGuard guard(builder);
+  bool isArgument = isa<BlockArgument>(measured) &&
+                    measured.getParentBlock() == factor.getParentBlock();
+  builder.setInsertionPointAfterValue(isArgument ? factor : measured);
+  return stablehlo::MulOp::create(builder, cast.getLoc(), measured, factor);
+}
+
 void Carry::setScales(Value scales) {
   SmallVector<Value> entries = splitEntries(builder, main.getLoc(), scales);
   for (auto [op, row] : rows.rowOf) {
-    setCastScale(mlir::cast<QuantizeOp>(op), entries[row]);
+    auto cast = mlir::cast<QuantizeOp>(op);
+    Value scale = entries[row];
+    if (Value measured = measuredOf.lookup(op))
+      scale = buildProduct(cast, measured, scale);
+    setCastScale(cast, scale);
     // A proof was of the constant.
     op->removeAttr(kProvedAttr);
     op->removeAttr(kUnprovedAttr);
   }
+}
+
+/// In units of what the step measures, where it does.
+SmallVector<Value> Carry::buildStatistics(OpBuilder &at,
+                                          QuantizeOp cast) const {
+  SmallVector<Value> statistics = buildCarriedStatistics(at, cast);
+  if (Value measured = measuredOf.lookup(cast))
+    statistics.front() = stablehlo::DivOp::create(at, cast.getLoc(),
+                                                  statistics.front(), measured);
+  return statistics;
 }
 
 LogicalResult Carry::run() {
@@ -145,12 +171,18 @@ LogicalResult Carry::run() {
   if (failed(state))
     return failure();
   Location loc = main.getLoc();
+  for (auto [op, row] : rows.rowOf)
+    if (Value scale = mlir::cast<QuantizeOp>(op).getScale();
+        !getScaleExponent(scale))
+      measuredOf[op] = scale;
   SmallVector<CarriedRow> described = describeRows();
   builder.setInsertionPointToStart(&main.getBody().front());
   Value scales = buildCarriedScales(builder, loc, *state, described);
   setScales(scales);
-  SmallVector<Value> statistics =
-      buildRowMaxima(main, rows, kNumCarriedStatistics, buildCarriedStatistics);
+  SmallVector<Value> statistics = buildRowMaxima(
+      main, rows, kNumCarriedStatistics, [&](OpBuilder &at, QuantizeOp cast) {
+        return buildStatistics(at, cast);
+      });
   Operation *end = main.getBody().front().getTerminator();
   builder.setInsertionPoint(end);
   end->insertOperands(

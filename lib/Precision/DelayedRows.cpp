@@ -150,16 +150,28 @@ static bool isCarriedOut(Operation *op) {
   return true;
 }
 
+/// A scale that the step measures may be of one iteration: then all who read
+/// the data must be in it, and know it.
+static bool isReadAtOwnScale(QuantizeOp cast) {
+  Value scale = cast.getScale();
+  return mlir::cast<ShapedType>(scale.getType()).getRank() == 0 &&
+         llvm::all_of(getCastReaders(cast), [&](Operation *op) {
+           auto reader = dyn_cast<DequantizeOp>(op);
+           return reader && reader.getScale() == scale;
+         });
+}
+
 /// What becomes state has a scale of its own: a second moment's floor is of it.
 bool scalify::canCarryScale(QuantizeOp cast) {
-  return !isStateCast(cast) && isCarriedOut(cast) && hasFreeScale(cast) &&
+  return !isStateCast(cast) && isCarriedOut(cast) &&
+         (hasFreeScale(cast) || isReadAtOwnScale(cast)) &&
          llvm::none_of(getCastReaders(cast), isInManualComputation);
 }
 
 static bool isDelayed(QuantizeOp cast) {
   return isa<Float8E4M3FNType, Float8E5M2Type>(
              getElementTypeOrSelf(cast.getType())) &&
-         canCarryScale(cast);
+         getScaleExponent(cast.getScale()) && canCarryScale(cast);
 }
 
 /// Joins casts that write data for one reader, and `byKeys` those of one key.
@@ -193,7 +205,9 @@ static DelayedRows makeRows(SmallVector<QuantizeOp> casts,
       found.names.push_back(cast.getCast().value_or("").str());
     }
     found.rowOf[cast] = row;
-    auto exponent = static_cast<int>(*getScaleExponent(cast.getScale()));
+    // Where the step measures the scale, the row is of a factor.
+    auto exponent =
+        static_cast<int>(getScaleExponent(cast.getScale()).value_or(0));
     float &predicted = found.entries[row].predicted;
     predicted = std::max(predicted, std::ldexp(1.0f, exponent));
   }

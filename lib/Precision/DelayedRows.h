@@ -31,9 +31,9 @@ DelayedRows findDelayedRows(mlir::func::FuncOp main);
 /// write data for one reader.
 DelayedRows findRows(llvm::ArrayRef<QuantizeOp> casts);
 
-/// Whether the scale of a cast may be a value that steps hand on: a constant
-/// that only the step knows, of a cast whose amax can leave its loops and
-/// branches.
+/// Whether the scale of a cast, or a factor of the scale that the step
+/// measures, may be a value that steps hand on: only the step knows it, and the
+/// cast's amax can leave its loops and branches.
 bool canCarryScale(QuantizeOp cast);
 
 } // namespace scalify

@@ -31,7 +31,7 @@ _PREFIX = "scalify."
 # Of the pass scalify-adapt-scales: the scales of casts.
 CAST_SCALES = "scalify.scales"
 # Of the pass scalify-carry-scales: scales of casts that the steps have moved; zeros stand for the
-# predicted ones.
+# predicted ones, and where the step measures the scale, what is below zero for a factor of that.
 CARRIED_SCALES = "scalify.carried_scales"
 # Of the pass scalify-delay-scales: the amaxes of earlier steps.
 AMAX_HISTORY = "scalify.amax_history"
@@ -162,6 +162,10 @@ def _check_state_scales(scales: NDArray[Any]) -> None:
     _check_powers_of_two(scales[scales != 0])
 
 
+def _check_carried(scales: NDArray[Any]) -> None:
+    _check_state_scales(np.abs(scales))
+
+
 def _check_factors(factors: NDArray[Any]) -> None:
     if not (np.isfinite(factors) & (factors >= 0)).all():
         raise ValueError("a factor of a gradient is negative or not finite")
@@ -175,7 +179,7 @@ def _check_powers_of_two(scales: NDArray[Any]) -> None:
 
 _CHECKS: Mapping[str, Callable[[NDArray[Any]], None]] = {
     AMAX_HISTORY: _check_amaxes,
-    CARRIED_SCALES: _check_state_scales,
+    CARRIED_SCALES: _check_carried,
     CAST_SCALES: _check_powers_of_two,
     GRADIENT_MU: _check_factors,
     STATE_SCALES: _check_state_scales,

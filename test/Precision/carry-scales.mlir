@@ -95,6 +95,62 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+// Where the step measures the scale, the entry is a factor of it, held below
+// zero; in a loop each iteration's own measure keeps what it is. The amax counts
+// in units of the measure.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[STATE:[^:]*]]: tensor<2xf32> {scalify.casts = ["c0: x", "c1: carry1"]
+// CHECK: %[[SIGNS:.*]] = stablehlo.constant dense<-1.000000e+00> : tensor<2xf32>
+// CHECK: %[[FACTORS:.*]] = stablehlo.multiply %[[STATE]], %[[SIGNS]]
+// CHECK: %[[PREDICTED:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<2xf32>
+// CHECK: %[[ENTRIES:.*]] = stablehlo.select %{{.*}}, %[[FACTORS]], %[[PREDICTED]]
+// CHECK: stablehlo.slice %[[ENTRIES]] [0:1]
+// CHECK: %[[F0:.*]] = stablehlo.reshape
+// CHECK: stablehlo.slice %[[ENTRIES]] [1:2]
+// CHECK: %[[F1:.*]] = stablehlo.reshape
+// CHECK: %[[M:.*]] = scalify.measured_scale l2 %arg0
+// CHECK: %[[S:.*]] = stablehlo.multiply %[[M]], %[[F0]]
+// CHECK: stablehlo.divide %{{.*}}, %[[M]]
+// CHECK: %[[Q:.*]] = scalify.quantize %arg0, %[[S]]
+// CHECK: scalify.dequantize %[[Q]], %[[S]]
+// CHECK: stablehlo.while
+// CHECK: } do {
+// CHECK: %[[N:.*]] = scalify.measured_scale
+// CHECK: %[[T:.*]] = stablehlo.multiply %[[N]], %[[F1]]
+// CHECK: stablehlo.divide %{{.*}}, %[[N]]
+// CHECK: %[[R:.*]] = scalify.quantize %{{.*}}, %[[T]]
+// CHECK: scalify.dequantize %[[R]], %[[T]]
+// CHECK: stablehlo.compare GT, %{{.*}}, %{{.*}} : (tensor<2xf32>, tensor<2xf32>)
+// CHECK: %[[FITTING:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2xi1>, tensor<2xf32>
+// CHECK: %[[NEXT:.*]] = stablehlo.multiply %[[FITTING]]
+// CHECK: return %{{.*}}#1, %[[NEXT]]
+module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %unit = stablehlo.constant dense<1.0> : tensor<f32>
+  %m = scalify.measured_scale l2 %x, %unit : tensor<8x8xf32>
+  %p = scalify.quantize %x, %m {cast = "c0: x"} : tensor<8x8xf32> -> tensor<8x8xf8E4M3FN>
+  %b = scalify.dequantize %p, %m : tensor<8x8xf8E4M3FN> -> tensor<8x8xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %v = %b) : tensor<i32>, tensor<8x8xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = scalify.measured_scale l2 %v, %unit : tensor<8x8xf32>
+    %q = scalify.quantize %v, %s {cast = "c1: carry1"} : tensor<8x8xf32> -> tensor<8x8xf8E4M3FN>
+    %a = scalify.dequantize %q, %s : tensor<8x8xf8E4M3FN> -> tensor<8x8xf32>
+    %d = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %d : tensor<i32>, tensor<8x8xf32>
+  }
+  return %0#1 : tensor<8x8xf32>
+}
+}
+
+// -----
+
 // Other sources of scales have nothing to carry.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: scalify.carried_scales

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import warnings
 from collections.abc import Callable, Sequence
@@ -141,21 +142,62 @@ def check_gradient(program: Program) -> None:
         )
 
 
+# How much of a number a recipe's casts may round away: half of the spacing at a power of two.
+_UNITS = {"fp8": 2.0**-4, "fp16": 2.0**-11, "bf16": 2.0**-8}
+# Below its normal numbers a format's spacing stays as it is: for a scale at the root mean square
+# E4M3 keeps what is above 2^-10 of that.
+_FLOOR = 2.0**-10
+# What reads casts: products, and in formats of 16 bits also tables.
+_READERS = {"fp8": ("dot",), "fp16": ("dot", "take"), "bf16": ("dot", "take")}
+_DRAWS = 8
+
+
+def _noisy(program: Program, inputs: Sequence[np.ndarray], recipe: str) -> list[np.ndarray]:
+    """Returns results, stacked, of runs in which casts are random errors of their size."""
+
+    def run(key: Any, *arguments: Any) -> tuple[Any, ...]:
+        count = itertools.count()
+
+        def rounded(x: Any) -> Any:
+            if x.dtype != jnp.float32:
+                return x
+            own = jax.random.fold_in(key, next(count))
+            share, rest = jax.random.uniform(own, (2, *x.shape), minval=-1.0, maxval=1.0)
+            mean_square = jnp.mean(jnp.square(x)) if x.size else 0.0
+            return x * (1 + _UNITS[recipe] * share) + _FLOOR * jnp.sqrt(mean_square) * rest
+
+        def reader(op: str) -> Callable[..., Any]:
+            return lambda *xs, **params: APPLY[op](*map(rounded, xs), **params)
+
+        casting = {op: reader(op) for op in _READERS[recipe]}
+        return program.function({**APPLY, **casting})(*arguments)
+
+    keys = jax.random.split(jax.random.key(0), _DRAWS)
+    many = jax.vmap(run, in_axes=(0, *[None] * len(inputs)))
+    return [np.asarray(one) for one in jax.jit(many, keep_unused=True)(keys, *inputs)]
+
+
+def _rms(array: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(array))))
+
+
 def check_recipe(program: Program, recipe: str) -> None:
     """Raises AssertionError where a recipe's results are further from F32's than its formats are.
 
-    Each product's operands are rounded by at most 2^-4 of themselves (E4M3) or 2^-3 (E5M2), in the
-    root mean square by about a third of that; functions behind it have slopes of at most e^4, and
-    most of at most 1. So errors of a result may be a quarter of the largest number of the program
-    for each product. What saturates or vanishes at a wrong scale errs by all of it.
+    The bound is the largest error of eight runs in which what casts may round has random errors of
+    their size, times four: a single number of ours may be at the end of what such errors do, and
+    those eight in its middle. What saturates, vanishes, or has the digits of a coarser format errs
+    by more.
     """
     fn = program.function(APPLY)
     inputs = program.inputs()
     want, magnitude = _wanted(program, inputs, jit=True)
+    noisy = _noisy(program, inputs, recipe)
     got = scalify.jit(fn, recipe=recipe, health="off")(*inputs)
-    dots = sum(step.op == "dot" for step in program.steps)
-    for place, g, w in zip(program.results, got, want, strict=True):
+    eps = float(jnp.finfo(jnp.float32).eps)
+    for place, g, w, n in zip(program.results, got, want, noisy, strict=True):
         if program.values[place].is_float and w.size:
-            error = float(np.sqrt(np.mean(np.square(_wide(g) - _wide(w)))))
-            bound = 0.25 * max(dots, 0.1) * magnitude
+            error = _rms(_wide(g) - _wide(w))
+            typical = max(_rms(_wide(one) - _wide(w)) for one in n)
+            bound = 4 * typical + 64 * eps * magnitude
             assert error <= bound, f"v{place}: off by {error:.3g} of {bound:.3g}:\n{program}"

@@ -21,6 +21,7 @@ __all__ = [
     "cases",
     "converted",
     "expected",
+    "is_float",
     "program",
     "reduced",
     "spelling",

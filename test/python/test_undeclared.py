@@ -121,8 +121,8 @@ def test_sizes_far_from_what_was_predicted(size: float, inputs: float) -> None:
             assert a @ b / np.linalg.norm(a) / np.linalg.norm(b) > WORST, name
 
 
-def test_a_product_that_outgrows_its_prediction() -> None:
-    """Gates that have learned one direction: what is predicted of independent weights clips."""
+def aligned_gates() -> tuple[Any, Any]:
+    """Parameters and inputs: gates that have learned one direction."""
     rng = np.random.default_rng(4)
     width, hidden = 64, 128
 
@@ -137,25 +137,65 @@ def test_a_product_that_outgrows_its_prediction() -> None:
         "down": normal(0.1, hidden, width),
         "head": normal(0.1, width, width),
     }
+    return params, normal(1, 64, width) + np.outer(normal(3, 64), direction)
 
-    def loss(params: Any, x: Any) -> Any:
-        x = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True))
-        y = (jax.nn.silu(x @ params["gate"]) * (x @ params["up"])) @ params["down"]
-        y = y * jax.lax.rsqrt(jnp.mean(y * y, -1, keepdims=True))
-        return jnp.mean(jnp.square(y @ params["head"]) * jnp.cos(jnp.arange(width)))
 
-    x = normal(1, 64, width) + np.outer(normal(3, 64), direction)
-    wanted = jax.jit(jax.grad(loss))(params, x)
+def aligned_loss(params: Any, x: Any) -> Any:
+    x = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True))
+    y = (jax.nn.silu(x @ params["gate"]) * (x @ params["up"])) @ params["down"]
+    y = y * jax.lax.rsqrt(jnp.mean(y * y, -1, keepdims=True))
+    return jnp.mean(jnp.square(y @ params["head"]) * jnp.cos(jnp.arange(64)))
+
+
+def looped_loss(params: Any, x: Any) -> Any:
+    """The same of two halves of a batch, one after the other."""
+    return jnp.mean(jax.lax.map(lambda part: aligned_loss(params, part), x.reshape(2, 32, 64)))
+
+
+def test_a_product_that_outgrows_its_prediction() -> None:
+    """What is predicted of independent weights clips where gates are aligned."""
+    params, x = aligned_gates()
+    wanted = jax.jit(jax.grad(aligned_loss))(params, x)
 
     def cosines(recipe: str) -> tuple[float, float]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".* traced without values")
-            own = jax.jit(scalify.transform(jax.grad(loss), recipe))(params, x)
+            own = jax.jit(scalify.transform(jax.grad(aligned_loss), recipe))(params, x)
         return compare(own, wanted)
 
     # As near as scales by each cast's own amax come.
     for own, current in zip(cosines("fp8"), cosines("fp8-current"), strict=True):
         assert own >= current - BESIDE_MEASURED
+
+
+@pytest.mark.parametrize("loss", [aligned_loss, looped_loss])
+def test_an_artefact_without_values_moves_its_scales(tmp_path: pathlib.Path, loss: Any) -> None:
+    """By a factor of what it measures of arguments, which says nothing of their products."""
+    params, x = aligned_gates()
+    grads = jax.grad(loss)
+    wanted = jax.jit(grads)(params, x)
+    leaves, tree = jax.tree.flatten(params)
+    text = jax.jit(grads).lower(params, x).as_text(debug_info=True)
+    with pytest.warns(UserWarning, match="the step measures 5 arguments"):
+        compiled = scalify.compile(text, "fp8")
+    casts = compiled.report().casts()
+    assert {row["scaling"] for row in casts} == {"carried"}
+    compiled.save(tmp_path / "step.scalify")
+    step = scalify.load(tmp_path / "step.scalify")
+    current = compare(scalify.jit(grads, "fp8-current", health="off")(params, x), wanted)
+
+    def is_near() -> bool:
+        own = compare(jax.tree.unflatten(tree, step(*leaves, x)), wanted)
+        return all(a >= b - BESIDE_MEASURED for a, b in zip(own, current, strict=True))
+
+    assert not is_near()  # the prediction
+    assert is_near()
+    # In the forward the factors stay where all weights are eight times as large.
+    forward = [row["phase"] == "forward" for row in casts]
+    factors = step.kept["scalify.carried_scales"][forward]
+    assert (factors < 0).any()
+    step(*(8 * leaf for leaf in leaves), x)
+    np.testing.assert_array_equal(step.kept["scalify.carried_scales"][forward], factors)
 
 
 def test_declared_scales_are_demanded_by_strict_alone() -> None:

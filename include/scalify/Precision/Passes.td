@@ -199,10 +199,12 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
   let summary = "scales that a step moves and hands on to the next one";
   let description = [{
     Does nothing unless the recipe's scales are `propagated`. Before: casts with
-    the constant scales that the rules predict. After: main has one more
-    argument, last, `tensor<N x f32>` named `scalify.carried_scales`, and one
-    more result, last, to which it is donated. Entry i is the scale of the cast
-    that `scalify.casts` names at i, and 0 while it is the predicted one.
+    the scales that the rules predict, constants or what the step measures of
+    arguments. After: main has one more argument, last, `tensor<N x f32>` named
+    `scalify.carried_scales`, and one more result, last, to which it is donated.
+    Entry i is the scale of the cast that `scalify.casts` names at i, and 0 while
+    it is the predicted one. Where the step measures the scale, each iteration of
+    a loop its own, the entry is a factor of it, and is held below zero.
 
     A step measures of what each cast reads the largest magnitude, and whether
     more than one in 64 elements that are not zero become zero. In the next step
