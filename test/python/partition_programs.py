@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
-# Before JAX counts its devices.
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-
+import conftest  # noqa: F401 - where xla_flags is
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xla_flags
 from jax._src.interpreters import mlir as jax_mlir
 from jax._src.lib import xla_client
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -31,6 +29,9 @@ finally:
     sys.path.remove(str(LLAMA))
 
 __all__ = ["PROGRAMS", "Sharded", "lower", "run_parts"]
+
+# Before JAX counts its devices, which is later than its import.
+xla_flags.add({"xla_force_host_platform_device_count": "8"})
 
 P = PartitionSpec
 

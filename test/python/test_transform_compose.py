@@ -262,7 +262,8 @@ SHARDED = """
 
 
 def test_shard_map_and_sharded_arguments_on_two_devices() -> None:
-    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    environment = dict(os.environ, XLA_FLAGS=flags)
     environment["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), *sys.path])
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SHARDED)],
