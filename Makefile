@@ -95,7 +95,7 @@ zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.m
 loops: build ## run training loops in public style by jax.jit and by ours, 30 steps each, and compare losses (minutes; ARGS= for options)
 	@$(PY) test/loops/run.py $(ARGS)
 
-compat: build ## run tests by jax 0.7.2 to 0.10.2, each in an environment below build/compat (ARGS= for versions)
+compat: build ## run tests by jax 0.7.0 to 0.10.2, each in an environment below build/compat (ARGS= for versions)
 	@.venv/bin/python scripts/compat.py $(ARGS)
 
 adversaries: build ## table of cases where one loss scale cannot win, 12 layers (ARGS=--write for the docs' page)

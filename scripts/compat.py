@@ -2,9 +2,9 @@
 
     python scripts/compat.py [VERSION ...]
 
-pyproject.toml allows the last one; the others say what older versions would need. An environment
-lies below build/compat and is kept. What runs in each is TESTS, with the extension modules of this
-checkout.
+The first and the last of VERSIONS are the ends of what pyproject.toml allows. An environment lies
+below build/compat and is kept: it has the newest of what pyproject.toml asks for that goes with the
+version of jax. What runs in each is TESTS, with the extension modules of this checkout.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "compat"
-VERSIONS = ("0.7.2", "0.8.3", "0.9.2", "0.10.2")
+VERSIONS = ("0.7.0", "0.7.2", "0.8.3", "0.9.2", "0.10.2")
 
-# The newest of these that go with the version; numpy and ml_dtypes as the version asks.
-PACKAGES = ("flax", "optax", "equinox", "safetensors>=0.8", "protobuf>=6", "pytest", "hypothesis")
+# What tests need beside the package's own dependencies.
+TOOLS = ("flax", "optax", "equinox", "flatbuffers", "pytest", "hypothesis")
 
 # What touches JAX: tracing, lowering, callbacks, primitives, pytrees, frameworks; and numbers.
 TESTS = (
@@ -35,6 +36,7 @@ TESTS = (
     "test/python/test_nnx.py",
     "test/python/test_gradients.py",
     "test/python/test_lax.py",
+    "test/python/test_partition.py",
     "test/python/test_public_loops.py",
 )
 
@@ -43,12 +45,14 @@ def python_of(version: str) -> pathlib.Path:
     """Returns the interpreter of a version's environment, which is made if it is not there."""
     folder = FOLDER / f"jax-{version}"
     python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    packages = (f"jax=={version}", f"jaxlib=={version}", *project["dependencies"], *TOOLS)
+    ready = folder / "ready"
+    if not ready.exists() or ready.read_text() != "\n".join(packages):
         print(f"compat: installing jax {version}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        packages = (f"jax=={version}", f"jaxlib=={version}", *PACKAGES)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *packages], check=True)
-        (folder / "ready").touch()
+        ready.write_text("\n".join(packages))
     return python
 
 

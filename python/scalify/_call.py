@@ -16,6 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scalify._callback_ops import take_over
 from scalify._dtypes import to_numpy
+from scalify._jax_api import as_varying, vary_like, varying_axes
 
 __all__ = ["FORMS", "Module", "added_arguments", "call", "out_avals"]
 
@@ -129,36 +130,20 @@ def _on_mesh(args: Sequence[Any], mesh: jax.sharding.Mesh | None) -> Sequence[An
     ]
 
 
-def _varying(value: Any) -> frozenset[Any]:
-    """Returns the mesh axes of a `jax.shard_map` along which a value differs."""
-    axes: Any = getattr(jax.typeof(value), "manual_axis_type", None)
-    return frozenset() if axes is None else axes.varying
-
-
 def _equally_varying(args: Sequence[Any]) -> list[Any]:
     """Under `jax.shard_map`, marks all arguments as varying where one of them is."""
-    union = frozenset().union(*map(_varying, args)) if args else frozenset()
+    axes = [varying_axes(jax.typeof(arg)) for arg in args]
+    union = frozenset().union(*axes)
     return [
-        jax.lax.pcast(arg, tuple(sorted(missing)), to="varying")
-        if (missing := union - _varying(arg))
-        else arg
-        for arg in args
+        as_varying(arg, sorted(union - own)) if union != own else arg
+        for arg, own in zip(args, axes, strict=True)
     ]
 
 
 def _abstract_eval(*args: Any, module: Module) -> tuple[tuple[Any, ...], frozenset[Any]]:
-    axes = getattr(args[0], "manual_axis_type", None) if args else None
-    if axes is None or not axes.varying:
+    if not args or not varying_axes(args[0]):
         return module.out_avals, module.effects
-    mesh = args[0].sharding.mesh
-    avals = tuple(
-        aval.update(
-            sharding=NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)),
-            manual_axis_type=axes,
-        )
-        for aval in module.out_avals
-    )
-    return avals, module.effects
+    return vary_like(module.out_avals, args[0]), module.effects
 
 
 def _run_eagerly(*args: Any, module: Module) -> Any:

@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec
 
 from scalify import _runtime
 from scalify._callback_ops import callbacks_of
+from scalify._jax_api import LOWERS_NO_AXIS, use_abstract_mesh
 from scalify._modules import Watched, advice_for
 
 __all__ = [
@@ -297,11 +298,11 @@ class Signature:
         with warnings.catch_warnings():
             # What is donated and not used is the caller's matter at run time, not here.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+            with _within(self._mesh):
+                staged = traced.trace(*args, **kwargs)
             try:
-                with _within(self._mesh):
-                    staged = traced.trace(*args, **kwargs)
                 lowered = staged.lower(lowering_platforms=("cpu",) if self._mesh else None)
-            except AssertionError:
+            except LOWERS_NO_AXIS:
                 axes = jax.sharding.get_abstract_mesh().manual_axes
                 if not axes:
                     raise
@@ -367,7 +368,7 @@ def _named(shardings: Mapping[str, Any], mesh: Any) -> dict[str, Any]:
 
 def _within(mesh: Any) -> Any:
     """Returns a context in which a traced function may name axes of a mesh."""
-    return contextlib.nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(mesh)
+    return contextlib.nullcontext() if mesh is None else use_abstract_mesh(mesh)
 
 
 def _merge(arguments: Arguments, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

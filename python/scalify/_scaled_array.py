@@ -6,18 +6,15 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core as _core
-from jax._src import dtypes as _dtypes
-from jax._src.interpreters import pxla as _pxla
 from numpy.typing import DTypeLike, NDArray
 
 from scalify import _runtime
 from scalify._dtypes import limits, to_numpy
+from scalify._jax_api import register_leaf
 from scalify._views import host_view, is_jax_type
 
 __all__ = ["ScaledArray", "Storage"]
@@ -257,26 +254,7 @@ def _aval(shape: tuple[int, ...]) -> Any:
     return jax.core.ShapedArray(shape, np.dtype(np.float32))
 
 
-def _shard(
-    arrays: Sequence[ScaledArray], shardings: Any, layouts: Any, semantics: Any
-) -> Sequence[Any]:
-    wide = [array.wide() for array in arrays]
-    return _pxla.shard_args(shardings, layouts, semantics, wide)
-
-
-def _register() -> None:
-    """Makes ScaledArray a type that JAX's transformations take; JAX has no public way for leaves.
-
-    A node of pytrees would not do: its leaves would be data and scale, of which `optax.tree.norm`
-    is no norm, and state that was F32 before its first step would have another structure.
-    """
-    _core.pytype_aval_mappings[ScaledArray] = operator.attrgetter("aval")
-    _pxla.shard_arg_handlers[ScaledArray] = _shard
-    if hasattr(_dtypes, "register_canonicalize_value_handler"):
-        _dtypes.register_canonicalize_value_handler(ScaledArray, None)
-    else:
-        _dtypes.canonicalize_value_handlers[ScaledArray] = lambda array: array
-
-
 _forward()
-_register()
+# A node of pytrees would not do: its leaves would be data and scale, of which `optax.tree.norm` is
+# no norm, and state that was F32 before its first step would have another structure.
+register_leaf(ScaledArray, operator.attrgetter("aval"), ScaledArray.wide)

@@ -104,10 +104,12 @@ class Even:
 
 def sharding_of(value: ir.Value) -> Any:
     """Returns how a value lies; None where nothing says it."""
-    if isinstance(value, ir.OpResult):
-        op, index = value.owner, value.result_number
-    else:
-        op, index = value.owner.owner.operation, value.arg_number
+    # The type of a value does not tell what it is, before jaxlib 0.9.
+    owner = value.owner
+    is_argument = isinstance(owner, ir.Block)
+    op = (owner.owner if is_argument else owner).operation
+    index = list(owner.arguments if is_argument else op.results).index(value)
+    if is_argument:
         if op.name == "func.func":
             if "arg_attrs" not in op.attributes:
                 return None
@@ -185,8 +187,9 @@ def whole_along(op: ir.Operation) -> tuple[Sequence[Collection[int]], Collection
 
 def joined_value(value: ir.Value, whole: Any) -> ir.Value:
     """Returns a value in larger parts; of what needs no other device none is asked."""
-    if isinstance(value, ir.OpResult) and value.owner.name in ("stablehlo.iota", "sdy.constant"):
-        again = value.owner.clone()
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name in ("stablehlo.iota", "sdy.constant"):
+        again = owner.operation.clone()
         again.attributes[SHARDING] = sdy.TensorShardingPerValueAttr.get([whole])
         return again.results[0]
     return sdy.ReshardOp(value, whole).result
@@ -214,8 +217,9 @@ def make_whole(op: ir.Operation) -> None:
         op.attributes[SHARDING] = sdy.TensorShardingPerValueAttr.get(each)
     for result, whole, old in zip(op.results, wholes, before, strict=True):
         if whole is not None:
-            with ir.InsertionPoint.after(op), op.location:
+            with ir.InsertionPoint(op), op.location:
                 again = sdy.ReshardOp(result, old)
+            again.move_after(op)
             result.replace_all_uses_except(again.result, [again.operation])
 
 

@@ -87,13 +87,18 @@ def lower(program: Sharded) -> str:
 
 def as_replicas(text: str) -> str:
     """Returns a device's program as XLA runs it on replicas, which it does not partition again."""
-    text = re.sub(r"channel_handle = #stablehlo.channel_handle<[^>]*>, ", "", text)
-    text = text.replace(", use_global_device_ids", "")
     text = text.replace("stablehlo.partition_id", "stablehlo.replica_id")
-    text = re.sub(r"scalify\.whole_type = tensor<[^>]*>(, )?", "", text)
-    text = re.sub(r"(, )?sdy\.sharding = #sdy\.sharding<@\w+, \[[^\]]*\]>(, )?", "", text)
     text = re.sub(r" *sdy\.mesh .*\n", "", text)
-    return re.sub(r"mhlo\.num_(partitions|replicas) = \d+ : i32(, )?", "", text)
+    for attribute in (
+        r"channel_handle = #stablehlo\.channel_handle<[^>]*>",
+        r"use_global_device_ids",
+        r"scalify\.whole_type = tensor<[^>]*>",
+        r"sdy\.sharding = #sdy\.sharding<@\w+, \[[^\]]*\]>",
+        r"mhlo\.num_(?:partitions|replicas) = \d+ : i32",
+    ):
+        # One comma goes with it: that before it, if there is one.
+        text = re.sub(rf", {attribute}|{attribute}(, )?", "", text)
+    return text
 
 
 def compile_parts(text: str, devices: Any) -> Any:
@@ -106,7 +111,8 @@ def compile_parts(text: str, devices: Any) -> Any:
     build.device_assignment = xla_client.DeviceAssignment.create(np.arange(count).reshape(-1, 1))
     context = jax_mlir.make_ir_context()
     with context:
-        module = ir.Module.parse(as_replicas(text))
+        # As bytecode, which clients of all versions read.
+        module = jax_mlir.module_to_bytecode(ir.Module.parse(as_replicas(text)))
         client = devices[0].client
         return client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
 

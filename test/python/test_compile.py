@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest

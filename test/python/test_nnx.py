@@ -147,7 +147,7 @@ def test_variables_that_a_step_adds_are_there_afterwards() -> None:
     layer = nnx.Linear(4, 3, rngs=nnx.Rngs(0))
     x = jnp.ones((2, 4))
     y = scalify.nnx.jit(step, recipe="none")(layer, x)
-    (seen,) = nnx.pop(layer, nnx.Intermediate)["seen"].get_value()
+    (seen,) = jax.tree.leaves(nnx.pop(layer, nnx.Intermediate))
     np.testing.assert_array_equal(np.asarray(seen), np.asarray(y))
 
 

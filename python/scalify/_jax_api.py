@@ -1,0 +1,80 @@
+"""What differs between the versions of JAX that scalify runs with, 0.7 to 0.10.
+
+No other file asks which version there is, or whether JAX has a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax._src import core as _core
+from jax._src import dtypes as _dtypes
+from jax._src.interpreters import pxla as _pxla
+from jax._src.mesh import use_abstract_mesh
+from jax.sharding import NamedSharding, PartitionSpec
+
+__all__ = [
+    "LOWERS_NO_AXIS",
+    "as_varying",
+    "register_leaf",
+    "use_abstract_mesh",
+    "vary_like",
+    "varying_axes",
+]
+
+# What lowering a collective raises whose axis is that of a `jax.shard_map` around the lowering.
+LOWERS_NO_AXIS = (AssertionError, NameError)
+
+# Of a type: along which axes of a `jax.shard_map` values differ. A set of names before 0.10.
+_AXES = "manual_axis_type" if hasattr(_core, "ManualAxisType") else "vma"
+
+
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """Returns the mesh axes of a `jax.shard_map` along which values of a type differ."""
+    axes: Any = getattr(aval, _AXES, frozenset())
+    return getattr(axes, "varying", axes)
+
+
+def as_varying(value: Any, axes: Sequence[Any]) -> Any:
+    """Marks a value, which is the same along axes of a `jax.shard_map`, as one that differs."""
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(value, tuple(axes), to="varying")
+    return jax.lax.pvary(value, tuple(axes))  # before 0.8
+
+
+def vary_like(avals: Sequence[Any], like: Any) -> tuple[Any, ...]:
+    """Returns types of values that differ along the same mesh axes as those of a type."""
+    axes = {_AXES: getattr(like, _AXES)}
+    mesh = like.sharding.mesh
+    return tuple(
+        aval.update(sharding=NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim)), **axes)
+        for aval in avals
+    )
+
+
+def register_leaf(
+    class_: type, aval: Callable[[Any], Any], array: Callable[[Any], jax.Array]
+) -> None:
+    """Makes a class a type that JAX's transformations take; JAX has no public way for leaves.
+
+    Args:
+        class_: of the leaves.
+        aval: from a leaf to its type, as JAX has it.
+        array: from a leaf to the array of JAX's that stands for it where functions run.
+    """
+
+    def shard(leaves: Sequence[Any], shardings: Any, layouts: Any, semantics: Any) -> Any:
+        return _pxla.shard_args(shardings, layouts, semantics, [array(leaf) for leaf in leaves])
+
+    _core.pytype_aval_mappings[class_] = aval
+    _pxla.shard_arg_handlers[class_] = shard
+    if hasattr(_dtypes, "register_canonicalize_value_handler"):
+        _dtypes.register_canonicalize_value_handler(class_, None)
+    elif hasattr(_dtypes, "canonicalize_value_handlers"):  # before 0.10
+        _dtypes.canonicalize_value_handlers[class_] = lambda leaf: leaf
+    else:  # 0.7.0
+        from jax._src.interpreters.xla import canonicalize_dtype_handlers
+
+        canonicalize_dtype_handlers[class_] = lambda leaf: leaf
