@@ -86,7 +86,13 @@ static Parts buildParts(ImplicitLocOpBuilder &b, Value x) {
   return {a, nearZero, tail};
 }
 
+static bool isDouble(Value x) {
+  return getElementTypeOrSelf(x.getType()).isF64();
+}
+
 Value scalify::import::buildErf(ImplicitLocOpBuilder &b, Value x) {
+  if (isDouble(x))
+    return buildDoubleErf(b, x);
   Parts parts = buildParts(b, x);
   Value one = constantLike(b, x, 1.0f);
   Value far = stablehlo::MulOp::create(
@@ -97,6 +103,8 @@ Value scalify::import::buildErf(ImplicitLocOpBuilder &b, Value x) {
 }
 
 Value scalify::import::buildErfc(ImplicitLocOpBuilder &b, Value x) {
+  if (isDouble(x))
+    return buildDoubleErfc(b, x);
   Parts parts = buildParts(b, x);
   Value one = constantLike(b, x, 1.0f);
   Value near = stablehlo::SubtractOp::create(b, one, parts.nearZero);
@@ -109,6 +117,12 @@ Value scalify::import::buildErfc(ImplicitLocOpBuilder &b, Value x) {
 }
 
 Value scalify::import::buildErfInv(ImplicitLocOpBuilder &b, Value x) {
+  if (isDouble(x)) {
+    Value single = stablehlo::ConvertOp::create(b, x, b.getF32Type());
+    Value start =
+        stablehlo::ConvertOp::create(b, buildErfInv(b, single), b.getF64Type());
+    return buildDoubleErfInv(b, x, start);
+  }
   // Not 1 - x * x, whose rounding near +-1 is as large as its value.
   Value one = constantLike(b, x, 1.0f);
   Value product =

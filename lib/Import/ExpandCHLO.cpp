@@ -2,7 +2,8 @@
 //
 // One table of elementwise ops. Functions that need a polynomial are built in
 // f32 and converted, as XLA does for the 16-bit types: their rounding then is
-// the only loss. f64 is refused rather than computed to f32's accuracy.
+// the only loss. What has no polynomial for f64 is refused there rather than
+// computed to f32's accuracy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,10 +52,11 @@ template <int sign> static Value buildIsInf(ImplicitLocOpBuilder &b, Value x) {
 
 namespace {
 
-/// The element types that a function is built for; narrower floats than F32
+/// The element types that a function is built for; floats narrower than F32
 /// are converted.
 enum class Types {
   F32,
+  Real,   // F32 and F64
   IEEE,   // floats with infinities
   Narrow, // integers whose products fit 64 bits
   Any
@@ -77,29 +79,29 @@ Value binary(ImplicitLocOpBuilder &b, ValueRange operands) {
 }
 
 constexpr Expansion kExpansions[] = {
-    {"chlo.acos", unary<import::buildAcos>, Types::F32},
-    {"chlo.acosh", unary<import::buildAcosh>, Types::F32},
-    {"chlo.asin", unary<import::buildAsin>, Types::F32},
-    {"chlo.asinh", unary<import::buildAsinh>, Types::F32},
-    {"chlo.atan", unary<import::buildAtan>, Types::F32},
-    {"chlo.atanh", unary<import::buildAtanh>, Types::F32},
+    {"chlo.acos", unary<import::buildAcos>, Types::Real},
+    {"chlo.acosh", unary<import::buildAcosh>, Types::Real},
+    {"chlo.asin", unary<import::buildAsin>, Types::Real},
+    {"chlo.asinh", unary<import::buildAsinh>, Types::Real},
+    {"chlo.atan", unary<import::buildAtan>, Types::Real},
+    {"chlo.atanh", unary<import::buildAtanh>, Types::Real},
     {"chlo.bessel_i1e", unary<import::buildBesselI1e>, Types::F32},
-    {"chlo.cosh", unary<import::buildCosh>, Types::F32},
-    {"chlo.digamma", unary<import::buildDigamma>, Types::F32},
-    {"chlo.erf", unary<import::buildErf>, Types::F32},
-    {"chlo.erf_inv", unary<import::buildErfInv>, Types::F32},
-    {"chlo.erfc", unary<import::buildErfc>, Types::F32},
+    {"chlo.cosh", unary<import::buildCosh>, Types::Real},
+    {"chlo.digamma", unary<import::buildDigamma>, Types::Real},
+    {"chlo.erf", unary<import::buildErf>, Types::Real},
+    {"chlo.erf_inv", unary<import::buildErfInv>, Types::Real},
+    {"chlo.erfc", unary<import::buildErfc>, Types::Real},
     {"chlo.is_inf", unary<buildIsInf<0>>, Types::Any},
     {"chlo.is_neg_inf", unary<buildIsInf<-1>>, Types::Any},
     {"chlo.is_pos_inf", unary<buildIsInf<1>>, Types::Any},
-    {"chlo.lgamma", unary<import::buildLgamma>, Types::F32},
+    {"chlo.lgamma", unary<import::buildLgamma>, Types::Real},
     {"chlo.mulhi", binary<import::buildMulhi>, Types::Narrow},
     {"chlo.next_after", binary<import::buildNextAfter>, Types::IEEE},
-    {"chlo.polygamma", binary<import::buildPolygamma>, Types::F32},
-    {"chlo.sinh", unary<import::buildSinh>, Types::F32},
+    {"chlo.polygamma", binary<import::buildPolygamma>, Types::Real},
+    {"chlo.sinh", unary<import::buildSinh>, Types::Real},
     {"chlo.square", unary<buildSquare>, Types::Any},
     {"chlo.tan", unary<buildTan>, Types::Any},
-    {"chlo.zeta", binary<import::buildZeta>, Types::F32},
+    {"chlo.zeta", binary<import::buildZeta>, Types::Real},
 };
 
 bool isOf(Types types, Type element) {
@@ -107,6 +109,8 @@ bool isOf(Types types, Type element) {
   switch (types) {
   case Types::F32:
     return element.isF32();
+  case Types::Real:
+    return element.isF32() || element.isF64();
   case Types::IEEE:
     return real && real.getWidth() > 8;
   case Types::Narrow:
@@ -131,7 +135,9 @@ struct ExpandElementwise : RewritePattern {
       return success();
     }
     auto element = dyn_cast<FloatType>(type);
-    if (expansion.types != Types::F32 || !element || element.getWidth() > 16)
+    bool isWidened =
+        expansion.types == Types::F32 || expansion.types == Types::Real;
+    if (!isWidened || !element || element.getWidth() > 16)
       return rewriter.notifyMatchFailure(op, "no expansion for this type");
     SmallVector<Value> wide;
     for (Value operand : op->getOperands())

@@ -1,7 +1,7 @@
 //===- SpecialFunctions.cpp - Arcs, hyperbolics, gamma, zeta, Bessel ------===//
 //
-// Textbook identities, in the forms that keep f32's bits: expm1 and log1p near
-// zero, a logarithm of the magnitude alone where a square would overflow.
+// Textbook identities, in the forms that keep the last bits: expm1 and log1p
+// near zero, a logarithm of the magnitude alone where a square would overflow.
 //
 // lgamma and digamma are Lanczos' approximation ("A precision approximation of
 // the gamma function", 1964) with Godfrey's coefficients for g = 7, n = 9;
@@ -15,73 +15,25 @@
 
 #include "SpecialFunctions.h"
 
-#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "RealOps.h"
 
 #include <cmath>
 #include <limits>
 
 using namespace mlir;
 using namespace scalify;
+using namespace scalify::import;
 using stablehlo::ComparisonDirection;
-
-namespace {
-/// Arithmetic on f32 tensors of one type, at one place.
-struct Real {
-  ImplicitLocOpBuilder *b;
-  Value value;
-
-  Real like(double number) const {
-    auto type = cast<RankedTensorType>(value.getType());
-    auto attr = b->getF32FloatAttr(static_cast<float>(number));
-    return {b, stablehlo::ConstantOp::create(
-                   *b, DenseElementsAttr::get(type, attr))};
-  }
-  template <typename Op> Real apply() const {
-    return {b, Op::create(*b, value)};
-  }
-  template <typename Op> Real apply(Real other) const {
-    return {b, Op::create(*b, value, other.value)};
-  }
-  Value compare(ComparisonDirection direction, Real other) const {
-    return stablehlo::CompareOp::create(*b, value, other.value, direction,
-                                        stablehlo::ComparisonType::FLOAT);
-  }
-  Value isLess(double bound) const {
-    return compare(ComparisonDirection::LT, like(bound));
-  }
-};
-} // namespace
-
-static Real operator+(Real x, Real y) { return x.apply<stablehlo::AddOp>(y); }
-static Real operator-(Real x, Real y) {
-  return x.apply<stablehlo::SubtractOp>(y);
-}
-static Real operator*(Real x, Real y) { return x.apply<stablehlo::MulOp>(y); }
-static Real operator/(Real x, Real y) { return x.apply<stablehlo::DivOp>(y); }
-static Real operator+(Real x, double y) { return x + x.like(y); }
-static Real operator-(double x, Real y) { return y.like(x) - y; }
-static Real operator*(Real x, double y) { return x * x.like(y); }
-static Real operator/(Real x, double y) { return x / x.like(y); }
-static Real abs(Real x) { return x.apply<stablehlo::AbsOp>(); }
-static Real sqrt(Real x) { return x.apply<stablehlo::SqrtOp>(); }
-static Real log(Real x) { return x.apply<stablehlo::LogOp>(); }
-static Real log1p(Real x) { return x.apply<stablehlo::Log1pOp>(); }
-static Real exp(Real x) { return x.apply<stablehlo::ExpOp>(); }
-static Real expm1(Real x) { return x.apply<stablehlo::Expm1Op>(); }
-static Real atan2(Real y, Real x) { return y.apply<stablehlo::Atan2Op>(x); }
-static Real power(Real x, Real y) { return x.apply<stablehlo::PowOp>(y); }
-static Real withSign(Real magnitude, Real of) {
-  return of.apply<stablehlo::SignOp>() * magnitude;
-}
-static Real select(Value condition, Real yes, Real no) {
-  return {yes.b,
-          stablehlo::SelectOp::create(*yes.b, condition, yes.value, no.value)};
-}
 
 static constexpr double kPi = 3.14159265358979323846;
 static constexpr double kLog2 = 0.69314718055994530942;
-// From here on x^2 + 1 is x^2 in f32.
-static constexpr double kLarge = 1 << 20;
+
+static bool isDouble(Real x) {
+  return getElementTypeOrSelf(x.value.getType()).isF64();
+}
+
+/// From here on x^2 + 1 is x^2.
+static double getLarge(Real x) { return isDouble(x) ? 0x1p27 : 0x1p20; }
 
 // asin x = 2 atan(x / (1 + sqrt(1 - x^2))): no cancellation near 1.
 Value import::buildAsin(ImplicitLocOpBuilder &b, Value operand) {
@@ -106,14 +58,15 @@ Value import::buildAtan(ImplicitLocOpBuilder &b, Value operand) {
 Value import::buildAsinh(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand}, a = abs(x);
   Real small = log1p(a + a * a / (sqrt(a * a + 1.0) + 1.0));
-  return withSign(select(a.isLess(kLarge), small, log(a) + kLog2), x).value;
+  return withSign(select(a.isLess(getLarge(x)), small, log(a) + kLog2), x)
+      .value;
 }
 
 // NaN below 1: the root of what is negative there.
 Value import::buildAcosh(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand}, d = x + -1.0;
   Real small = log1p(d + sqrt(d) * sqrt(x + 1.0));
-  return select(x.isLess(kLarge), small, log(x) + kLog2).value;
+  return select(x.isLess(getLarge(x)), small, log(x) + kLog2).value;
 }
 
 Value import::buildAtanh(ImplicitLocOpBuilder &b, Value operand) {
@@ -185,7 +138,8 @@ Value import::buildLgamma(ImplicitLocOpBuilder &b, Value operand) {
   Real reflected = std::log(kPi) - log(sine) - direct;
   // Near a pole pi x has no more bits than x, and of a large x nothing is left
   // of the rest.
-  reflected = select(a.isLess(0x1p-30), x.like(0.0) - log(a), reflected);
+  reflected = select(a.isLess(isDouble(x) ? 0x1p-60 : 0x1p-30),
+                     x.like(0.0) - log(a), reflected);
   Real found = select(it.isReflected, reflected, direct);
   Real infinity = x.like(std::numeric_limits<double>::infinity());
   Value isPole = stablehlo::AndOp::create(
@@ -274,13 +228,6 @@ static constexpr double kBesselSmall[] = {
 static constexpr double kBesselLarge[] = {0.389398455,     -0.00974958137,
                                           -0.000219168089, -1.50039655e-05,
                                           -2.00978899e-06, -4.21035015e-07};
-
-static Real horner(ArrayRef<double> coefficients, Real x) {
-  Real sum = x.like(coefficients.back());
-  for (double coefficient : llvm::reverse(coefficients.drop_back()))
-    sum = sum * x + coefficient;
-  return sum;
-}
 
 Value import::buildBesselI1e(ImplicitLocOpBuilder &b, Value operand) {
   Real x{&b, operand}, a = abs(x);

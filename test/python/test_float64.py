@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy import special
 
 import scalify
 
@@ -78,3 +79,46 @@ def test_products_and_sums_are_wide() -> None:
         for mine, yours in zip(got, jax.jit(fn)(x, y), strict=True):
             # Sums of 350 terms of size 1 in another order.
             np.testing.assert_allclose(np.asarray(mine), yours, rtol=1e-12, atol=1e-13)
+
+
+LINE = np.concatenate([np.linspace(-6.5, 6.5, 400), [0.0, 1e-300, -1e-20, 0.5, -0.47, 1e-8]])
+INNER = np.tanh(LINE)
+POSITIVE = np.abs(LINE) + 0.1
+ENDS = np.sign(LINE) * (1 - np.exp(-2 - np.abs(LINE * 5)))  # up to a last place from 1
+SPECIAL: dict[str, tuple[Any, Any, Any]] = {
+    "erf": (jax.lax.erf, special.erf, LINE),
+    "erfc": (jax.lax.erfc, special.erfc, LINE * 4),
+    "erf_inv": (jax.lax.erf_inv, special.erfinv, INNER),
+    "erf_inv at the ends": (jax.lax.erf_inv, special.erfinv, ENDS),
+    "asin": (jnp.arcsin, np.arcsin, INNER),
+    "acos": (jnp.arccos, np.arccos, INNER),
+    "atan": (jnp.arctan, np.arctan, LINE),
+    "sinh": (jnp.sinh, np.sinh, LINE),
+    "cosh": (jnp.cosh, np.cosh, LINE),
+    "asinh": (jnp.arcsinh, np.arcsinh, LINE * 1e8),
+    "acosh": (jnp.arccosh, np.arccosh, POSITIVE + 1),
+    "atanh": (jnp.arctanh, np.arctanh, INNER),
+    "lgamma": (jax.lax.lgamma, special.gammaln, POSITIVE + 3),
+    "digamma": (jax.lax.digamma, special.digamma, POSITIVE + 2),
+    "zeta": (lambda s: jax.lax.zeta(s, s * 0 + 2), lambda s: special.zeta(s, 2), POSITIVE + 1),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_have_all_their_bits(name: str) -> None:
+    fn, exact, x = SPECIAL[name]
+    with jax.enable_x64(True):
+        got = np.asarray(scalify.jit(fn, recipe="none")(x))
+    # Arguments of exponentials, up to a hundred in magnitude, are rounded.
+    np.testing.assert_allclose(got, exact(x), rtol=1e-13, atol=1e-300)
+
+
+def test_normal_numbers_are_those_of_jax() -> None:
+    def draw(key: Any) -> Any:
+        return jax.random.normal(key, (500,))
+
+    with jax.enable_x64(True):
+        key = jax.random.key(0)
+        got, want = scalify.jit(draw, recipe="none")(key), jax.jit(draw)(key)
+        # The error of XLA's erf_inv is 1e-10 at 6 deviations.
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-11)
