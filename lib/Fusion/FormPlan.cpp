@@ -6,6 +6,7 @@
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Fusion/HostCalls.h"
 #include "scalify/Import/Locations.h"
 #include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Precision/Recompute.h"
@@ -294,9 +295,17 @@ void PlanWriter::writeHostCall(plan::InvokeOp op) {
   SmallVector<Value> reads = llvm::map_to_vector(op.getInputs(), one);
   SmallVector<Value> writes = llvm::map_to_vector(op.getOutputs(), one);
   Value done = op.getAfter() ? writes.pop_back_val() : Value();
+  SmallVector<Attribute> shapes;
+  auto addShapes = [&](ValueRange values) {
+    for (Value value : values)
+      shapes.push_back(b.getDenseI64ArrayAttr(typeOf(value).getShape()));
+  };
+  addShapes(op.getInputs());
+  addShapes(op.getOutputs().take_front(writes.size()));
   auto call = plan::HostCallOp::create(
       b, op.getLoc(), op.getName(), reads, writes, one(op.getWhen()),
       one(op.getAfter()), done, op.getCallbackAttr(), op.getProgramAttr());
+  call->setAttr(plan::kShapesAttr, b.getArrayAttr(shapes));
   copyPhase(*clusters.of(op), op, call);
 }
 

@@ -55,9 +55,14 @@ LogicalResult PreparePlanPass::check(Operation *op) {
     return op->emitOpError("not in the ")
            << (machine == "gpu" ? "GPU" : "CPU") << " target: ";
   };
-  constexpr StringLiteral wayOut = "; scalify.transform leaves it to XLA, and "
-                                   "scalify.jit(fallback=\"xla\") has XLA run "
-                                   "it within the step";
+  // What XLA runs already passes on what it cannot.
+  StringRef wayOut =
+      isa<plan::InvokeOp>(op)
+          ? "; what comes into the step and goes out, and what callbacks take "
+            "and give, can be no such: pass the parts of complex numbers, or "
+            "use scalify.transform"
+          : "; scalify.transform leaves it to XLA, and "
+            "scalify.jit(fallback=\"xla\") has XLA run it within the step";
   for (Type type :
        llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(type);

@@ -51,6 +51,8 @@ public:
   nb::object initial(int index) const;
   Array put(nb::handle object, const nb::object &dtype);
   void setHostCall(const nb::object &function);
+  nb::handle getHostCall() const { return hostCall; }
+  void clearHostCall();
   nb::list profile() const;
   const char *manifest() const { return scalify_rt_manifest(handle); }
   const char *trace() const { return scalify_rt_trace(handle); }
@@ -255,6 +257,11 @@ void Executable::setHostCall(const nb::object &function) {
   hostCall = function;
 }
 
+void Executable::clearHostCall() {
+  scalify_rt_set_host_call(handle, nullptr, nullptr);
+  hostCall.reset();
+}
+
 nb::list Executable::profile() const {
   nb::list out;
   for (int32_t i = 0; i < scalify_rt_num_profile_entries(handle); ++i) {
@@ -273,12 +280,32 @@ nb::list Executable::profile() const {
   }
   return out;
 }
+// What is called back may refer to whoever has the executable: Python's
+// collector of cycles has to see that.
+int visitHostCall(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self))
+    Py_VISIT(nb::inst_ptr<Executable>(self)->getHostCall().ptr());
+  return 0;
+}
+
+int clearHostCall(PyObject *self) {
+  if (nb::inst_ready(self))
+    nb::inst_ptr<Executable>(self)->clearHostCall();
+  return 0;
+}
+
+PyType_Slot collectorSlots[] = {
+    {Py_tp_traverse, reinterpret_cast<void *>(visitHostCall)},
+    {Py_tp_clear, reinterpret_cast<void *>(clearHostCall)},
+    {0, nullptr}};
 } // namespace
 
 void scalify::rt::py::bindExecutable(nb::module_ &module) {
   nb::class_<Executable>(module, "Executable",
                          "A compiled step, loaded from an artefact's bytes or "
-                         "path.")
+                         "path.",
+                         nb::type_slots(collectorSlots))
       .def(nb::init<nb::object, int, std::string, const Communicator *>(),
            nb::arg("source"), nb::arg("threads") = 0, nb::arg("device") = "cpu",
            nb::arg("comm") = nb::none())

@@ -42,11 +42,15 @@ class _Call:
     ) -> None:
         self._function = function
 
-        def types(key: str) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
-            rows = [buffers[index] for index in command[key]]
-            return [(tuple(row["shape"]), np.dtype(to_numpy(row["dtype"]))) for row in rows]
-
-        self._reads, self._writes = types("reads"), types("writes")
+        rows = [buffers[index] for key in ("reads", "writes") for index in command[key]]
+        # A buffer's own shape may be that of a reshape of the value.
+        shapes = command.get("shapes", [row["shape"] for row in rows])
+        types = [
+            (tuple(shape), np.dtype(to_numpy(row["dtype"])))
+            for row, shape in zip(rows, shapes, strict=True)
+        ]
+        count = len(command["reads"])
+        self._reads, self._writes = types[:count], types[count:]
 
     def __call__(self, addresses: int) -> None:
         pointers = (ctypes.c_void_p * (len(self._reads) + len(self._writes))).from_address(

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.lax.lax import _convert_element_type
 
 from scalify import _runtime
 from scalify._executable import Executable
@@ -216,8 +217,9 @@ def _finish(output: Any, impl: str | None, is_weak: bool, is_jax: bool) -> Any:
     """Returns what the caller gets for a result in the host's memory."""
     if impl is not None:
         return to_logical(np.asarray(output), impl)
-    if is_weak and not output.shape:
-        return jax.numpy.asarray(np.asarray(output).item())  # numpy has no weak types
+    if is_weak and (is_jax or not output.shape):
+        # numpy has no weak types.
+        return _convert_element_type(np.asarray(output), weak_type=True)
     return jax.numpy.asarray(np.asarray(output)) if is_jax else output
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import subprocess
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from jax.experimental import io_callback
 from safetensors.numpy import save_file
 
 import scalify
+from scalify import _runtime
 
 X = np.arange(1, 5, dtype=np.float32)
 
@@ -248,6 +251,32 @@ def test_under_vmap() -> None:
         np.testing.assert_array_equal(np.asarray(run(batch)), batch * 2)
 
 
+@pytest.mark.parametrize("way", OURS)
+def test_shapes_are_the_functions_where_a_reshape_is_beside_it(way: str) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def host(x: Any) -> Any:
+        seen.append(x.shape)
+        return np.asarray(x).reshape(4, 1)
+
+    def step(x: Any) -> Any:
+        shape = jax.ShapeDtypeStruct((4, 1), x.dtype)
+        return jax.pure_callback(host, shape, x.reshape(2, 2)).reshape(4)
+
+    np.testing.assert_array_equal(results(way, step, X), X)
+    assert set(seen) == {(2, 2)}
+
+
+def test_weak_types_of_results_stay() -> None:
+    def step(x: Any) -> Any:
+        n, y = jax.lax.scan(lambda c, r: (c + 1, 2.0), 0, x)
+        return n, y, jax.pure_callback(lambda x: x, shape_of(x), x)
+
+    found, wanted = (run(step)(jnp.asarray(X)) for run in (WAYS["jit"], jax.jit))
+    assert [one.aval for one in found] == [one.aval for one in wanted]
+    assert wanted[1].weak_type
+
+
 def test_an_artefact_that_calls_back_is_refused_elsewhere(tmp_path: pathlib.Path) -> None:
     def step(x: Any) -> Any:
         return jax.pure_callback(lambda x: x, shape_of(x), x) + 1
@@ -264,3 +293,23 @@ def test_an_artefact_that_calls_back_is_refused_elsewhere(tmp_path: pathlib.Path
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
     assert "pure_callback" in done.stderr and "scalify.jit" in done.stderr
+
+
+def test_what_calls_back_to_its_owner_is_collected() -> None:
+    """The runtime refers to the function, and the function to whoever has the executable."""
+    jitted = scalify.jit(lambda x: jax.pure_callback(lambda x: x, shape_of(x), x), recipe="none")
+    jitted(X)
+
+    class Owner:
+        def __init__(self) -> None:
+            self.runtime = _runtime.Executable(jitted.executable()._artefact, 1)
+            self.runtime.set_host_call(self)
+
+        def __call__(self, index: int, addresses: int) -> bool:
+            return True
+
+    owner = Owner()
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None

@@ -49,6 +49,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda a, b: jax.scipy.linalg.solve_triangular(jnp.tril(a), b, lower=True),
         (SPD, SQUARE),
     ),
+    "triangular of a vector": (
+        lambda a, b: jax.scipy.linalg.solve_triangular(jnp.tril(a), b[0], lower=True, trans=1),
+        (SPD, SQUARE),
+    ),
+    "complex carry": (
+        lambda x: jnp.abs(jax.lax.scan(lambda c, r: (c * jnp.exp(1j * r[0]), None), 1j + 0, x)[0]),
+        (X,),
+    ),
     "eigh": (lambda a: jnp.linalg.eigvalsh(a).sum(), (SPD,)),
     "svd": (lambda a: jnp.linalg.svd(a, compute_uv=False), (SQUARE,)),
     "qr": (lambda a: jnp.abs(jnp.linalg.qr(a)[1]), (SQUARE,)),

@@ -7,6 +7,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
+#include "scalify/Fusion/HostCalls.h"
 #include "scalify/Import/Locations.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -284,6 +285,12 @@ json::Object ManifestWriter::hostCall(plan::HostCallOp op) {
     command["callback"] = *op.getCallback();
   if (op.getProgram())
     command["program"] = op.getProgram()->str();
+  if (auto attr = op->getAttrOfType<ArrayAttr>(plan::kShapesAttr)) {
+    json::Array shapes;
+    for (auto shape : attr.getAsRange<DenseI64ArrayAttr>())
+      shapes.push_back(shapeOf(shape.asArrayRef()));
+    command["shapes"] = std::move(shapes);
+  }
   return command;
 }
 
