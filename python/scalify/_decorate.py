@@ -79,7 +79,7 @@ def jit(
         donate_argnums: positions of arguments whose memory the results take over.
         donate_argnames: their names.
         keep_unused: taken as `jax.jit` takes it; a step has all its arguments either way.
-        inline: the same; a step is not called inside of another one.
+        inline: the same; a step within another one is inlined either way.
         mesh: the ranks that the step runs on, from `scalify.make_mesh`; one process for each, or
             one alone that computes what all would. Arguments are whole arrays, the same on every
             rank, or `scalify.Shard`s; results that lie in parts are Shards.
@@ -172,6 +172,7 @@ def jit(
         donate_argnames,
         {"in_shardings": in_shardings, "out_shardings": out_shardings},
         abstract_mesh(mesh, pipeline),
+        str(recipe),
     )
     rescales = policy is not None and policy.action == "rescale"
     extra, scales = scale_options(recipe, scales, calibration, rescale, wide, cast_scales)

@@ -11,7 +11,9 @@ from typing import Any
 import jax
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
+from jax._src.core import trace_state_clean
 from jax._src.interpreters import pxla as _pxla
+from jax._src.lax.lax import _convert_element_type
 from jax._src.mesh import use_abstract_mesh
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -19,9 +21,11 @@ __all__ = [
     "LOWERS_NO_AXIS",
     "as_varying",
     "register_leaf",
+    "trace_state_clean",
     "use_abstract_mesh",
     "vary_like",
     "varying_axes",
+    "weakly_typed",
 ]
 
 # What lowering a collective raises whose axis is that of a `jax.shard_map` around the lowering.
@@ -29,6 +33,11 @@ LOWERS_NO_AXIS = (AssertionError, NameError)
 
 # Of a type: along which axes of a `jax.shard_map` values differ. A set of names before 0.10.
 _AXES = "manual_axis_type" if hasattr(_core, "ManualAxisType") else "vma"
+
+
+def weakly_typed(array: Any) -> jax.Array:
+    """Returns an array of JAX of a weak type, as those that are made of Python's numbers."""
+    return _convert_element_type(array, weak_type=True)
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:

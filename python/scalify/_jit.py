@@ -19,6 +19,7 @@ from scalify._executable import Executable, compile_text
 from scalify._jit_state import COUNTERS, JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, changed_types, types_of
+from scalify._nested import is_traced
 from scalify._ranks import compile_on
 from scalify._saved import Saved
 from scalify._stages import Pipeline
@@ -126,12 +127,15 @@ class Jit:
 
         Results are JAX arrays where an argument is one or is donated, else numpy arrays; on a GPU
         they are `scalify.Array`s in its memory. What a recipe stores narrow is a
-        `scalify.ScaledArray`.
+        `scalify.ScaledArray`. While JAX traces another function, or a step of ours does, the
+        function is a part of that, by whose recipe it is compiled.
 
         Raises:
             scalify.CompileError: at the first call of a shape.
             RuntimeError: an array that was deleted, as an earlier step does to donated ones.
         """
+        if is_traced():
+            return self._signature.inline(args, kwargs)
         arguments = self._signature.bind(args, kwargs)
         entry = None if self._call is None else self._call.finds(arguments)
         if entry is None:
@@ -142,12 +146,6 @@ class Jit:
 
     def _found(self, arguments: Arguments) -> Entry:
         """Returns the entry for a call's arguments, compiled if there is none."""
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in arguments.leaves):
-            raise TypeError(
-                f"'{self._signature.name}' runs on arrays, and is called while JAX traces "
-                "(jax.jit, jax.grad, jax.vmap, jax.shard_map): use scalify.transform inside of "
-                "these; its scales are constants or measured in the step"
-            )
         key = self._key(arguments)
         before = None if key == self._last_key else self._last
         is_same_program = before is not None and self._last_key[:2] == key[:2]

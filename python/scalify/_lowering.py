@@ -22,6 +22,7 @@ from scalify import _runtime
 from scalify._callback_ops import callbacks_of
 from scalify._jax_api import LOWERS_NO_AXIS, use_abstract_mesh
 from scalify._modules import Watched, advice_for
+from scalify._nested import inlined, tracing
 
 __all__ = [
     "Arguments",
@@ -164,6 +165,7 @@ class Signature:
         donate_argnames: str | Iterable[str] | None = None,
         shardings: Mapping[str, Any] | None = None,
         mesh: jax.sharding.AbstractMesh | None = None,
+        recipe: str = "none",
     ) -> None:
         if not callable(fn):
             raise TypeError(f"expected a function of arrays, not {type(fn).__name__}")
@@ -177,6 +179,7 @@ class Signature:
             **_named(shardings or {}, mesh),
         }
         self._mesh = mesh
+        self._recipe = recipe
         self._static_nums, self._static_names = _infer_statics(
             fn, _as_tuple(static_argnums, int), _as_tuple(static_argnames, str)
         )
@@ -251,8 +254,25 @@ class Signature:
     def trace(self, arguments: Arguments) -> Any:
         """Returns the function's trace by JAX, for one call's types."""
         args, kwargs = _merge(arguments, [type_of(leaf) for leaf in arguments.leaves])
-        with _within(self._mesh):
+        with _within(self._mesh), tracing(self._recipe):
             return self.jitted(self.fn).trace(*args, **kwargs)
+
+    def inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the function within the trace of another one.
+
+        Raises:
+            TypeError: the function is one of several ranks.
+        """
+        if self._mesh is not None:
+            raise TypeError(
+                f"'{self.name}' runs on the ranks of a mesh, and is called while JAX traces: give "
+                "the mesh to the step around it, and call the function itself there"
+            )
+        return inlined(self._jitted, self.name, self._recipe, args, kwargs)
+
+    @functools.cached_property
+    def _jitted(self) -> Any:
+        return self.jitted(self.fn)
 
     def jitted(self, fn: Callable[..., Any], **options: Any) -> Any:
         """Returns `fn`, of the same arguments, under `jax.jit` with this signature's options."""
@@ -298,7 +318,7 @@ class Signature:
         with warnings.catch_warnings():
             # What is donated and not used is the caller's matter at run time, not here.
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            with _within(self._mesh):
+            with _within(self._mesh), tracing(self._recipe):
                 staged = traced.trace(*args, **kwargs)
             try:
                 lowered = staged.lower(lowering_platforms=("cpu",) if self._mesh else None)

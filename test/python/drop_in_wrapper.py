@@ -432,25 +432,42 @@ def _(jit: Any) -> Any:
 
 T = "Transformations around it"
 _INSIDE = (
-    "A step of ours runs on arrays. Use `scalify.transform` inside of JAX's transformations, or "
-    "apply them to the function before `scalify.jit`."
+    "The function becomes a part of what is around it, and is compiled by that step's recipe, or "
+    "under JAX alone by none, with a warning where its own would cast. `scalify.transform` keeps "
+    "its recipe inside of `jax.jit` and `jax.vmap`."
 )
 
 
-@entry(T, "`jax.jit` around it", differs=_INSIDE, refused="use scalify.transform inside of")
+@entry(T, "`jax.jit` around it", differs=_INSIDE)
 def _(jit: Any) -> Any:
     run = jit(_double)
     return jax.jit(lambda x: run(x) + 1)(jnp.ones(2))
 
 
-@entry(T, "`jax.grad` of it", differs=_INSIDE, refused="use scalify.transform inside of")
+@entry(T, "`jit` around it: static arguments, donation, what it closes over")
 def _(jit: Any) -> Any:
-    return jax.grad(jit(lambda x: jnp.sum(x**2)))(jnp.ones(2))
+    @jit
+    def outer(x: Any, s: Any) -> Any:
+        inner = jit(lambda y, n, s: (y * n + x, s + 1), static_argnums=1, donate_argnums=2)
+        return inner(x, 3, s), jit(lambda y: y * x)(2.0)
+
+    return outer(jnp.ones(2), jnp.arange(2))
 
 
-@entry(T, "`jax.vmap` of it", differs=_INSIDE, refused="use scalify.transform inside of")
+@entry(T, "`jax.grad`, `jax.vmap`, `jax.hessian` of it")
 def _(jit: Any) -> Any:
-    return jax.vmap(jit(_double))(jnp.ones((2, 2)))
+    run = jit(lambda x: jnp.sum(x**3))
+    x = jnp.arange(4.0)
+    return jax.grad(run)(x), jax.vmap(run)(x[:, None]), jax.hessian(run)(x)
+
+
+@entry(T, "`jax.lax.scan`, `jax.checkpoint`, `jax.eval_shape`, `jax.make_jaxpr` over it")
+def _(jit: Any) -> Any:
+    run = jit(lambda c, x: (c + x, c * x))
+    kept = jax.grad(jax.checkpoint(lambda x: jnp.sum(run(x, x)[1])))(jnp.ones(2))
+    shape = jax.eval_shape(run, jnp.ones(2), jnp.ones(2))[0].shape
+    jax.make_jaxpr(run)(jnp.ones(2), jnp.ones(2))
+    return jax.lax.scan(run, 0.0, jnp.arange(3.0)), kept, jnp.zeros(shape)
 
 
 @entry(T, "`jit(jax.grad(f))`, `jit(jax.vmap(f))`")
