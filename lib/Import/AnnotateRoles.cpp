@@ -118,15 +118,24 @@ private:
 } // namespace
 
 /// Right-hand sides of products, gathered tables, and vectors that are spread
-/// over a batch. In the backward the input of a layer is such a side, too.
+/// over a batch. In the backward the input of a layer is such a side, too, and
+/// the forward may have it there as well: beside an argument that a result may
+/// be the gradient of, one that none can be of is no weight.
 void Roles::findWeights() {
+  auto isArgument = [&](Value value, bool isTrained) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && argument.getOwner() == &main.getBody().front() &&
+           state[argument.getArgNumber()] == isTrained;
+  };
   main.getBody().walk([&](Operation *op) {
     auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
     if (phase && phase.getValue() == getPhaseName(Phase::Backward))
       return;
     if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
+      Value lhs = skipMoves(dot.getLhs()), rhs = skipMoves(dot.getRhs());
       if (dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty())
-        weights.insert(skipMoves(dot.getRhs()));
+        weights.insert(isArgument(lhs, true) && isArgument(rhs, false) ? lhs
+                                                                       : rhs);
     } else if (isa<stablehlo::BroadcastInDimOp, stablehlo::GatherOp>(op)) {
       Value operand = skipMoves(op->getOperand(0));
       auto type = cast<RankedTensorType>(operand.getType());

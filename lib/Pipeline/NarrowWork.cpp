@@ -3,6 +3,7 @@
 #include "scalify/Pipeline/NarrowWork.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Precision/Passes.h"
@@ -50,21 +51,19 @@ double scalify::countWork(Operation *dot) {
   return work;
 }
 
-/// The part of a recipe, or the fault, that a reason starts with.
+/// The part of a recipe, or the fault, that a reason starts with. Attention's
+/// three roles are one part.
 static StringRef getPart(StringRef reason) {
-  return reason.take_until([](char c) { return c == ':'; });
+  StringRef part = reason.take_until([](char c) { return c == ':'; });
+  return part.starts_with("attention") ? "attention" : part;
 }
 
-/// Whether the recipe says of this role, kind or name that it is to be wide.
-static bool isAskedFor(StringRef part, bool castsLinear) {
-  if (part == "convolution")
-    return !castsLinear;
-  return part == "name" || part == "recipe" || part == "given" ||
-         symbolizeDotRole(part) || symbolizeDotKind(part);
+static std::optional<DotRole> getRole(StringRef part) {
+  return part == "attention" ? DotRole::AttentionQK : symbolizeDotRole(part);
 }
 
 static std::string getWayOut(StringRef part) {
-  if (part == "convolution" || part == "sensitive" || part == "unprofitable")
+  if (getRole(part) || part == "sensitive" || part == "unprofitable")
     return llvm::formatv(" ('{0} = true' in the recipe casts them)", part);
   if (part == "scale")
     return " (scales of arguments are missing or too large: measure them)";
@@ -78,13 +77,48 @@ struct Work {
 };
 } // namespace
 
+namespace {
+/// Which products a recipe is taken to be for: all but those that its author,
+/// or the program, has asked to be wide.
+class Wanted {
+public:
+  Wanted(RecipeAttr recipe, func::FuncOp main) : recipe(recipe) {
+    preset = RecipeAttr::getPreset(recipe.getContext(), recipe.getName());
+    if (!preset)
+      preset = RecipeAttr::getPreset(recipe.getContext(), "fp8");
+    DotFormats linear = recipe.getFormats(DotRole::Linear);
+    castsLinear = !linear.forward.isF32() || !linear.gradient.isF32();
+    main.walk([&](Operation *op) { trains |= getPhase(op) == "backward"; });
+  }
+
+  /// `part` is why the product is wide.
+  bool contains(StringRef part) const {
+    if (part == "name" || part == "recipe" || part == "given" ||
+        symbolizeDotKind(part))
+      return false;
+    std::optional<DotRole> role = getRole(part);
+    if (!role)
+      return true;
+    // A preset keeps parts wide that are a small share of a model's work: who
+    // trains a model of other shares is told. Update rules iterate, and are no
+    // such part.
+    return castsLinear && *role != DotRole::Optimizer &&
+           (trains || *role == DotRole::Convolution) &&
+           recipe.getFormats(*role) == preset.getFormats(*role);
+  }
+
+private:
+  RecipeAttr recipe, preset;
+  bool castsLinear, trains = false;
+};
+} // namespace
+
 std::string scalify::describeWideWork(ModuleOp module) {
   RecipeAttr recipe = RecipeAttr::of(module);
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || main.isExternal() || !recipe.castsDots())
     return "";
-  DotFormats linear = recipe.getFormats(DotRole::Linear);
-  bool castsLinear = !linear.forward.isF32() || !linear.gradient.isF32();
+  Wanted wanted(recipe, main);
   Work all, wide;
   llvm::MapVector<StringRef, Work> reasons;
   main.walk([&](Operation *op) {
@@ -92,7 +126,7 @@ std::string scalify::describeWideWork(ModuleOp module) {
       return;
     auto reason = op->getAttrOfType<StringAttr>(kWideAttr);
     StringRef part = reason ? getPart(reason.getValue()) : "";
-    if (reason && isAskedFor(part, castsLinear))
+    if (reason && !wanted.contains(part))
       return;
     double flops = countWork(op);
     for (Work *work :
@@ -107,7 +141,7 @@ std::string scalify::describeWideWork(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << llvm::formatv("recipe '{0}' leaves {1} of {2} products wide, {3:f0} % "
-                      "of the FLOPs that it is for:",
+                      "of their FLOPs:",
                       recipe.getName(), wide.count, all.count,
                       100 * wide.flops / all.flops);
   const char *separator = " ";

@@ -5,8 +5,10 @@
 // whose result the loss is reached without another one, or, without a backward,
 // a result: what is served computes as what was trained. A product of two
 // activations behind it, as a contrastive loss has, belongs to it. A router is
-// a layer whose result is sorted, or searched for its largest, on the way to
-// other dots.
+// a layer whose result is sorted, or searched for its largest, so that the
+// choice decides, on the way to other dots, of what that layer has not made:
+// rows of a table, activations. It is the last layer before the choice: an
+// encoder whose output is compared with codes by a product is none.
 // Their gradients are the dots on their weight, and the products of their input
 // and the gradient of their output (LayerTable). Among attention's dots, the
 // scores come first; what follows them without a dot between mixes the values;
@@ -60,6 +62,17 @@ static bool isIndexOf(Value result, Value operand) {
          !isa_and_present<stablehlo::BitcastConvertOp>(result.getDefiningOp());
 }
 
+/// The values that a use in the forward leads to. A barrier, as around what a
+/// checkpoint makes again, only moves data, whatever its phase.
+static SmallVector<Value> getForwardFollowers(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (stablehlo::isPlainBarrier(user))
+    return {user->getResult(use.getOperandNumber())};
+  if (!stablehlo::isControlFlow(user) && !isForward(user))
+    return {};
+  return stablehlo::getFollowers(use);
+}
+
 /// Whether forward ops lead from `value` to a use that is looked for, without
 /// a dot that ends the way, or an index, between.
 static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
@@ -71,14 +84,14 @@ static bool reaches(Value value, function_ref<bool(OpOperand &)> isFound,
     if (!seen.insert(next).second)
       continue;
     for (OpOperand &use : next.getUses()) {
-      Operation *user = use.getOwner();
-      if (!stablehlo::isControlFlow(user) && !isForward(user))
+      SmallVector<Value> followers = getForwardFollowers(use);
+      if (followers.empty())
         continue;
       if (isFound(use))
         return true;
-      if (isEnd(user))
+      if (isEnd(use.getOwner()))
         continue;
-      for (Value follower : stablehlo::getFollowers(use))
+      for (Value follower : followers)
         if (!isIndexOf(follower, next))
           worklist.push_back(follower);
     }
@@ -99,6 +112,18 @@ static bool isChosenBy(OpOperand &use) {
   return reduce && reduce.getInputs().size() == 2 && index < 2 &&
          isa<IntegerType>(
              getElementTypeOrSelf(reduce.getInputs()[1 - index].getType()));
+}
+
+/// The ops that choose by what is made of the value, without a dot between.
+static DenseSet<Operation *> findChoices(Value value) {
+  DenseSet<Operation *> found;
+  auto add = [&](OpOperand &use) {
+    if (isChosenBy(use))
+      found.insert(use.getOwner());
+    return false;
+  };
+  reaches(value, add, isContraction);
+  return found;
 }
 
 /// Two activations under batch dimensions.
@@ -231,6 +256,123 @@ std::optional<DotRole> DotRoles::findLayerRole(DotGeneralOp dot) const {
   return found;
 }
 
+/// Whether the root compares integers with a range: rows of an identity.
+static bool isOneHot(Value root) {
+  while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
+    root = getDotOperandRoot(convert.getOperand());
+  auto compare = root.getDefiningOp<stablehlo::CompareOp>();
+  return compare &&
+         compare.getComparisonDirection() ==
+             stablehlo::ComparisonDirection::EQ &&
+         isa<IntegerType>(getElementTypeOrSelf(compare.getLhs().getType()));
+}
+
+/// Whether data of the batch or of a layer are behind the value: it is no
+/// weight, constant or random number.
+static bool isActivation(Value value) {
+  if (isLikeWeight(value))
+    return false;
+  SmallVector<Value> worklist{value};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = getOrigin(worklist.pop_back_val());
+    if (!isa<FloatType>(getElementTypeOrSelf(next.getType())) ||
+        !seen.insert(next).second)
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op && !isLikeWeight(next))
+      return true;
+    if (!op)
+      continue;
+    if (isContraction(op) || stablehlo::isControlFlow(op) ||
+        isa<stablehlo::GatherOp>(op))
+      return true;
+    worklist.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
+/// What is made of the values in the forward, before the next dots.
+static DenseSet<Value> findMadeOf(ValueRange values) {
+  SmallVector<Value> worklist(values);
+  DenseSet<Value> made;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!made.insert(next).second)
+      continue;
+    for (OpOperand &use : next.getUses())
+      if (!isContraction(use.getOwner()))
+        worklist.append(getForwardFollowers(use));
+  }
+  return made;
+}
+
+/// Whether a choice decides here, by what was made of it, of what the layer
+/// behind it has not made itself: of rows of a table, of what is sent where, or
+/// of what activations are multiplied by.
+static bool decidesOfOthers(OpOperand &use, const DenseSet<Value> &own) {
+  Operation *user = use.getOwner();
+  auto isOther = [&](OpOperand &other) {
+    return &other != &use && !own.contains(other.get()) &&
+           isa<FloatType>(getElementTypeOrSelf(other.get().getType()));
+  };
+  if (isa<stablehlo::GatherOp, stablehlo::DynamicSliceOp>(user))
+    return use.getOperandNumber() > 0 && isOther(user->getOpOperand(0)) &&
+           (isLikeWeight(user->getOperand(0)) ||
+            isActivation(user->getOperand(0)));
+  bool isRowOfIdentity =
+      isContraction(user) && isOneHot(getDotOperandRoot(use.get()));
+  if (!isContraction(user) &&
+      !isa<stablehlo::MulOp, stablehlo::SelectOp, stablehlo::ScatterOp>(user))
+    return false;
+  return llvm::any_of(user->getOpOperands(), [&](OpOperand &other) {
+    return isOther(other) && (isActivation(other.get()) || isRowOfIdentity);
+  });
+}
+
+/// Whether that happens on the way to another dot, by what `choice` gives.
+static bool isRouting(Operation *choice, const DenseSet<Value> &own) {
+  for (Value value : findMadeOf(choice->getResults()))
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (!isForward(user) || !decidesOfOthers(use, own))
+        continue;
+      if (isContraction(user) || reaches(user->getResult(0), feedsDot, endsAt))
+        return true;
+    }
+  return false;
+}
+
+/// The layers by which ops choose among others' values. Where a second layer is
+/// between the first and the choice, as one that compares with codes, it is
+/// that; not of two that reach each other, as around a loop.
+static SmallVector<DotGeneralOp> findRouters(ArrayRef<DotGeneralOp> layers) {
+  llvm::MapVector<DotGeneralOp, DenseSet<Operation *>> choices;
+  for (DotGeneralOp dot : layers)
+    if (DenseSet<Operation *> own = findChoices(dot.getResult()); !own.empty())
+      choices[dot] = std::move(own);
+  auto feeds = [](DotGeneralOp dot, DotGeneralOp other) {
+    auto isOperand = [&](OpOperand &use) { return use.getOwner() == other; };
+    return reaches(dot.getResult(), isOperand, isContraction);
+  };
+  SmallVector<DotGeneralOp> routers;
+  for (auto &entry : choices) {
+    DotGeneralOp dot = entry.first;
+    DenseSet<Value> own = findMadeOf(dot->getResults());
+    auto isLast = [&](Operation *choice) {
+      return llvm::none_of(choices, [&](auto &other) {
+        return other.first != dot && other.second.contains(choice) &&
+               feeds(dot, other.first) && !feeds(other.first, dot);
+      });
+    };
+    if (llvm::any_of(entry.second, [&](Operation *choice) {
+          return isLast(choice) && isRouting(choice, own);
+        }))
+      routers.push_back(dot);
+  }
+  return routers;
+}
+
 void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
   // A layer that a checkpoint makes again reaches the gradients only; its
   // weight tells it from a head, by what the forward did with it.
@@ -266,12 +408,14 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
       continue;
     addLayer(dot, DotRole::Head);
   }
+  SmallVector<DotGeneralOp> routers;
+  if (hasChoices)
+    routers = findRouters(
+        llvm::to_vector(llvm::concat<DotGeneralOp>(inner, candidates)));
   for (DotGeneralOp dot : inner)
     if (!roles.contains(dot))
-      addLayer(dot,
-               hasChoices && reaches(dot.getResult(), isChosenBy, isContraction)
-                   ? DotRole::Router
-                   : DotRole::Linear);
+      addLayer(dot, llvm::is_contained(routers, dot) ? DotRole::Router
+                                                     : DotRole::Linear);
   // What multiplies the weight in the backward is the gradient of the output.
   func.getFunctionBody().walk([&](DotGeneralOp dot) {
     if (isForward(dot))
@@ -281,17 +425,6 @@ void DotRoles::findHeadsAndRouters(FunctionOpInterface func) {
         layers.addInputGradient(
             weight, dot->getOperand(1 - operand.getOperandNumber()));
   });
-}
-
-/// Whether the root compares integers with a range: rows of an identity.
-static bool isOneHot(Value root) {
-  while (auto convert = root.getDefiningOp<stablehlo::ConvertOp>())
-    root = getDotOperandRoot(convert.getOperand());
-  auto compare = root.getDefiningOp<stablehlo::CompareOp>();
-  return compare &&
-         compare.getComparisonDirection() ==
-             stablehlo::ComparisonDirection::EQ &&
-         isa<IntegerType>(getElementTypeOrSelf(compare.getLhs().getType()));
 }
 
 /// A one-hot times a table, and what meets the same one-hot in the backward.

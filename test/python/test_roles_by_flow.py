@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import step_programs
+from jax.ad_checkpoint import checkpoint_name
 from step_programs import batches, init, loss_fn
 
 import scalify
@@ -166,12 +167,129 @@ def test_a_step_that_stays_wide_says_so_once(entry: str) -> None:
     (said,) = run(recipe)
     # Two kernels with two gradients each, but none of the first one's input.
     assert said == (
-        "recipe 'fp8' leaves 5 of 5 products wide, 100 % of the FLOPs that it is for: "
+        "recipe 'fp8' leaves 5 of 5 products wide, 100 % of their FLOPs: "
         "5 by 'convolution' ('convolution = true' in the recipe casts them)"
     )
     # The way out is one; what casts nothing is for nothing.
     assert run(recipe.replace(convolution=True, sensitive=True)) == []
     assert run(scalify.Recipe.preset("none")) == []
+
+
+def reconstruction(out: Any, x: Any) -> Any:
+    return jnp.mean((jnp.tanh(out) - x) ** 2)
+
+
+def rows_of_weights(p: Any, x: Any, h: Any) -> Any:
+    """Each example has the weights of its expert."""
+    gate, expert = jax.lax.top_k(jax.nn.softmax(h), 1)
+    return gate * jnp.einsum("bi,bio->bo", x, p["experts"][expert[:, 0]])
+
+
+def dispatch(p: Any, x: Any, h: Any) -> Any:
+    mask = jax.nn.one_hot(jnp.argmax(h, -1), 8) * jnp.max(jax.nn.softmax(h), -1, keepdims=True)
+    outs = jnp.einsum("bi,eio->ebo", x, p["experts"])
+    return jnp.einsum("be,ebo->bo", mask, outs)
+
+
+def threshold(p: Any, x: Any, h: Any) -> Any:
+    last = jax.lax.top_k(h, 2)[0][:, -1:]
+    gates = jnp.where(h >= last, jax.nn.softmax(h), 0)
+    return (jnp.tanh(x @ p["wide"]).reshape(32, 8, 8) * gates[..., None]).reshape(32, 64)
+
+
+def codes(p: Any, x: Any, h: Any) -> Any:
+    """Of a VQ autoencoder, of which `h` is the encoder."""
+    distance = jnp.sum(h * h, -1, keepdims=True) - 2 * h @ p["codes"].T
+    row = p["codes"][jnp.argmin(distance + jnp.sum(p["codes"] ** 2, -1), -1)]
+    return h + jax.lax.stop_gradient(row - h)
+
+
+def largest(p: Any, x: Any, h: Any) -> Any:
+    """A sparse autoencoder."""
+    return jnp.where(h >= jax.lax.top_k(h, 2)[0][:, -1:], h, 0)
+
+
+def in_order(p: Any, x: Any, h: Any) -> Any:
+    return jnp.sort(h, -1)
+
+
+def metric(p: Any, x: Any, h: Any) -> Any:
+    return h + 0 * jnp.mean(jnp.argmax(h, -1) == 3)
+
+
+@pytest.mark.parametrize(
+    ("middle", "is_router"),
+    [
+        *((form, True) for form in (rows_of_weights, dispatch, threshold)),
+        *((form, False) for form in (codes, largest, in_order, metric)),
+    ],
+)
+def test_a_router_chooses_among_what_others_made(
+    middle: Callable[..., Any], is_router: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1, (32, 16)).astype(np.float32)
+    width = jax.eval_shape(middle, shapes := some_weights(rng), x, np.empty((32, 8), "f4")).shape[1]
+    params = {**shapes, "out": rng.normal(0, 0.1, (width, 16)).astype(np.float32)}
+
+    def loss(p: Any, x: Any) -> Any:
+        out = middle(p, x, x @ p["first"])
+        return reconstruction(jnp.tanh(out @ p["out"]) @ p["last"], x)
+
+    step = scalify.transform(jax.grad(loss), "fp8", scales=scalify.measure((params, x)))
+    rows = step.report(params, x).dots()
+    routers = {row["weight"] for row in rows if "router:" in row["reason"]}
+    assert ("p['first']" in routers) == is_router
+    assert routers <= {"p['first']", "p['codes']"}
+
+
+def some_weights(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    shapes = {"first": (16, 8), "experts": (8, 16, 16), "wide": (16, 64), "codes": (12, 8)}
+    shapes["last"] = (16, 16)
+    return {key: rng.normal(0, 0.2, shape).astype(np.float32) for key, shape in shapes.items()}
+
+
+def test_a_step_whose_work_is_wide_by_role_says_so() -> None:
+    rng = np.random.default_rng(0)
+    w, x = (rng.normal(0, 0.3, shape).astype(np.float32) for shape in ((16, 4), (32, 16)))
+
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.mean((x @ w) ** 2)
+
+    def said(fn: Callable[..., Any], recipe: scalify.Recipe) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            scalify.jit(fn, recipe)(w, x)
+        return [str(entry.message) for entry in caught]
+
+    recipe = scalify.Recipe.preset("fp8")
+    assert said(jax.grad(loss), recipe) == [
+        "recipe 'fp8' leaves 2 of 2 products wide, 100 % of their FLOPs: "
+        "2 by 'head' ('head = true' in the recipe casts them)"
+    ]
+    # Nobody trains here; nor is who asked for it told.
+    assert said(loss, recipe) == []
+    assert said(jax.grad(loss), recipe.replace(where={"^w$": "wide"})) == []
+    assert said(jax.grad(loss), recipe.replace(head=True)) == []
+    plain = recipe.replace(head=True, linear="wide")
+    assert said(jax.grad(loss), plain) == []
+
+
+def test_what_a_checkpoint_keeps_by_name_is_no_head() -> None:
+    def loss(p: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+        for a, b in (("a", "b"), ("c", "d")):
+            x = x + checkpoint_name(jnp.tanh(x @ p[a]), "kept") @ p[b]
+        return head_loss(p, x, y)
+
+    rng = np.random.default_rng(0)
+    params = {k: rng.normal(0, 0.2, (32, 32)).astype(np.float32) for k in ("a", "b", "c", "d")}
+    params["head"] = rng.normal(0, 0.2, (32, 32)).astype(np.float32)
+    x, y = rng.normal(0, 1, (64, 32)).astype(np.float32), rng.integers(0, 32, 64)
+    policy = jax.checkpoint_policies.save_only_these_names("kept")
+    step = jax.grad(jax.checkpoint(loss, policy=policy))
+    rows = scalify.transform(step, "fp8", scales=scalify.measure((params, x, y)))
+    heads = {row["weight"] for row in rows.report(params, x, y).dots() if "head:" in row["reason"]}
+    assert heads == {"p['head']"}
 
 
 def test_flops_of_dots_are_those_of_all_trips() -> None:

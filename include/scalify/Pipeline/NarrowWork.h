@@ -13,11 +13,12 @@ namespace scalify {
 /// loops around it counted, where their number is known.
 double countWork(mlir::Operation *dot);
 
-/// One line where less than half of the work that main's recipe is for is done
-/// on narrow data: how many products, why, and what would cast them. Empty
-/// otherwise. What a recipe keeps wide by role or by name (heads, routers,
-/// attention) is not counted; convolutions are, wherever linear layers are
-/// cast. Call it behind Precision.
+/// One line where less than half of the work of main's products is done on
+/// narrow data: how many products, why, and what would cast them. Empty
+/// otherwise. What the program or the recipe's author asked to be wide, by name
+/// or by a part that is another than the preset's, is not counted. Without a
+/// backward nor is what the preset keeps wide by role, but convolutions, which
+/// are counted wherever linear layers are cast. Call it behind Precision.
 std::string describeWideWork(mlir::ModuleOp module);
 
 } // namespace scalify
