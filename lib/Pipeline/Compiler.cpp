@@ -299,6 +299,7 @@ StageOptions Compilation::getStageOptions() {
   stages.keepsState = !toStableHLO;
   stages.roundingKey = options.roundingKey;
   stages.measureUnproved = options.measureCasts;
+  stages.tellMeasured = options.tellMeasured;
   // XLA, with the same text, would merge the equal ops again.
   stages.recompute = !toStableHLO;
   stages.explain = isFull();

@@ -133,6 +133,8 @@ static bool *findBool(CompileOptions &options, llvm::StringRef key) {
     return &options.carryScales;
   if (key == "measureCasts")
     return &options.measureCasts;
+  if (key == "tellMeasured")
+    return &options.tellMeasured;
   if (key == "packState")
     return &options.packState;
   if (key == "declaredScales")

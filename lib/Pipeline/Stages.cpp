@@ -49,6 +49,7 @@ static void buildScaling(const StageOptions &options, OpPassManager &manager) {
   scaling.strict = options.strict;
   scaling.declared = options.declaredScales;
   scaling.remarks = options.remarks;
+  scaling.tellMeasured = options.tellMeasured;
   scaling.explain = options.explain;
   buildScalingPipeline(manager, scaling);
   manager.addPass(createAnalyseRanges());

@@ -417,7 +417,7 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
         func.removeArgAttr(arg.getArgNumber(), kMeasuredAttr);
       }
     }
-    if (count > 0 && remarks)
+    if (count > 0 && tellMeasured)
       func.emitWarning() << "the step measures " << count
                          << (count == 1 ? " argument" : " arguments")
                          << " without a declared scale, " << bytes

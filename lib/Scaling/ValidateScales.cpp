@@ -78,6 +78,7 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
   ApplyRescalesOptions apply;
   apply.strict = options.strict;
   apply.remarks = options.remarks;
+  apply.tellMeasured = options.remarks && options.tellMeasured;
   pm.addPass(createApplyRescales(apply));
   pm.addPass(createValidateScales());
 }

@@ -100,6 +100,8 @@ def transform_lowered(
         "probeCasts": probe_casts,
         "fp8Form": form,
         "collectStatistics": statistics,
+        # Where no scales are given, the caller says it, with what takes them.
+        "tellMeasured": scales is not None,
     }
     count = len(lowered.in_avals)
     options |= argument_options(scales, count)
@@ -540,7 +542,14 @@ def transform(
     given = dict(locals())
     if fn is None:
         return cast(Transformed, with_options(transform, given))
-    signature = Signature(fn, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    signature = Signature(
+        fn,
+        static_argnums,
+        static_argnames,
+        donate_argnums,
+        donate_argnames,
+        recipe=str(recipe),
+    )
     if adaptive_scales:
         raise ValueError(
             "adaptive scales are state that an executable of scalify.jit keeps: here let the step "

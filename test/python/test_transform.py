@@ -89,6 +89,22 @@ def test_traced_without_values_it_says_that_each_step_measures() -> None:
         jax.jit(scalify.transform(step, scales=scalify.measure(args)))(*args)
 
 
+def test_what_each_step_measures_is_said_once() -> None:
+    args = arguments()
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), args)
+    calls = [
+        lambda: jax.jit(scalify.transform(step))(*args),
+        lambda: scalify.transform(step).lower(*shapes),
+        lambda: scalify.transform(step, "fp8-current").lower(*shapes),
+        lambda: scalify.transform(step).init_state(*shapes),
+    ]
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert sum("measure" in str(entry.message) for entry in caught) <= 1
+
+
 def test_arguments_are_trees_keywords_and_static_values() -> None:
     def f(tree: Any, power: int, *, factor: Any, negate: bool = False) -> dict[str, Any]:
         sign = -1 if negate else 1

@@ -84,6 +84,9 @@ struct CompileOptions {
   /// Each step measures these scales instead: see `measure-unproved` of the
   /// pass scalify-quantize.
   bool measureCasts = false;
+  /// One warning says how many arguments each step measures. False where
+  /// whoever compiles says it in words of his own.
+  bool tellMeasured = true;
   /// State that the recipe narrows is narrow data also between steps: see the
   /// pass scalify-store-state. Not for StableHLO out.
   bool packState = false;

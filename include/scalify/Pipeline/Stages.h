@@ -42,6 +42,8 @@ struct StageOptions {
   bool declaredScales = false;
   /// Report what is left wide, undeclared or without a rule.
   bool remarks = true;
+  /// Warn of arguments that each step measures.
+  bool tellMeasured = true;
   /// Whether the module's recipe casts; without casts Scaling has no purpose.
   bool casts = true;
   /// StableHLO out: how dots on FP8 data are written.

@@ -20,6 +20,8 @@ inline constexpr llvm::StringLiteral kPlacesAttr = "scalify.rescale_at";
 struct ScalingOptions {
   bool strict = false;
   bool remarks = true;
+  /// Warn of arguments that each step measures.
+  bool tellMeasured = true;
   /// Nothing measures arguments without a declared scale: they count as 2^0,
   /// and are an error under `strict`.
   bool declared = false;

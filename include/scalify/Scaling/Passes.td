@@ -198,7 +198,9 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
     Option<"strict", "strict", "bool", "false",
            "make a dot that cannot take the scales of rows an error">,
     Option<"remarks", "remarks", "bool", "true",
-           "report a dot that cannot take the scales of rows">
+           "report a dot that cannot take the scales of rows">,
+    Option<"tellMeasured", "tell-measured", "bool", "true",
+           "warn once of the arguments that each step measures">
   ];
   let statistics = [
     Statistic<"numMeasured", "measured", "scales that the step measures">,
