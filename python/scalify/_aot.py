@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,7 @@ class TracedStep:
     def lower(self) -> LoweredStep:
         """Lowers the step to StableHLO."""
         lowered = self._signature.lower(self._arguments)
-        return LoweredStep(self._signature, lowered, self._key, self._compiled)
+        return LoweredStep(self._signature, lowered, self._key, self._compiled, self._traced)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -37,13 +38,27 @@ class TracedStep:
 
 
 class LoweredStep:
-    """A lowered step, as `jax.jit(f).lower(...)` gives it."""
+    """A lowered step. What else it has is that of JAX's own `jax.stages.Lowered`."""
 
     def __init__(
-        self, signature: Signature, lowered: Lowered, key: tuple[Any, ...], compiled: _Compile
+        self,
+        signature: Signature,
+        lowered: Lowered,
+        key: tuple[Any, ...],
+        compiled: _Compile,
+        traced: jax.stages.Traced,
     ) -> None:
         self._signature, self._lowered, self._key = signature, lowered, key
-        self._compiled = compiled
+        self._compiled, self._traced = compiled, traced
+
+    @functools.cached_property
+    def _theirs(self) -> jax.stages.Lowered:
+        return self._traced.lower()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._theirs, name)
 
     @property
     def in_tree(self) -> Any:
@@ -71,7 +86,7 @@ class LoweredStep:
             scalify.CompileError: the program or the recipe cannot be.
         """
         entry = self._compiled(self._lowered)
-        return CompiledStep(self._signature, entry, self._key)
+        return CompiledStep(self._signature, entry, self._key, self)
 
 
 class CompiledStep:
@@ -83,8 +98,11 @@ class CompiledStep:
         executable: the step on flat arrays.
     """
 
-    def __init__(self, signature: Signature, entry: Entry, key: tuple[Any, ...]) -> None:
+    def __init__(
+        self, signature: Signature, entry: Entry, key: tuple[Any, ...], lowered: LoweredStep
+    ) -> None:
         self._signature, self._entry, self._key = signature, entry, key
+        self._lowered = lowered
         self.executable = entry.executable
 
     @property
@@ -96,6 +114,20 @@ class CompiledStep:
     def out_tree(self) -> Any:
         """The structure of the results."""
         return self._entry.lowered.out_tree
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results, as a tree."""
+        return self._lowered.out_info
+
+    @property
+    def args_info(self) -> Any:
+        """Shapes, dtypes and donation of the arguments, as a tree."""
+        return self._lowered.args_info
+
+    def cost_analysis(self) -> Any:
+        """Returns what XLA estimates of the lowered step: its "flops" and others."""
+        return self._lowered.cost_analysis()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the step; static arguments are left out, as JAX has it.
@@ -122,6 +154,6 @@ class CompiledStep:
         return jax.tree.unflatten(self.out_tree, self._entry.run(leaves))
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("executable", "_entry", "_key", "_signature"):
+        if name in ("executable", "_entry", "_key", "_lowered", "_signature"):
             raise AttributeError(name)
         return getattr(self.executable, name)

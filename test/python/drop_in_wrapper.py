@@ -399,6 +399,14 @@ def _(jit: Any) -> Any:
     return str(traced.jaxpr), str(traced.out_info), traced.lower().compile()(jnp.ones(3))
 
 
+@entry(A, "`lowered` and `compiled`: `.args_info`, `.out_info`, `.cost_analysis()`")
+def _(jit: Any) -> Any:
+    lowered = jit(lambda s: {"y": s["w"] @ s["w"]}).lower({"w": jnp.ones((3, 3))})
+    compiled = lowered.compile()
+    infos = [str(one.args_info) + str(one.out_info["y"].shape) for one in (lowered, compiled)]
+    return infos, [one.cost_analysis()["flops"] > 53 for one in (lowered, compiled)]
+
+
 @entry(A, "static arguments are left out of the compiled call")
 def _(jit: Any) -> Any:
     lowered = jit(lambda x, n: x * n, static_argnums=1).lower(jnp.ones(3), 4)

@@ -548,12 +548,12 @@ def test_adaptive_scales_inside_of_other_transformations_name_the_way_out() -> N
         jax.vmap(fn),
         jax.shard_map(fn, mesh=mesh, in_specs=(spec, spec), out_specs=spec),
     ):
-        with pytest.raises(TypeError, match=r"use scalify\.transform inside of these"):
-            wrapped(x[None], x[None])
+        with pytest.warns(UserWarning, match=r"no recipe holds here.*scalify\.transform"):
+            np.testing.assert_array_equal(wrapped(x[None], x[None]), x[None] @ x[None])
 
 
 def test_the_step_measures_scales_inside_of_shard_map() -> None:
-    """What the error above names: each shard measures its own."""
+    """What the warning above names: each shard measures its own."""
     rng = np.random.default_rng(7)
     x = (2.0**9 * rng.normal(size=(16, 32))).astype(np.float32)
     w = rng.normal(size=(32, 8)).astype(np.float32)
