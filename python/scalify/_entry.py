@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src.lax.lax import _convert_element_type
 
 from scalify import _runtime
 from scalify._executable import Executable
+from scalify._jax_api import weakly_typed
 from scalify._lowering import Lowered, to_logical, to_physical
 from scalify._ranks import cut, wrap
 from scalify._saved import Saved
@@ -219,7 +219,7 @@ def _finish(output: Any, impl: str | None, is_weak: bool, is_jax: bool) -> Any:
         return to_logical(np.asarray(output), impl)
     if is_weak and (is_jax or not output.shape):
         # numpy has no weak types.
-        return _convert_element_type(np.asarray(output), weak_type=True)
+        return weakly_typed(np.asarray(output))
     return jax.numpy.asarray(np.asarray(output)) if is_jax else output
 
 
