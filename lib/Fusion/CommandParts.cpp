@@ -3,6 +3,9 @@
 #include "CommandParts.h"
 #include "OpCosts.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Precision/CastScales.h"
+
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -42,16 +45,36 @@ static bool isExponent(Value bits) {
          mask.getSplatValue<APInt>() == kExponent;
 }
 
-bool scalify::hasExactReciprocal(Value scale) {
-  DenseFPElementsAttr constant;
-  if (matchPattern(scale, m_Constant(&constant))) {
-    APFloat value = constant.getSplatValue<APFloat>();
+static bool areExact(DenseFPElementsAttr constant) {
+  return llvm::all_of(constant.getValues<APFloat>(), [](const APFloat &value) {
     APFloat inverse(value.getSemantics());
     return value.getExactInverse(&inverse);
-  }
+  });
+}
+
+/// The scales that a step hands on to the next are 0 or powers of two, and no
+/// cast is at 0.
+static bool isCarriedState(BlockArgument argument) {
+  auto name = getArgumentAttr(argument, kNameAttr);
+  return name == StringAttr::get(argument.getContext(), kCarriedScalesName);
+}
+
+bool scalify::hasExactReciprocal(Value scale) {
+  DenseFPElementsAttr constant;
+  if (matchPattern(scale, m_Constant(&constant)))
+    return areExact(constant);
+  if (auto argument = dyn_cast<BlockArgument>(scale))
+    return isCarriedState(argument);
   if (auto choice = scale.getDefiningOp<stablehlo::SelectOp>())
     return hasExactReciprocal(choice.getOnTrue()) &&
            hasExactReciprocal(choice.getOnFalse());
+  Operation *def = scale.getDefiningOp();
+  if (isa<stablehlo::SliceOp, stablehlo::ReshapeOp>(def))
+    return hasExactReciprocal(def->getOperand(0));
+  // Of a factor and what the step measures: both are far from the ends of F32.
+  if (isa<stablehlo::MulOp, stablehlo::MaxOp, stablehlo::MinOp,
+          stablehlo::ClampOp>(def))
+    return llvm::all_of(def->getOperands(), hasExactReciprocal);
   auto word = scale.getDefiningOp<stablehlo::BitcastConvertOp>();
   if (!word || !typeOf(scale).getElementType().isF32())
     return false;

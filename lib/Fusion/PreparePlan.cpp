@@ -240,6 +240,33 @@ static stablehlo::ReduceOp reduceOver(OpBuilder &b, stablehlo::ReduceOp like,
   return clone;
 }
 
+/// The rows, of whole dimensions, that a kernel which makes the value walks, if
+/// they are many: of those up to kStageColumns the largest.
+static std::optional<int64_t> getRowLength(RankedTensorType type) {
+  int64_t length = 1;
+  for (int64_t extent : llvm::reverse(type.getShape())) {
+    if (length > 1 && length * extent > kStageColumns)
+      break;
+    length *= extent;
+  }
+  return type.getNumElements() / length >= 16 ? std::optional(length)
+                                              : std::nullopt;
+}
+
+/// How many elements one task joins, of as many as a result has. Where no order
+/// changes a bit these are rows, so that the kernel which makes the values can
+/// join them, and nobody reads them again.
+static int64_t getStageColumns(stablehlo::ReduceOp op, int64_t total) {
+  RankedTensorType type = typeOf(op.getInputs()[0]);
+  if (stablehlo::isOrderFree(op) && total == type.getNumElements())
+    if (std::optional<int64_t> length = getRowLength(type))
+      return *length;
+  int64_t columns = total;
+  while (columns % 2 == 0 && columns > kStageColumns)
+    columns /= 2;
+  return columns;
+}
+
 void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
   // It is added in both stages.
   if (!stablehlo::hasNeutralInit(op))
@@ -272,11 +299,8 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
   int64_t results = typeOf(op.getResult(0)).getNumElements();
   int64_t total = type.getNumElements();
   if (others.empty() && results < 16 && total >= kTwoStageElements) {
-    int64_t columns = total / results, parts = 1;
-    while (columns % 2 == 0 && columns > kStageColumns) {
-      columns /= 2;
-      parts *= 2;
-    }
+    int64_t columns = getStageColumns(op, total / results);
+    int64_t parts = total / results / columns;
     if (parts == 1)
       return;
     SmallVector<int64_t> shape(typeOf(op.getResult(0)).getShape());

@@ -42,13 +42,10 @@ static std::optional<int64_t> getSlice(Operation *user) {
 }
 
 /// Whether a reduction over the slices of a stack joins, with the same bits,
-/// what it makes of each: no order changes a maximum, nor a sum of integers.
+/// what it makes of each.
 static bool joinsSlices(ReduceOp reduce) {
-  if (reduce->getNumResults() != 1 || !isSliced(reduce->getOperand(0)) ||
-      !llvm::is_contained(reduce.getDimensions(), 0) || !hasNeutralInit(reduce))
-    return false;
-  return !isa<AddOp>(reduce.getBody().front().front()) ||
-         isa<IntegerType>(getElementTypeOrSelf(reduce->getResult(0)));
+  return isOrderFree(reduce) && isSliced(reduce->getOperand(0)) &&
+         llvm::is_contained(reduce.getDimensions(), 0);
 }
 
 namespace {

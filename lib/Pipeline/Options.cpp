@@ -72,12 +72,44 @@ readScales(const llvm::json::Value &value) {
                    "main's order");
 }
 
-llvm::Expected<std::vector<ArgumentScale>>
-scalify::parseArgumentScales(llvm::StringRef json) {
+/// The list in main's order that `scalify.Scales.save` wrote as two.
+static llvm::json::Array joinMoments(const llvm::json::Array &exponents,
+                                     const llvm::json::Array *moments) {
+  llvm::json::Array list;
+  for (auto [i, exponent] : llvm::enumerate(exponents)) {
+    const llvm::json::Array *found =
+        moments && i < moments->size() ? (*moments)[i].getAsArray() : nullptr;
+    if (found && found->size() == 2)
+      list.push_back(llvm::json::Object{{"exponent", exponent},
+                                        {"mean", found->front()},
+                                        {"deviation", found->back()}});
+    else
+      list.push_back(exponent);
+  }
+  return list;
+}
+
+llvm::Error scalify::addArgumentScales(CompileOptions &options,
+                                       llvm::StringRef json) {
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(json);
   if (!value)
     return value.takeError();
-  return readScales(*value);
+  if (const llvm::json::Object *saved = value->getAsObject())
+    if (const llvm::json::Array *exponents = saved->getArray("exponents")) {
+      if (const llvm::json::Array *ranges = saved->getArray("ranges")) {
+        llvm::Expected<std::vector<ArgumentRange>> given =
+            readArgumentRanges(llvm::json::Array(*ranges));
+        if (!given)
+          return given.takeError();
+        llvm::append_range(options.ranges, *given);
+      }
+      *value = joinMoments(*exponents, saved->getArray("moments"));
+    }
+  llvm::Expected<std::vector<ArgumentScale>> scales = readScales(*value);
+  if (!scales)
+    return scales.takeError();
+  llvm::append_range(options.scales, *scales);
+  return llvm::Error::success();
 }
 
 static llvm::Error readStage(Stage &stage, llvm::StringRef key,

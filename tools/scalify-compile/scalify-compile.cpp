@@ -52,7 +52,8 @@ static cl::opt<bool> strict("strict", cl::desc("make what falls back an error"),
                             cl::cat(category));
 static cl::opt<std::string>
     scalesFile("scales",
-               cl::desc("JSON: an object of argument names, or a list in "
+               cl::desc("JSON: what scalify.measure(...).save wrote, an object "
+                        "of argument names, or a list in "
                         "main's order, with log2 of each scale"),
                cl::value_desc("file"), cl::cat(category));
 static cl::opt<std::string>
@@ -225,11 +226,8 @@ static llvm::Error setScales(CompileOptions &options) {
     return llvm::createStringError(file.getError(),
                                    "cannot open '" + scalesFile +
                                        "': " + file.getError().message());
-  llvm::Expected<std::vector<ArgumentScale>> given =
-      parseArgumentScales((*file)->getBuffer());
-  if (!given)
-    return fail(given.takeError(), "'" + scalesFile + "': ");
-  llvm::append_range(options.scales, *given);
+  if (llvm::Error error = addArgumentScales(options, (*file)->getBuffer()))
+    return fail(std::move(error), "'" + scalesFile + "': ");
   return llvm::Error::success();
 }
 

@@ -177,9 +177,9 @@ struct CompileResult {
 /// list in main's order, with null for "none declared".
 llvm::Expected<CompileOptions> parseCompileOptions(llvm::StringRef json);
 
-/// Reads `scales` alone: what the file of `--scales` holds.
-llvm::Expected<std::vector<ArgumentScale>>
-parseArgumentScales(llvm::StringRef json);
+/// Adds what the file of `--scales` holds: `scales`, or an object that Python's
+/// `scalify.Scales.save` wrote, which may also hold moments and ranges.
+llvm::Error addArgumentScales(CompileOptions &options, llvm::StringRef json);
 
 /// Runs the stages that the options ask for.
 mlir::FailureOr<CompileResult>

@@ -58,6 +58,13 @@ bool scalify::stablehlo::hasNeutralInit(Region &reducer, ValueRange inits) {
   return matchPattern(init, m_AnyZeroFloat()) || matchPattern(init, m_Zero());
 }
 
+bool scalify::stablehlo::isOrderFree(ReduceOp reduce) {
+  Operation &join = reduce.getBody().front().front();
+  return reduce->getNumResults() == 1 && hasNeutralInit(reduce) &&
+         (!isa<AddOp>(join) ||
+          isa<IntegerType>(getElementTypeOrSelf(reduce->getResult(0))));
+}
+
 /// Checks what a reduction to results of one shape takes, gives and joins by.
 static LogicalResult checkReduction(Operation *op, ValueRange inputs,
                                     ValueRange inits, ArrayRef<int64_t> shape,

@@ -25,6 +25,10 @@ inline bool hasNeutralInit(ReduceOp reduce) {
 /// Whether the region of a reduction adds its two arguments and does no more.
 bool isSum(mlir::Region &reducer);
 
+/// Whether no order of the elements, nor a start of parts of them from the
+/// initial value, changes a bit of the result: of maxima, of sums of integers.
+bool isOrderFree(ReduceOp reduce);
+
 /// Fills the empty region of a reduction with `Op`, such as MaxOp, on scalars.
 template <typename Op>
 void buildReducer(mlir::OpBuilder &builder, mlir::Location loc,
