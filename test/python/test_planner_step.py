@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -240,11 +241,17 @@ def plain(shardings: bool) -> str:
     return traced.lower(lowering_platforms=("cuda",)).as_text(debug_info=True)
 
 
+@functools.cache
+def data_parallel(zero: int) -> bytes:
+    """Returns the artefact of the step without shardings on eight ranks."""
+    return graph.compile_step(plain(False), recipe="fp8", zero=zero, ranks=8)
+
+
 @pytest.mark.parametrize("zero", [0, 3])
 def test_a_plain_step_is_data_parallel(zero):
-    found = graph.compile_step(plain(False), recipe="fp8", zero=zero, ranks=8)
     wanted = graph.compile_step(plain(True), recipe="fp8", zero=zero)
-    ours, theirs = (graph.read(graph.manifest_of(one), H100) for one in (found, wanted))
+    artefacts = (data_parallel(zero), wanted)
+    ours, theirs = (graph.read(graph.manifest_of(one), H100) for one in artefacts)
     assert ours.mesh == theirs.mesh == {"data": 8}
     wires = [[one.wire for one in plan.commands if one.wire] for plan in (ours, theirs)]
     assert wires[0] == wires[1] and len(wires[0]) > 3
@@ -255,9 +262,7 @@ def test_a_plain_step_is_data_parallel(zero):
 
 def test_overlap_of_data_parallel_ranks_loses_less_when_links_misbehave():
     """Of a compiled step, where what tensor ranks wait for is none of it."""
-    found = graph.read(
-        graph.manifest_of(graph.compile_step(plain(False), recipe="fp8", zero=3, ranks=8)), H100
-    )
+    found = graph.read(graph.manifest_of(data_parallel(3)), H100)
     usual, *wrong = disturb.losses(choose.tasks(H100, found, choose.Choice())[0])
     assert usual.lost == usual.serial_lost == 0 and len(wrong) == 4
     for case in wrong:
