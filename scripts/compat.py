@@ -10,6 +10,7 @@ version of jax. What runs in each is TESTS, with the extension modules of this c
 from __future__ import annotations
 
 import argparse
+import collections
 import os
 import pathlib
 import re
@@ -63,23 +64,31 @@ def versions_in(python: pathlib.Path) -> dict[str, str]:
     return dict(line.split("==", 1) for line in listed.splitlines() if "==" in line)
 
 
-def run(version: str, tests: tuple[str, ...]) -> tuple[dict[str, str], dict[str, int]]:
-    """Runs the tests by one version; returns its packages and how many tests ended how."""
+def run(version: str, tests: tuple[str, ...]) -> tuple[dict[str, str], collections.Counter[str]]:
+    """Runs the tests by one version; returns its packages and how many tests ended how.
+
+    Each file has a process of its own, as by ctest: some want several devices of XLA's.
+    """
     python = python_of(version)
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "python"),
         "SCALIFY_BUILD": os.environ.get("SCALIFY_BUILD", str(ROOT / "build")),
     }
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *tests]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    log = FOLDER / f"jax-{version}.log"
-    log.write_text(done.stdout + done.stderr)
-    summary = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
-    counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", summary)}
-    if done.returncode not in (0, 1) or not counts.get("passed"):
-        counts["errors"] = counts.get("errors", 0) + 1
-    return versions_in(python), counts
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+    total: collections.Counter[str] = collections.Counter()
+    with (FOLDER / f"jax-{version}.log").open("w") as log:
+        for test in tests:
+            done = subprocess.run(
+                [*command, test], cwd=ROOT, env=environment, capture_output=True, text=True
+            )
+            print(done.stdout, done.stderr, file=log, flush=True)
+            summary = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+            counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", summary)}
+            total.update(counts)
+            if done.returncode not in (0, 1) or not counts.get("passed"):
+                total["errors"] += 1
+    return versions_in(python), total
 
 
 def main() -> int:
