@@ -2,16 +2,12 @@
 
 #include "Clusters.h"
 #include "CommandParts.h"
+#include "KernelBody.h"
 #include "ScaleEntries.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
-#include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/HostCalls.h"
-#include "scalify/Import/Locations.h"
-#include "scalify/Precision/MeasuredScale.h"
-#include "scalify/Precision/Recompute.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -387,93 +383,33 @@ LogicalResult PlanWriter::writeKernel(Cluster &cluster) {
   SmallVector<Value> inputs = clusters.inputs(cluster);
   SmallVector<Value> outputs = clusters.outputs(cluster);
   Location loc = outputs.front().getLoc();
-  SmallVector<Value> reads, writes;
   auto scatter = dyn_cast<stablehlo::ScatterOp>(cluster.ops.front());
   Value target = scatter ? scatterTarget(scatter) : Value();
-  Region body;
-  Block *block = &body.emplaceBlock();
-  IRMapping map;
-  for (Value input : inputs) {
-    if (scatter && !readsBesideScatter(ops, scatter, input))
-      continue;
-    reads.push_back(bufferOf(input));
-    map.map(input, block->addArgument(input.getType(), input.getLoc()));
-  }
-  // What the scatter works in is apart from what else reads its input: that is
-  // read as it was.
-  Value worked;
+  KernelBody body(loc);
+  for (Value input : inputs)
+    if (!scatter || readsBesideScatter(ops, scatter, input))
+      body.addInput(input, bufferOf(input));
   SmallVector<int64_t> pairs;
-  if (scatter) {
-    worked = block->addArgument(scatter.getInputs()[0].getType(), loc);
-    pairs = {0, static_cast<int64_t>(reads.size())};
-    reads.push_back(target);
-  } else {
+  if (scatter)
+    pairs = {0, body.addScatter(scatter, target)};
+  else
     pairs = donatedPairs(inputs, outputs);
-  }
-  for (Value output : outputs)
-    writes.push_back(bufferOf(output));
-  OpBuilder inner(main.getContext());
-  inner.setInsertionPointToEnd(block);
-  SmallVector<Attribute> casts;
-  llvm::DenseMap<Attribute, Value> scales;
-  for (Operation *op : ops) {
-    Operation *copy = inner.clone(*op, map);
-    if (op == scatter)
-      copy->setOperand(0, worked);
-    copy->setDiscardableAttrs(DictionaryAttr::get(copy->getContext()));
-    if (isa<stablehlo::ReduceOp>(op) && op->hasAttr(stablehlo::kInOrderAttr))
-      copy->setAttr(stablehlo::kInOrderAttr, b.getUnitAttr());
-    // Scales are read from memory: kernels that differ in them share code.
-    if (isa<QuantizeOp, DequantizeOp>(copy)) {
-      auto constant = op->getOperand(1).getDefiningOp<stablehlo::ConstantOp>();
-      auto entry = op->getAttrOfType<IntegerAttr>(kScaleEntryAttr);
-      if (constant) {
-        Value &scale = scales[entry ? Attribute(entry) : constant.getValue()];
-        if (!scale) {
-          scale = block->addArgument(constant.getOutput().getType(), loc);
-          reads.push_back(entry ? scaleBuffer(entry.getInt())
-                                : constantBuffer(constant.getValue()));
-        }
-        copy->setOperand(1, scale);
-      }
-      if (isa<QuantizeOp>(copy) && hasExactReciprocal(op->getOperand(1)))
-        copy->setAttr("plan.exact_reciprocal", b.getUnitAttr());
-    }
-    auto quantize = dyn_cast<QuantizeOp>(copy);
-    if (quantize && op->hasAttr(kScaledAttr))
-      quantize->setAttr("plan.scaled", b.getUnitAttr());
-    if (quantize && op->hasAttr(kUncountedAttr)) {
-      quantize->setAttr("plan.uncounted", b.getUnitAttr());
-    } else if (quantize) {
-      auto type = typeOf(quantize.getResult());
-      casts.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("cast", b.getStringAttr(
-                                      quantize.getCast().value_or("quantize"))),
-           b.getNamedAttr("loc",
-                          b.getStringAttr(describeLocation(op->getLoc()))),
-           b.getNamedAttr("format", TypeAttr::get(type.getElementType())),
-           b.getNamedAttr("elements",
-                          b.getI64IntegerAttr(type.getNumElements()))}));
-    }
-    if (quantize)
-      quantize.removeCastAttr();
-  }
-  SmallVector<Value> yields;
-  for (Value output : outputs)
-    yields.push_back(map.lookup(output));
-  plan::YieldOp::create(inner, loc, yields);
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-    if (op.use_empty() && op.getNumResults() > 0)
-      op.erase();
+  auto writes = llvm::map_to_vector(
+      outputs, [&](Value output) { return bufferOf(output); });
+  for (Operation *op : ops)
+    body.copy(op, [&](stablehlo::ConstantOp constant, IntegerAttr entry) {
+      return entry ? scaleBuffer(entry.getInt())
+                   : constantBuffer(constant.getValue());
+    });
+  body.finish(outputs);
 
-  auto kernel = plan::KernelOp::create(b, loc, nameOf(cluster), reads, writes,
-                                       DenseI64ArrayAttr(), FlatSymbolRefAttr(),
-                                       IntegerAttr(), IntegerAttr());
-  kernel.getBody().takeBody(body);
+  auto kernel = plan::KernelOp::create(
+      b, loc, nameOf(cluster), body.reads, writes, DenseI64ArrayAttr(),
+      FlatSymbolRefAttr(), IntegerAttr(), IntegerAttr());
+  kernel.getBody().takeBody(body.region);
   copyPhase(cluster, outputs.front().getDefiningOp(), kernel);
-  if (!casts.empty())
-    kernel->setAttr("plan.casts", b.getArrayAttr(casts));
-
+  if (!body.casts.empty())
+    kernel->setAttr("plan.casts", b.getArrayAttr(body.casts));
   if (!pairs.empty())
     kernel.setInplaceAttr(b.getDenseI64ArrayAttr(pairs));
   ++numKernels;
