@@ -280,8 +280,10 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
 Value Caster::castOperand(SetScaleOp hint, Type format,
                           DenseI64ArrayAttr sizes) {
   ScaleHint given{hint.getScale(), hint.getRuleAttr(), sizes};
-  auto main = mlir::cast<FunctionOpInterface>(block.getParentOp());
-  given.isProved = measures && staysByProof(hint, findMovingArguments(main));
+  if (measures && !moving)
+    moving = findMovingArguments(
+        mlir::cast<FunctionOpInterface>(block.getParentOp()));
+  given.isProved = measures && staysByProof(hint, *moving);
   return cast(hint.getValue(), given, format, hint->getBlock());
 }
 

@@ -9,6 +9,9 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <optional>
 
 namespace scalify {
 
@@ -100,6 +103,8 @@ private:
   bool strict, failed = false;
   /// Casts that may outgrow the propagated scales measure theirs.
   bool measures;
+  /// The arguments whose sizes change, once something asks.
+  std::optional<llvm::StringSet<>> moving;
   mlir::OpBuilder builder;
   /// A value in a format, and the kind of its cast.
   using Key = std::pair<std::pair<mlir::Value, mlir::Type>, mlir::Attribute>;

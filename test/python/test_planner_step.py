@@ -95,7 +95,8 @@ def test_choices_change_what_they_should(artefact):
     plan = choose.outcome(H100, found)
     wide = choose.outcome(H100, found, choose.Choice("f32", "f32"))
     narrow = choose.outcome(H100, found, choose.Choice("fp8", "fp8"))
-    assert narrow.network == pytest.approx(wide.network / 4)
+    # But for what ranks say of their casts, a few words in F32.
+    assert narrow.network == pytest.approx(wide.network / 4, rel=1e-3)
     assert narrow.nvlink == plan.nvlink  # tensor ranks' are the step's own
     joined, wires = choose.tasks(H100, found, choose.Choice(bucket=1e9))
     assert len(joined) < len(found.commands)
