@@ -148,7 +148,9 @@ def training(check: Check, settings: Settings) -> Figures:
         own = {tensor.name: index for index, tensor in enumerate(exe.args)}
         place = evaluate.index("batch")
         for index, tensor in enumerate(evaluate.args):
-            if index != place and tensor.name in own:
+            # What each keeps for itself is of its own casts.
+            is_kept = tensor.name.startswith("scalify.")
+            if index != place and not is_kept and tensor.name in own:
                 evaluate.write(index, exe.read(results[own[tensor.name]]))
         validation = _train(evaluate, arrays["windows"])
         if settings.simulated:
