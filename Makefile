@@ -46,7 +46,7 @@ sweep: build ## train by each recipe at three learning rates, 3 seeds; table of 
 recipes: build ## table of every preset's gradients beside F32's, at weights of F32 training (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/recipes.py $(ARGS)
 
-along: build ## table of gradients along FP8 training itself, 12 layers, by three paths (ARGS=--write for the docs' page)
+along: build ## table of gradients along FP8 training itself, 12 layers, by four paths (ARGS=--write for the docs' page)
 	@$(PY) benchmarks/numerics/along.py $(ARGS)
 
 swiglu: build ## table of the noise of SwiGLU by each recipe, on torchao's data (ARGS=--write for the docs' page)
