@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import pathlib
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,5 +106,11 @@ def write(path: str, title: str, text: str, command: str) -> None:
     old = target.read_text(encoding="utf-8") if target.exists() else ""
     notes = old[old.index(NOTES) :] if NOTES in old else ""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    page = f"# {title}\n\nMeasured on {day} by `{command}`.\n\n{text.rstrip()}\n{notes}"
+    # Paragraphs of a page fit a screen; tables are as wide as they are.
+    blocks = [
+        block if block.startswith(("|", "#", "-")) else textwrap.fill(block, 100)
+        for block in text.rstrip().split("\n\n")
+    ]
+    text = "\n\n".join(blocks)
+    page = f"# {title}\n\nMeasured on {day} by `{command}`.\n\n{text}\n{notes}"
     target.write_text(page, encoding="utf-8")

@@ -30,9 +30,9 @@ MATMUL = re.compile(
 )
 
 
-def compile_step(text: str, recipe: str) -> tuple[bytes, dict[str, Any]]:
+def compile_step(text: str, recipe: str, **more: Any) -> tuple[bytes, dict[str, Any]]:
     """Returns the artefact of a step and its manifest."""
-    options = {"recipe": recipe, "target": "sm_90a", "ptxas": _ptxas.find() or ""}
+    options = {"recipe": recipe, "target": "sm_90a", "ptxas": _ptxas.find() or ""} | more
     artefact, _ = _compiler.compile(text, json.dumps(options))
     length = int.from_bytes(artefact[8:16], "little")
     return artefact, json.loads(artefact[32 : 32 + length])
@@ -310,13 +310,14 @@ def test_a_failing_assembler_is_an_error() -> None:
 @pytest.mark.parametrize("recipe", RECIPES[:4])
 @pytest.mark.parametrize(("layers", "scanned"), [(4, False), (32, True)])
 def test_a_llama_of_8b_shape_compiles(layers: int, scanned: bool, recipe: str) -> None:
-    artefact, manifest = compile_step(gpu_steps.large(layers, scanned), recipe)
+    # Without the kernels that move scales.
+    artefact, manifest = compile_step(gpu_steps.large(layers, scanned), recipe, carryScales=False)
     assert section(artefact, manifest, "cubin")[:4] == b"\x7fELF"
     buffers = manifest["buffers"]
     gemms = [c for c in manifest["functions"]["step"] if c["op"] == "gemm"]
     # Layers share their kernels, wherever in a stack their weights lie.
     kernels = [c["symbol"] for c in manifest["functions"]["step"] if c["op"] == "kernel"]
-    assert len(set(kernels)) < 200 and len(kernels) > 50 * layers
+    assert len(set(kernels)) < 160 and len(kernels) > 50 * layers
     # A layer has seven linear layers of three products; a checkpoint computes six again. All
     # attentions are the library's, forward and backward, under every recipe.
     assert len(gemms) >= 21 * layers

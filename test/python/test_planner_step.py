@@ -91,12 +91,17 @@ def test_bytes_are_the_plans(artefact):
 
 
 def test_choices_change_what_they_should(artefact):
-    found = graph.read(graph.manifest_of(artefact), H100)
+    manifest = graph.manifest_of(artefact)
+    found = graph.read(manifest, H100)
     plan = choose.outcome(H100, found)
     wide = choose.outcome(H100, found, choose.Choice("f32", "f32"))
     narrow = choose.outcome(H100, found, choose.Choice("fp8", "fp8"))
-    # But for what ranks say of their casts, a few words in F32.
-    assert narrow.network == pytest.approx(wide.network / 4, rel=1e-3)
+    half = choose.outcome(H100, found, choose.Choice("bf16", "bf16"))
+    bytes_of_one = half.network - narrow.network
+    assert wide.network - half.network == pytest.approx(2 * bytes_of_one)
+    # What is left goes as F32 in all: two numbers of each cast whose scale is carried.
+    (carried,) = (a for a in manifest["args"] if a["name"] == "scalify.carried_scales")
+    assert 0 < narrow.network - bytes_of_one <= 2 * 2 * 4 * carried["shape"][0]
     assert narrow.nvlink == plan.nvlink  # tensor ranks' are the step's own
     joined, wires = choose.tasks(H100, found, choose.Choice(bucket=1e9))
     assert len(joined) < len(found.commands)
