@@ -23,6 +23,10 @@ using namespace scalify;
 // A sum of this many elements or more to few elements is worth several tasks.
 static constexpr int64_t kTwoStageElements = 32768;
 static constexpr int64_t kStageColumns = 4096;
+// Sums across memory are a thread's for each vector of results. A GPU hides the
+// latency of reading with 500 threads or more a multiprocessor.
+static constexpr int64_t kGridResults = int64_t(1) << 19;
+static constexpr int64_t kFewestSummands = 16;
 // Uses further apart than this (in ops) get a dequantized value of their own.
 static constexpr int64_t kRemakeDistance = 150;
 
@@ -42,6 +46,7 @@ private:
   Value widened(Value value, stablehlo::DotGeneralOp dot);
   void expandDot(stablehlo::DotGeneralOp op);
   void splitReduce(stablehlo::ReduceOp op);
+  void splitAcross(stablehlo::ReduceOp op, ArrayRef<int64_t> dims);
   void numberOps();
   void remakeNearUses(Operation *op);
 
@@ -267,6 +272,72 @@ static int64_t getStageColumns(stablehlo::ReduceOp op, int64_t total) {
   return columns;
 }
 
+/// The sum of F32 values in place of one of narrow ones, which is rounded once.
+static stablehlo::ReduceOp widenSum(stablehlo::ReduceOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Type f32 = b.getF32Type();
+  RankedTensorType type = typeOf(op.getResult(0));
+  Value input = convertTo(b, op.getLoc(), op.getInputs()[0], f32);
+  auto wide = stablehlo::ReduceOp::create(
+      b, TypeRange{type.clone(f32)}, ValueRange{input},
+      ValueRange{zeroOf(b, f32)}, op.getDimensions());
+  stablehlo::buildReducer<stablehlo::AddOp>(b, op.getLoc(), wide.getBody(),
+                                            f32);
+  Value back =
+      convertTo(b, op.getLoc(), wide.getResult(0), type.getElementType());
+  op.getResult(0).replaceAllUsesWith(back);
+  op.erase();
+  return wide;
+}
+
+/// Where the results are too few for a GPU's threads, parts of what is summed
+/// across memory are results of a first kernel. `dims` are reduced, ascending.
+void PreparePlanPass::splitAcross(stablehlo::ReduceOp op,
+                                  ArrayRef<int64_t> dims) {
+  RankedTensorType type = typeOf(op.getInputs()[0]);
+  int64_t results = typeOf(op.getResult(0)).getNumElements();
+  if (machine != "gpu" || results == 0 || op->hasAttr(stablehlo::kInOrderAttr))
+    return;
+  const int64_t summands = type.getNumElements() / results;
+  const int64_t wanted =
+      std::min(kGridResults / results, summands / kFewestSummands);
+  // Leading dimensions stay whole for as long as they fit, then one's divisor.
+  int64_t parts = 1;
+  size_t whole = 0;
+  while (whole + 1 < dims.size() &&
+         parts * type.getDimSize(dims[whole]) <= wanted)
+    parts *= type.getDimSize(dims[whole++]);
+  const int64_t split = dims[whole], extent = type.getDimSize(split);
+  int64_t divisor = std::min(extent, wanted / parts);
+  while (divisor > 1 && extent % divisor != 0)
+    --divisor;
+  if (parts * divisor < 4)
+    return;
+  Type element = type.getElementType();
+  if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32 &&
+      !stablehlo::isOrderFree(op)) {
+    if (!stablehlo::isSum(op.getBody()))
+      return;
+    op = widenSum(op);
+    type = typeOf(op.getInputs()[0]);
+  }
+  SmallVector<int64_t> shape(type.getShape());
+  shape[split] = divisor;
+  shape.insert(shape.begin() + split + 1, extent / divisor);
+  SmallVector<int64_t> first{split + 1};
+  for (int64_t dim : dims.drop_front(whole + 1))
+    first.push_back(dim + 1);
+  OpBuilder b(op);
+  Value view = stablehlo::ReshapeOp::create(b, op.getLoc(), type.clone(shape),
+                                            op.getInputs()[0]);
+  stablehlo::ReduceOp inner = reduceOver(b, op, view, first);
+  stablehlo::ReduceOp outer =
+      reduceOver(b, op, inner.getResult(0), dims.take_front(whole + 1));
+  op.getResult(0).replaceAllUsesWith(outer.getResult(0));
+  op.erase();
+  ++numSplitReduces;
+}
+
 void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
   // It is added in both stages.
   if (!stablehlo::hasNeutralInit(op))
@@ -294,8 +365,11 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
     op.erase();
     ++numSplitReduces;
     splitReduce(inner);
+    splitReduce(outer);
     return;
   }
+  if (trailing.empty() && !others.empty())
+    return splitAcross(op, others);
   int64_t results = typeOf(op.getResult(0)).getNumElements();
   int64_t total = type.getNumElements();
   if (others.empty() && results < 16 && total >= kTwoStageElements) {
