@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import gzip
 import json
+import lzma
 import pathlib
 import struct
 import subprocess
@@ -49,13 +49,13 @@ class Folder:
         """Compiles text for a GPU; returns the file's name, of a tenth of the bytes."""
         given = {"recipe": "none", "target": "sm_90a", "ptxas": _ptxas.find() or "", **options}
         artefact, _ = _compiler.compile(text, json.dumps(given))
-        file = f"{name.replace(' ', '-').replace(',', '')}.scalify.gz"
-        (self.path / file).write_bytes(gzip.compress(artefact))
+        file = f"{name.replace(' ', '-').replace(',', '')}.scalify.xz"
+        (self.path / file).write_bytes(lzma.compress(artefact))
         return file
 
     def peak(self, file: str) -> int:
         """Returns the bytes that an artefact's plan takes."""
-        return int(manifest_of(gzip.decompress((self.path / file).read_bytes()))["memory"]["peak"])
+        return int(manifest_of(lzma.decompress((self.path / file).read_bytes()))["memory"]["peak"])
 
     def arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         """Writes arrays by their bits, as NumPy's files know no BF16; returns the file's name."""

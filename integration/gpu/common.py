@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
+import lzma
 import pathlib
 import re
 import time
@@ -49,7 +49,7 @@ class Settings:
 
     def load(self, artefact: str) -> Executable:
         """Loads an artefact of the folder."""
-        content = gzip.decompress((self.folder / artefact).read_bytes())
+        content = lzma.decompress((self.folder / artefact).read_bytes())
         return Executable(Library(self.library), content, self.device)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ Only shapes are needed here: weights are made where the steps run (weights.py).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from typing import Any
 
@@ -13,9 +14,13 @@ import blocks
 import jax
 
 import model
+import optimizer
+import scalify
 import steps
+import weights
 from artefacts import Folder, manifest_of
 from config import ModelConfig, TrainConfig
+from runtime import Tensor
 from scalify import _compiler
 from scalify.memory import largest
 from shapes import LLAMA_8B
@@ -62,13 +67,41 @@ def text_of(shape: Shape, layers: int, batch: int | None = None) -> str:
         return steps.lower(cfg, TrainConfig(), batch or shape.batch)
 
 
+@functools.cache
+def _exponent(kind: str, shape: tuple[int, ...]) -> int | None:
+    """Returns the exponent of weights of a kind, which repeat one block of normal numbers."""
+    (found,) = scalify.measure([weights.fill(Tensor(kind, "f32", shape, 0, -1))]).exponents
+    return found
+
+
+def scales_of(shape: Shape, layers: int) -> dict[str, int]:
+    """Returns the exponents that `scalify.jit` measures of a step's first arguments, by name."""
+    cfg = dataclasses.replace(shape.model, layers=layers)
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), cfg))
+    state = jax.eval_shape(optimizer.make_optimizer(TrainConfig()).init, params)
+    found: dict[str, int] = {}
+    for prefix, tree in (("params", params), ("opt_state", state)):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            name = prefix + jax.tree_util.keystr(path)
+            kind = "params norm" if prefix == "params" and "norm" in name else prefix
+            if leaf.dtype == "float32" and (exponent := _exponent(kind, leaf.shape)) is not None:
+                found[name] = exponent
+    return found
+
+
 def _add_ours(
-    folder: Folder, shape: Shape, layers: int, recipe: str, rank: int, expect: float
+    folder: Folder,
+    shape: Shape,
+    layers: int,
+    recipe: str,
+    rank: int,
+    expect: float,
+    **options: Any,
 ) -> None:
+    """Adds our step by a recipe; by "fp8, static scales" without scales that the step moves."""
     title = f"{shape.name} step of {layers} layers by {recipe}"
-    artefact = folder.artefact(
-        f"{shape.name}-{layers}-{recipe}", text_of(shape, layers), recipe=recipe
-    )
+    given = {"recipe": recipe.split(",")[0], "scales": scales_of(shape, layers), **options}
+    artefact = folder.artefact(f"{shape.name}-{layers}-{recipe}", text_of(shape, layers), **given)
     if (peak := folder.peak(artefact)) > ROOM:
         reason = f"its plan takes {peak / 1e9:.0f} GB, and a GPU of 141 GB has {ROOM / 1e9:.0f}"
         folder.add(title, "skip", rank=rank, reason=reason)
@@ -109,6 +142,8 @@ def add_large(folder: Folder, small: bool) -> None:
             _add_ours(folder, shape, layers, recipe, 20, 35)
         _add_jax(folder, shape, layers, "bf16", 20, expect)
     for layers in () if small else (high, low):
+        static = {"carryScales": False}
+        _add_ours(folder, shape, layers, "fp8, static scales", 25, 35, **static)
         _add_ours(folder, shape, layers, "bf16", 50, 35)
     _add_jax(folder, shape, high, "fp8", 50, 70)
     for layers, expect in ((high, 70), (low, 50)):
@@ -169,7 +204,8 @@ def add_micro_batches(folder: Folder, small: bool) -> None:
     layers, cap = (1, 3 << 20) if small else (CAP_LAYERS, CAP)
     for recipe in ("fp8",) if small else ("bf16", "fp8", "fp8-lm-o2", "none"):
         # As scalify.jit does: state that the recipe stores narrow is narrow between steps.
-        options = {"recipe": recipe, "packState": True}
+        scales = scales_of(shape, layers)
+        options = {"recipe": recipe, "packState": True, "scales": scales}
 
         def peak(batch: int, options: dict[str, Any] = options) -> int:
             text = text_of(shape, layers, batch)

@@ -2,28 +2,31 @@
 # Runs all checks that need a GPU and writes what they found as JSON.
 #
 #   integration/gpu/run.sh [--dry-run] [--seconds N] [--only PATTERN] [--again] [--folder DIR] [OUT]
+#   integration/gpu/run.sh --build [--folder DIR]
 #
 # prepare.py has filled out/gpu before, where the compiler is; here are CUDA, Python with NumPy and
 # ml_dtypes, and for some checks jax. Called again it goes on where it stopped, as after --seconds.
-# The dry run needs no GPU: calls are recorded.
+# The dry run needs no GPU: calls are recorded. --build only compiles the runtime, which takes a
+# minute that a lent GPU need not wait: copied along, out/gpu-build is taken as it is.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-folder=out/gpu device=cuda out='' only='*' seconds='' again=''
+folder=out/gpu device=cuda out='' only='*' seconds='' again='' build_only=''
 while [ $# -gt 0 ]; do
   case $1 in
     --dry-run) device=null ;;
     --again) again=--again ;;
+    --build) build_only=1 ;;
     --seconds) seconds=${2:?--seconds takes a number} && shift ;;
     --only) only=${2:?--only takes a pattern} && shift ;;
     --folder) folder=${2:?--folder takes a folder} && shift ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 0 ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0" && exit 0 ;;
     -*) echo "run.sh: no option is called '$1'" >&2 && exit 2 ;;
     *) out=$1 ;;
   esac
   shift
 done
-[ -f "$folder/plan.json" ] || {
+[ -f "$folder/plan.json" ] || { [ -n "$build_only" ] && [ -d "$folder/include" ]; } || {
   echo "run.sh: no $folder/plan.json: run integration/gpu/prepare.py where the compiler is" >&2
   exit 2
 }
@@ -86,10 +89,11 @@ compile_one() {
     -o "$build/runtime/objects/${1//\//_}.o"
 }
 
+sum_of_sources() {
+  { find runtime "$folder/include" -type f -print0 2>/dev/null || true; } | LC_ALL=C sort -z | xargs -0 cat | sha256sum
+}
+
 by_compiler() {
-  local sum
-  sum=$(find runtime "$folder/include" -type f -print0 | sort -z | xargs -0 cat | sha256sum)
-  [ "$sum" != "$(cat "$build/runtime/sum" 2>/dev/null)" ] || return 0
   mkdir -p "$build/runtime/objects"
   version=$(sed -nE 's/^project\(scalify_runtime .*VERSION ([0-9.]+)\)/\1/p' runtime/CMakeLists.txt)
   export version folder build
@@ -98,7 +102,7 @@ by_compiler() {
     xargs -0 -P "$(nproc)" -n 1 bash -c 'compile_one "$@"' _
   "${CXX:-g++}" -shared -o "$build/runtime/libscalify_runtime.so" \
     "$build/runtime/objects/"*.o -pthread -ldl
-  echo "$sum" >"$build/runtime/sum"
+  sum_of_sources >"$build/runtime/sum"
 }
 
 build_bench() {
@@ -107,7 +111,11 @@ build_bench() {
     -l:libcudart.so.13 >"$build/bench.log" 2>&1
 }
 
-if ! by_cmake; then
+if [ -n "$build_only" ]; then
+  by_compiler
+  exit
+fi
+if [ "$(sum_of_sources)" != "$(cat "$build/runtime/sum" 2>/dev/null)" ] && ! by_cmake; then
   echo "run.sh: no runtime by cmake ($build/cmake.log), so by the compiler alone"
   by_compiler
 fi

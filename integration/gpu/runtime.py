@@ -39,6 +39,7 @@ class _Options(ctypes.Structure):
         ("threads", ctypes.c_int32),
         ("device", ctypes.c_int32),
         ("device_index", ctypes.c_int32),
+        ("comm", Pointer),
     )
 
 
@@ -144,7 +145,7 @@ class Executable:
     def __init__(self, library: Library, artefact: bytes, device: str) -> None:
         self._library = library
         self._handle = Pointer()
-        options = _Options(0, DEVICES[device], 0)
+        options = _Options(0, DEVICES[device], 0, None)
         self._library.call(
             "load_memory",
             artefact,

@@ -15,6 +15,7 @@ import optimizer
 import scalify
 from artefacts import Folder
 from config import ModelConfig, TrainConfig
+from scalify.scales import argument_options, range_option
 
 __all__ = ["RECIPES", "add_example", "add_training", "lower"]
 
@@ -50,10 +51,12 @@ def lower(cfg: ModelConfig, train: TrainConfig, batch: int) -> str:
     return step.lower(params, jax.eval_shape(adamw.init, params), tokens).as_text(debug_info=True)
 
 
-def _run_cpu(text: str, recipe: str, state: list[Any], batches: NDArray[Any]) -> dict[str, Any]:
-    """Returns the losses of steps on this CPU, and the norms of what they leave."""
-    exe = scalify.compile(text, recipe)
-    losses = []
+def _run_cpu(exe: Any, state: list[Any], batches: NDArray[Any]) -> dict[str, Any]:
+    """Returns the losses of steps on this CPU, and the norms of what they leave.
+
+    What the executable keeps for itself is as before when this returns.
+    """
+    kept, losses = exe.kept, []
     for batch in batches:
         *state, loss = exe(*state, batch)
         losses.append(float(np.asarray(loss)))
@@ -61,7 +64,40 @@ def _run_cpu(text: str, recipe: str, state: list[Any], batches: NDArray[Any]) ->
         argument["name"]: float(np.linalg.norm(np.asarray(leaf).astype(np.float64)))
         for argument, leaf in zip(exe.args, state, strict=False)
     }
+    exe.kept = kept
     return {"losses": losses, "norms": norms}
+
+
+def _gap(norms: dict[str, float], beside: dict[str, float], are_params: bool) -> float:
+    """Returns the largest relative gap of norms of parameters, or of all others."""
+    gaps = [
+        abs(norms[name] / norm - 1)
+        for name, norm in beside.items()
+        if norm and name.startswith("params") == are_params
+    ]
+    return max(gaps, default=0.0)
+
+
+def _wanted(exe: Any, state: list[Any], batches: NDArray[Any]) -> dict[str, Any]:
+    """Returns losses and norms of this CPU, and how far norms move by F32's last bits alone.
+
+    A GPU sums in another order. What that does behind casts to FP8 is chaos, and so is drawn:
+    weights that differ by F32's last bit, four times; the bar is twice the largest gap.
+    """
+    wanted = _run_cpu(exe, state, batches)
+    spread = {"spread_of_parameters": 0.0, "spread_of_moments": 0.0}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        turned = [
+            leaf * (1 + 2.0**-23 * rng.standard_normal(leaf.shape)).astype(np.float32)
+            if leaf.dtype == np.float32
+            else leaf
+            for leaf in state
+        ]
+        norms = _run_cpu(exe, turned, batches)["norms"]
+        for name, are_params in (("spread_of_parameters", True), ("spread_of_moments", False)):
+            spread[name] = max(spread[name], 2 * _gap(norms, wanted["norms"], are_params))
+    return wanted | spread
 
 
 def _batches(example: Example, steps: int) -> NDArray[Any]:
@@ -84,11 +120,15 @@ def add_example(folder: Folder, small: bool) -> None:
     nonzero = {f"arg{i}": leaf for i, leaf in enumerate(state) if leaf.any()}
     folder.arrays("example-state", nonzero)
     folder.arrays("example-batches", {"batches": batches.astype(np.uint8)})
+    # Both sides are one program: the scales of arguments are constants of it.
+    scales = scalify.measure([*state, batches[0]])
+    given = argument_options(scales) | {"ranges": range_option(scales)}
     # What a test of the script runs: fp8-current has amaxes to measure first.
     few = [recipe for recipe in RECIPES if recipe != "bf16"]
     for recipe in few if small else RECIPES:
-        artefact = folder.artefact(f"example-{recipe}", text, recipe=recipe)
-        wanted = _run_cpu(text, recipe, state, batches)
+        artefact = folder.artefact(f"example-{recipe}", text, recipe=recipe, **given)
+        exe = scalify.compile(text, recipe, scales=scales)
+        wanted = _wanted(exe, state, batches)
         folder.add(
             f"20 steps of the example by {recipe}",
             "losses",
@@ -105,8 +145,10 @@ def add_example(folder: Folder, small: bool) -> None:
         rank=78,
         expect=10,
         artefacts={
-            "one stream": "example-fp8.scalify.gz",
-            "two streams": folder.artefact("example-streams", text, recipe="fp8", streams=2),
+            "one stream": "example-fp8.scalify.xz",
+            "two streams": folder.artefact(
+                "example-streams", text, recipe="fp8", streams=2, **given
+            ),
         },
         state="example-state.npz",
         batches="example-batches.npz",
@@ -117,7 +159,9 @@ def _train_cpu(
     text: str, loss: str, recipe: str, state: list[Any], arrays: dict[str, NDArray[Any]]
 ) -> float:
     """Returns the validation loss of a whole training on this CPU."""
-    exe, evaluate = scalify.compile(text, recipe), scalify.compile(loss, recipe)
+    scales = scalify.measure([*state, arrays["batches"][0].astype(np.int32)])
+    exe = scalify.compile(text, recipe, scales=scales)
+    evaluate = scalify.compile(loss, recipe)
     for batch in arrays["batches"]:
         *state, _ = exe(*state, batch.astype(np.int32))
     names = {argument["name"]: index for index, argument in enumerate(exe.args)}
@@ -153,7 +197,7 @@ def add_training(folder: Folder, small: bool) -> None:
         folder.add(
             f"training of the example by {recipe}",
             "training",
-            artefact=f"example-{recipe}.scalify.gz",
+            artefact=f"example-{recipe}.scalify.xz",
             evaluate=folder.artefact(f"example-loss-{recipe}", text, recipe=recipe),
             state="example-state.npz",
             batches="training-batches.npz",

@@ -109,12 +109,31 @@ def classes(entries: Sequence[dict[str, Any]], steps: int) -> dict[str, float]:
     return found
 
 
+def _by_name(entries: Sequence[dict[str, Any]], steps: int) -> list[dict[str, Any]]:
+    """Returns milliseconds of a step by kernel, those equal in name, bytes and FLOPs together,
+    and what of the memory's bandwidth or of the units' rate they reach.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for entry in entries:
+        key = tuple(entry[member] for member in ("op", "name", "type", "bytes", "flops"))
+        row = found.setdefault(key, {"op": entry["op"], "name": entry["name"], "calls": 0, "ms": 0})
+        row["calls"] += 1
+        row["ms"] += entry["nanoseconds"] / steps / 1e6
+    for (*_, size, flops), row in found.items():
+        seconds = row["ms"] / row["calls"] / 1e3
+        if seconds:
+            row["gb_s"] = size / seconds / 1e9
+            row["tflops"] = flops / seconds / 1e12
+    return list(found.values())
+
+
 def _timed(exe: Executable, steps: int) -> Figures:
     """Returns a step's times, and by class of command those of three more with events between."""
     found = times(exe, steps)
     clocks = memory.clocks()
     entries = _profile(exe, 3)
     slowest = sorted(entries, key=lambda entry: -entry["nanoseconds"])[:12]
+    kinds = sorted(_by_name(entries, 3), key=lambda row: -row["ms"])[:40]
     return {
         "ms": statistics.median(found),
         "ms_all": found,
@@ -124,6 +143,7 @@ def _timed(exe: Executable, steps: int) -> Figures:
             {"op": e["op"], "name": e["name"], "loc": e["loc"], "ms": e["nanoseconds"] / 3e6}
             for e in slowest
         ],
+        "by_name": kinds,
     }
 
 

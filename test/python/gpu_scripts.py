@@ -17,6 +17,7 @@ try:
     import derive
     import judge
     import model
+    import runtime
     import weights
     import xla
     from artefacts import Folder
@@ -36,6 +37,7 @@ __all__ = [
     "derive",
     "judge",
     "model",
+    "runtime",
     "timed",
     "weights",
     "xla",

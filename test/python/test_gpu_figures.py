@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import pathlib
 import sys
 from typing import Any
@@ -284,7 +284,7 @@ def test_an_artefact_travels_small_and_tells_its_peak(tmp_path: pathlib.Path) ->
     folder = gpu_scripts.Folder(tmp_path)
     text = jax.jit(lambda x: jnp.tanh(x) + x).lower(jnp.zeros((256, 1024))).as_text()
     file = folder.artefact("a name, in words", text)
-    content = gzip.decompress((tmp_path / file).read_bytes())
+    content = lzma.decompress((tmp_path / file).read_bytes())
     assert len(content) > 2 * (tmp_path / file).stat().st_size
     # The argument and the result.
     assert folder.peak(file) == 2 * 4 * 256 * 1024

@@ -179,10 +179,7 @@ void Collectives::makeCommunicators(NcclId id, const std::vector<Key> &keys) {
       color += rank / stageRanks * int(key.first.size());
     made.push_back(nullptr);
     status = nccl->ncclCommSplit(world, color, place, &made.back(), &config);
-    // The parent's state is that of the split, which is there once it is done.
-    settle(status, "ncclCommSplit", world);
-    if (!made.back())
-      fail("ncclCommSplit gave no communicator");
+    awaitSplit(status, made.back());
     settle(NcclInProgress, "ncclCommSplit", made.back());
   }
 }
@@ -425,12 +422,28 @@ void Collectives::settle(NcclStatus status, const char *call,
           comm);
     if (status != NcclInProgress)
       break;
-    poll();
-    if (std::chrono::duration<double>(Clock::now() - start).count() > seconds)
-      late(Clock::now() - start);
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    pauseSince(start);
   }
   check(status, call, comm);
+}
+
+/// Waits a little, unless that has gone on for too long or a rank has failed.
+void Collectives::pauseSince(Clock::time_point start) const {
+  poll();
+  if (std::chrono::duration<double>(Clock::now() - start).count() > seconds)
+    late(Clock::now() - start);
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+/// NCCL writes a child when the split is done. Whether the parent counts as
+/// busy until then depends on the version (2.28 calls it ready at once).
+void Collectives::awaitSplit(NcclStatus status, NcclComm &child) const {
+  auto start = Clock::now();
+  while (!__atomic_load_n(&child, __ATOMIC_ACQUIRE)) {
+    settle(status, "ncclCommSplit", world);
+    status = NcclInProgress; // the parent's state is asked for again
+    pauseSince(start);
+  }
 }
 
 std::string Collectives::where() const {

@@ -497,10 +497,12 @@ void CudaGemm::issueOne(const LtContext &context, const Command &command,
                         const std::array<char *, 3> &at,
                         StreamHandle stream) const {
   size_t a = plan.isSwapped ? 0 : 1;
+  // C of a type of its own may not lie where D does, though beta is zero.
+  const void *c = plan.problem.cType ? nullptr : at[2];
   session->check(session->driver->cublasLtMatmul(
                      context.handle(), desc.get(), &command.gemm.alpha, at[a],
                      layouts[0].get(), at[1 - a], layouts[1].get(),
-                     &command.gemm.beta, at[2], layouts[3].get(), at[2],
+                     &command.gemm.beta, c, layouts[3].get(), at[2],
                      layouts[2].get(), &algo, context.workspace(),
                      LtContext::workspaceBytes, stream),
                  "cublasLtMatmul", "the product is " + describe(plan.problem));

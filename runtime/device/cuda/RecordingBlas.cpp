@@ -246,10 +246,13 @@ void RecordingDriver::bindMatmul() {
       const LtSide &side = get(layout, Kind::Layout)->side;
       return std::array{side.rows, side.cols, uint64_t(side.leading)};
     };
-    if (reason.empty() && (c != d || sizesOf(cLayout) != sizesOf(dLayout)))
-      reason = "C must be D";
-    if (reason.empty() && p.cType && *static_cast<const float *>(beta) != 0)
-      reason = "C has another type than D, in whose memory it is";
+    // The library takes C in D's memory by one layout only.
+    const void *wanted = p.cType ? nullptr : d;
+    if (reason.empty() && (c != wanted || sizesOf(cLayout) != sizesOf(dLayout)))
+      reason =
+          p.cType ? "C of another type than D must be null" : "C must be D";
+    if (reason.empty() && !c && *static_cast<const float *>(beta) != 0)
+      reason = "C is null, and beta is not zero";
     if (reason.empty() &&
         (!workspace || reinterpret_cast<uintptr_t>(workspace) % 256 ||
          !covers(onDevice(workspace), bytes)))

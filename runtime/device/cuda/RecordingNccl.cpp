@@ -57,6 +57,7 @@ private:
     int size = 1, place = 0, splits = 0;
     bool isSettled = false;                       // asked whether it is done
     NcclComm *toChild = nullptr, child = nullptr; // of a split that goes on
+    int pollsToChild = 0;                         // until it is done
   };
   struct Transfer {
     NcclComm comm;
@@ -172,17 +173,18 @@ void RecordingDriver::RecordedNccl::bindMaking() {
     child.splits = 0;
     if (driver.fabric)
       splitBy(*parent, color, key, child);
-    // As NCCL does, which fills it in when the split is done.
+    // As NCCL 2.28 does: it returns success and calls the parent ready at once,
+    // and fills the child in when the split is done.
     *out = nullptr;
     NcclComm made = nullptr;
     add(&made, child);
-    parent->isSettled = false;
     parent->toChild = out;
     parent->child = made;
+    parent->pollsToChild = 2;
     driver.line("ncclCommSplit color=" + std::to_string(color) +
                 " key=" + std::to_string(key) + " comm" +
                 driver.get(made, Kind::Comm)->name);
-    return NcclInProgress;
+    return NcclSuccess;
   };
 }
 
@@ -224,7 +226,7 @@ void RecordingDriver::RecordedNccl::bindState() {
     *out = driver.ncclState != NcclSuccess ? driver.ncclState
            : group->isSettled              ? NcclSuccess
                                            : NcclInProgress;
-    if (*out == NcclSuccess && group->toChild)
+    if (*out == NcclSuccess && group->toChild && --group->pollsToChild < 0)
       *std::exchange(group->toChild, nullptr) = group->child;
     group->isSettled = true;
     return NcclSuccess;
