@@ -258,12 +258,15 @@ static std::optional<int64_t> getRowLength(RankedTensorType type) {
                                               : std::nullopt;
 }
 
-/// How many elements one task joins, of as many as a result has. Where no order
-/// changes a bit these are rows, so that the kernel which makes the values can
-/// join them, and nobody reads them again.
-static int64_t getStageColumns(stablehlo::ReduceOp op, int64_t total) {
+/// How many elements one task joins, of as many as a result has. Where the
+/// order is free these are rows, so that the kernel which makes the values can
+/// join them, and nobody reads them again: where it changes no bit, and on a
+/// GPU, whose sums go by threads anyhow.
+static int64_t getStageColumns(stablehlo::ReduceOp op, int64_t total,
+                               bool isOnGPU) {
   RankedTensorType type = typeOf(op.getInputs()[0]);
-  if (stablehlo::isOrderFree(op) && total == type.getNumElements())
+  if ((isOnGPU || stablehlo::isOrderFree(op)) &&
+      !op->hasAttr(stablehlo::kInOrderAttr) && total == type.getNumElements())
     if (std::optional<int64_t> length = getRowLength(type))
       return *length;
   int64_t columns = total;
@@ -373,7 +376,7 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
   int64_t results = typeOf(op.getResult(0)).getNumElements();
   int64_t total = type.getNumElements();
   if (others.empty() && results < 16 && total >= kTwoStageElements) {
-    int64_t columns = getStageColumns(op, total / results);
+    int64_t columns = getStageColumns(op, total / results, machine == "gpu");
     int64_t parts = total / results / columns;
     if (parts == 1)
       return;

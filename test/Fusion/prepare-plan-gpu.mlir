@@ -54,3 +54,17 @@ func.func @as_they_are(%a: tensor<64x4096xf32>, %b: tensor<32x1048576xf32>) -> (
   %s = stablehlo.reduce(%b init: %z) applies stablehlo.add across dimensions = [0] : (tensor<32x1048576xf32>, tensor<f32>) -> tensor<1048576xf32>
   return %r, %s : tensor<4096xf32>, tensor<1048576xf32>
 }
+
+// -----
+
+// Sums to a number go by the rows of the kernel that makes the values, as maxima do.
+// CHECK-LABEL: func.func @to_a_number
+func.func @to_a_number(%a: tensor<16384x14336xf32>) -> tensor<f32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  // CHECK: %[[V:.*]] = stablehlo.reshape %{{.*}} -> tensor<16384x14336xf32>
+  // CHECK: %[[P:.*]] = stablehlo.reduce(%[[V]] {{.*}} across dimensions = [1] {{.*}} -> tensor<16384xf32>
+  // CHECK: stablehlo.reduce(%[[P]] {{.*}} -> tensor<f32>
+  // CPU: stablehlo.reshape %{{.*}} -> tensor<65536x3584xf32>
+  %r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<16384x14336xf32>, tensor<f32>) -> tensor<f32>
+  return %r : tensor<f32>
+}
