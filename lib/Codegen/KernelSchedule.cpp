@@ -162,6 +162,8 @@ private:
   LogicalResult emitFlat(KernelRows &rows);
   LogicalResult emitFlatOnGrid(KernelRows &rows);
   AffineExpr pushRows(int64_t count);
+  size_t chooseShared(size_t limit) const;
+  LogicalResult emitShared(int64_t low, int64_t high, int64_t step);
   int64_t chooseThreads() const;
   LogicalResult storeOutputs(bool wantSmall);
   bool isSmall(Value output) const {
@@ -174,6 +176,8 @@ private:
   const Space &space;
   Operation *yield;
   SmallVector<AffineExpr> loops;
+  /// The first of the loops that a block's threads share.
+  size_t shared = 0;
 };
 } // namespace
 
@@ -278,11 +282,26 @@ AffineExpr NestEmitter::pushRows(int64_t count) {
                     false);
 }
 
+/// The loops within a row, or without rows all loops, which the whole grid
+/// shares then; the innermost alone where a reduction is of one of them.
+size_t NestEmitter::chooseShared(size_t limit) const {
+  size_t innermost = space.extents.size() - 1;
+  size_t first = space.hasRows ? std::min(innermost, limit) : 0;
+  int64_t rows = 1;
+  for (int64_t extent : ArrayRef(space.extents).take_front(first))
+    rows *= extent;
+  for (auto reduce : e.kernel.getBody().front().getOps<stablehlo::ReduceOp>())
+    if (tensorType(reduce.getResult(0)).getNumElements() > rows)
+      return innermost;
+  return first;
+}
+
 /// As many as have a vector of the longest loop that they share.
 int64_t NestEmitter::chooseThreads() const {
-  int64_t longest = space.hasLanes && !space.extents.empty()
-                        ? space.extents.back()
-                        : int64_t(1);
+  int64_t longest = 1;
+  if (space.hasLanes)
+    for (int64_t extent : ArrayRef(space.extents).drop_front(shared))
+      longest *= extent;
   for (auto reduce : e.kernel.getBody().front().getOps<stablehlo::ReduceOp>())
     for (int64_t dim : reduce.getDimensions())
       longest =
@@ -290,6 +309,31 @@ int64_t NestEmitter::chooseThreads() const {
   int64_t vectors = llvm::divideCeil(longest, space.lanes);
   return std::clamp<int64_t>(llvm::alignTo(vectors, kWarp), kWarp,
                              kMostThreads);
+}
+
+/// One loop of the threads over the vectors of a part of the innermost loop and
+/// over all loops around it that they share.
+LogicalResult NestEmitter::emitShared(int64_t low, int64_t high, int64_t step) {
+  ArrayRef<int64_t> around =
+      ArrayRef(space.extents).drop_front(shared).drop_back();
+  int64_t vectors = (high - low) / step, count = vectors;
+  for (int64_t extent : around)
+    count *= extent;
+  const size_t outer = loops.size();
+  Spread spread = space.hasRows ? Spread::Threads : Spread::Grid;
+  AffineExpr mine = e.pushLoop(0, count, 1, false, spread);
+  Index index = e.scope.delinearise(e.scope.floorDiv(mine, vectors), around);
+  loops.append(index.begin(), index.end());
+  Value from = e.asIndex(e.scope.mod(mine, vectors) * step + low);
+  Value one = e.constantIndex(1);
+  Value to =
+      arith::AddIOp::create(e.at(e.innermost()), e.kernel.getLoc(), from, one);
+  loops.push_back(e.pushLoop(from, to, {low, high - 1}, step, step > 1));
+  LogicalResult result = storeOutputs(false);
+  e.popLoop();
+  e.popLoop();
+  loops.resize(outer);
+  return result;
 }
 
 LogicalResult NestEmitter::emitInnermost() {
@@ -302,6 +346,8 @@ LogicalResult NestEmitter::emitInnermost() {
   auto part = [&](int64_t low, int64_t high, int64_t step) {
     if (low == high)
       return LogicalResult::success();
+    if (loops.size() + 1 < space.extents.size())
+      return emitShared(low, high, step);
     loops.push_back(e.pushLoop(low, high, step, step > 1, Spread::Threads));
     LogicalResult result = storeOutputs(false);
     e.popLoop();
@@ -331,10 +377,17 @@ FailureOr<KernelRows> NestEmitter::emit() {
   // The rows of the task: as few leading loops as give enough of them.
   size_t scalarLoops = rank - (space.hasLanes && rank > 0);
   size_t limit = space.hasRows ? space.rowRank : scalarLoops;
+  shared = scalarLoops;
+  if (e.grid && space.hasLanes && rank > 0) {
+    shared = chooseShared(limit);
+    limit = std::min(limit, shared);
+  }
   size_t leading = 0;
   while (leading < limit && (e.grid || rows.rows < kEnoughRows))
     rows.rows *= space.extents[leading++];
   rows.threads = chooseThreads();
+  if (!space.hasRows && shared < scalarLoops)
+    rows.rows = llvm::divideCeil(space.size() / space.lanes, rows.threads);
   if (leading > 0) {
     AffineExpr row = pushRows(rows.rows);
     Index index =
@@ -348,7 +401,7 @@ FailureOr<KernelRows> NestEmitter::emit() {
   // their memory is gone.
   if (space.hasSmall && failed(storeOutputs(true)))
     return failure();
-  while (loops.size() < scalarLoops)
+  while (loops.size() < shared)
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
   if (failed(emitInnermost()))
     return failure();

@@ -451,6 +451,23 @@ bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
   return true;
 }
 
+/// A library's result is turned into the order of the dot that it stands for,
+/// and back where it is read: pairs of transposes are one, or none.
+static void joinTransposes(Block &block) {
+  for (auto outer : block.getOps<stablehlo::TransposeOp>()) {
+    auto inner = outer.getOperand().getDefiningOp<stablehlo::TransposeOp>();
+    if (!inner)
+      continue;
+    auto order = llvm::map_to_vector(outer.getPermutation(), [&](int64_t dim) {
+      return inner.getPermutation()[dim];
+    });
+    outer.getOperandMutable().assign(inner.getOperand());
+    outer.setPermutation(order);
+    if (llvm::is_sorted(order))
+      outer.getResult().replaceAllUsesWith(outer.getOperand());
+  }
+}
+
 void FormAttentionPass::runOnOperation() {
   Block &block = getOperation().getBody().front();
   SmallVector<stablehlo::DivOp> quotients(block.getOps<stablehlo::DivOp>());
@@ -472,6 +489,7 @@ void FormAttentionPass::runOnOperation() {
                                     : "attention stays GEMMs and kernels: ")
           << why;
   }
+  joinTransposes(block);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (isOpTriviallyDead(&op))
       op.erase();
