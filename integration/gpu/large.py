@@ -83,7 +83,8 @@ def scales_of(shape: Shape, layers: int) -> dict[str, int]:
     for prefix, tree in (("params", params), ("opt_state", state)):
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             name = prefix + jax.tree_util.keystr(path)
-            kind = "params norm" if prefix == "params" and "norm" in name else prefix
+            parts = ("norm", "'wo'", "'w_down'") if prefix == "params" else ()
+            kind = " ".join([prefix, *(part for part in parts if part in name)])
             if leaf.dtype == "float32" and (exponent := _exponent(kind, leaf.shape)) is not None:
                 found[name] = exponent
     return found
@@ -183,8 +184,14 @@ def add_blocks(folder: Folder, small: bool) -> None:
         lowered = jax.jit(blocks.block(model, cfg)).lower(layer, x, x)
     text = lowered.as_text(debug_info=True)
     members = shape.members(1)
+    # As `scalify.jit` measures them.
+    scales = {
+        name + jax.tree_util.keystr(path): _exponent(name + jax.tree_util.keystr(path), leaf.shape)
+        for name, tree in (("layer", layer), ("x", x), ("grad", x))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
     for recipe in ("fp8",) if small else ("fp8", "none"):
-        artefact = folder.artefact(f"layer-{recipe}", text, recipe=recipe)
+        artefact = folder.artefact(f"layer-{recipe}", text, recipe=recipe, scales=scales)
         title = f"layer, forward and backward, by {recipe}"
         folder.add(title, "block", rank=55, expect=15, artefact=artefact, recipe=recipe, **members)
     for variant in ("bf16", "fp8", "fp8 current"):

@@ -15,6 +15,8 @@ from runtime import DTYPES, Tensor
 __all__ = ["fill", "normal"]
 
 DEVIATION = 0.02
+# Of what writes into the residual stream, as the example draws it, with the 32 layers of 8B.
+RESIDUAL = DEVIATION / (2 * 32) ** 0.5
 # Odd, so that rows of a matrix, whose lengths are even, are not equal where the block repeats.
 BLOCK = (1 << 22) - 3
 
@@ -39,7 +41,8 @@ def _word(dtype: str) -> Any:
 def fill(tensor: Tensor, stored: Mapping[str, Any] | None = None) -> NDArray[Any]:
     """Returns what an argument of a training step or of a layer starts from, by its name.
 
-    Norm gains are one, matrices and a layer's inputs are normal, the optimizer's state is zero.
+    Norm gains are one, matrices and a layer's inputs are normal, as the example draws them, the
+    optimizer's state is zero.
     Tokens are bytes: any vocabulary has them.
 
     Args:
@@ -57,4 +60,5 @@ def fill(tensor: Tensor, stored: Mapping[str, Any] | None = None) -> NDArray[Any
     unit = 2.0 ** -(stored["exponent"] if stored else 0)
     if "norm" in tensor.name:
         return np.full(tensor.shape, unit, DTYPES[tensor.dtype])
-    return normal(tensor, DEVIATION * unit)
+    writes = "'wo'" in tensor.name or "'w_down'" in tensor.name
+    return normal(tensor, (RESIDUAL if writes else DEVIATION) * unit)
