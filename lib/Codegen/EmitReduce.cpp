@@ -259,12 +259,12 @@ struct KernelEmitter::ReduceGroup {
               const Index &index, unsigned level);
   LogicalResult allocate();
   LogicalResult loop();
+  LogicalResult accumulate(ArrayRef<AffineExpr> loops, bool inLanes);
   void finish();
 
 private:
   LogicalResult allocate(Accumulator &acc);
   LogicalResult accumulateApart(SmallVectorImpl<AffineExpr> &loops);
-  LogicalResult accumulate(ArrayRef<AffineExpr> loops, bool inLanes);
   Value joinLanes(const Accumulator &acc, OpBuilder &b) const;
   SmallVector<Value> placeOf(OpBuilder &b, int64_t lane) const;
   LogicalResult accumulate(Accumulator &acc, ArrayRef<AffineExpr> loops,
@@ -500,4 +500,50 @@ LogicalResult KernelEmitter::emitReduceGroup(ArrayRef<stablehlo::ReduceOp> ops,
     return failure();
   group.finish();
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions of rows beside the outputs
+//===----------------------------------------------------------------------===//
+
+/// One reduction, and what its group refers to.
+struct KernelEmitter::RowReduction {
+  stablehlo::ReduceOp op;
+  Index index;
+  ReduceGroup group;
+
+  RowReduction(KernelEmitter &emitter, stablehlo::ReduceOp reduce,
+               Index resultIndex)
+      : op(reduce), index(std::move(resultIndex)),
+        group(emitter, op, index, emitter.innermost()) {}
+};
+
+LogicalResult
+KernelEmitter::openRowReductions(ArrayRef<stablehlo::ReduceOp> ops,
+                                 AffineExpr row, int64_t lanes) {
+  for (stablehlo::ReduceOp op : ops) {
+    auto type = cast<RankedTensorType>(op.getResult(0).getType());
+    auto made = std::make_shared<RowReduction>(
+        *this, op, scope.delinearise(row, type.getShape()));
+    made->group.width = lanes;
+    made->group.isShared = true;
+    if (failed(made->group.allocate()))
+      return failure();
+    rowReductions.push_back(std::move(made));
+  }
+  return success();
+}
+
+LogicalResult KernelEmitter::addToRowReductions(AffineExpr column) {
+  bool inLanes = scope.dependsOnLanes(column);
+  for (const std::shared_ptr<RowReduction> &reduction : rowReductions)
+    if (failed(reduction->group.accumulate(column, inLanes)))
+      return failure();
+  return success();
+}
+
+void KernelEmitter::closeRowReductions() {
+  for (const std::shared_ptr<RowReduction> &reduction : rowReductions)
+    reduction->group.finish();
+  rowReductions.clear();
 }

@@ -26,6 +26,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 
 namespace scalify::codegen {
 
@@ -143,6 +144,13 @@ public:
   mlir::FailureOr<int64_t> emitScatter(stablehlo::ScatterOp op);
   mlir::FailureOr<Element> elementOfReduce(stablehlo::ReduceOp op,
                                            unsigned result, const Index &index);
+  /// Reductions of whole rows, on a GPU, whose elements the pass over the
+  /// outputs takes along: opened at the level of a row, which is `row`, added
+  /// to where the outputs are computed, and closed at the level of the row.
+  mlir::LogicalResult openRowReductions(llvm::ArrayRef<stablehlo::ReduceOp> ops,
+                                        mlir::AffineExpr row, int64_t lanes);
+  mlir::LogicalResult addToRowReductions(mlir::AffineExpr column);
+  void closeRowReductions();
 
   IndexScope scope;
   AccessLog *log = nullptr;
@@ -209,6 +217,8 @@ private:
   /// In bytes, of a vector in memory; null where it is not known.
   mlir::IntegerAttr vectorAlignment(mlir::AffineExpr linear, mlir::Type stored);
   struct ReduceGroup;
+  struct RowReduction;
+  llvm::SmallVector<std::shared_ptr<RowReduction>> rowReductions;
   struct Scatter;
   mlir::LogicalResult emitReduceGroup(llvm::ArrayRef<stablehlo::ReduceOp> group,
                                       const Index &index, unsigned level);

@@ -17,6 +17,7 @@
 #include "KernelEmitter.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
+#include "scalify/Dialect/StableHLO/Reductions.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -163,6 +164,11 @@ private:
   LogicalResult emitFlatOnGrid(KernelRows &rows);
   AffineExpr pushRows(int64_t count);
   size_t chooseShared(size_t limit) const;
+  bool takesReductionsAlong() const;
+  SmallVector<stablehlo::ReduceOp> reductions() const {
+    return llvm::to_vector(
+        e.kernel.getBody().front().getOps<stablehlo::ReduceOp>());
+  }
   LogicalResult emitShared(int64_t low, int64_t high, int64_t step);
   int64_t chooseThreads() const;
   LogicalResult storeOutputs(bool wantSmall);
@@ -178,6 +184,8 @@ private:
   SmallVector<AffineExpr> loops;
   /// The first of the loops that a block's threads share.
   size_t shared = 0;
+  /// Reductions of rows are added to where the outputs are computed.
+  bool isAlong = false;
 };
 } // namespace
 
@@ -197,6 +205,13 @@ LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
     if (failed(value))
       return failure();
     values.push_back({i, *value});
+  }
+  if (isAlong && !wantSmall) {
+    AffineExpr column =
+        e.scope.linearise(ArrayRef(loops).drop_front(space.rowRank),
+                          ArrayRef(space.extents).drop_front(space.rowRank));
+    if (failed(e.addToRowReductions(column)))
+      return failure();
   }
   for (auto [i, value] : values)
     if (failed(e.store(i, value, linear,
@@ -280,6 +295,59 @@ AffineExpr NestEmitter::pushRows(int64_t count) {
   return e.pushLoop(e.function.getArgument(first),
                     e.function.getArgument(first + 1), {0, count - 1}, 1,
                     false);
+}
+
+/// What is behind some outputs, up to reductions.
+static llvm::SetVector<Value> valuesBehind(ValueRange outputs) {
+  llvm::SetVector<Value> seen;
+  SmallVector<Value> stack(outputs);
+  while (!stack.empty()) {
+    Value value = stack.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (seen.insert(value) && op && !isa<stablehlo::ReduceOp>(op))
+      stack.append(op->operand_begin(), op->operand_end());
+  }
+  return seen;
+}
+
+/// Whether all reductions are of whole rows, of which no large output needs
+/// one: a GPU keeps no row, and would compute it a second time.
+bool NestEmitter::takesReductionsAlong() const {
+  if (!e.grid || !space.hasSmall || !space.hasLanes || shared != space.rowRank)
+    return false;
+  int64_t rowLength = 1;
+  for (int64_t extent : ArrayRef(space.extents).drop_front(space.rowRank))
+    rowLength *= extent;
+  int64_t begin = 0;
+  for (int64_t cut : space.cuts) {
+    if (cut - begin < space.lanes)
+      return false;
+    begin = cut;
+  }
+  if (space.extents.back() - begin < space.lanes)
+    return false;
+  SmallVector<Value> large, small, summands;
+  for (Value output : yield->getOperands())
+    (isSmall(output) ? small : large).push_back(output);
+  for (stablehlo::ReduceOp reduce : reductions()) {
+    RankedTensorType type = tensorType(reduce.getInputs()[0]);
+    if (reduceKind(reduce) == ReduceKind::General ||
+        reduce->hasAttr(stablehlo::kInOrderAttr) ||
+        reduce.getDimensions() != ArrayRef<int64_t>{type.getRank() - 1} ||
+        type.getShape().back() != rowLength ||
+        type.getNumElements() != space.size())
+      return false;
+    summands.push_back(reduce.getInputs()[0]);
+  }
+  auto isReduced = [](Value value) {
+    return value.getDefiningOp<stablehlo::ReduceOp>() != nullptr;
+  };
+  auto isRead = [](Value value) {
+    return isa<BlockArgument>(value) && tensorType(value).getNumElements() > 1;
+  };
+  llvm::append_range(large, summands);
+  return !summands.empty() && llvm::none_of(valuesBehind(large), isReduced) &&
+         llvm::none_of(valuesBehind(small), isRead);
 }
 
 /// The loops within a row, or without rows all loops, which the whole grid
@@ -399,12 +467,22 @@ FailureOr<KernelRows> NestEmitter::emit() {
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
   // Small outputs first: once the columns are stored, an input that shares
   // their memory is gone.
-  if (space.hasSmall && failed(storeOutputs(true)))
+  isAlong = leading > 0 && takesReductionsAlong();
+  AffineExpr row = e.scope.linearise(
+      loops, ArrayRef(space.extents).take_front(loops.size()));
+  if (isAlong && failed(e.openRowReductions(reductions(), row, space.lanes)))
+    return failure();
+  if (space.hasSmall && !isAlong && failed(storeOutputs(true)))
     return failure();
   while (loops.size() < shared)
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
   if (failed(emitInnermost()))
     return failure();
+  if (isAlong) {
+    e.closeRowReductions();
+    if (failed(storeOutputs(true)))
+      return failure();
+  }
   while (e.innermost() > 0)
     e.popLoop();
   return rows;
