@@ -82,6 +82,54 @@ plan.program @step {
                /*isPlan=*/true);
 }
 
+TEST(Grid, OfCastsWithTheirStatistics) {
+  // Rows of several loops, cut where a concatenation changes, of whole vectors
+  // and of more; what is reduced is taken along with what is stored, and a cast
+  // counts once. In the second kernel an output needs a reduction.
+  for (int64_t half : {16, 12})
+    checkProgram(formatv(R"(
+plan.program @step {{
+  %x = plan.argument 0 : memref<5x3x{0}xbf16>
+  %a = plan.result 0 : memref<5x3x{0}xf8E4M3FN>
+  %b = plan.result 1 : memref<5xf32>
+  %c = plan.result 2 : memref<5xf32>
+  %d = plan.result 3 : memref<5x3x{0}xbf16>
+  %e = plan.result 4 : memref<5xf32>
+  plan.kernel "statistics" reads(%x : memref<5x3x{0}xbf16>) writes(%a, %b, %c : memref<5x3x{0}xf8E4M3FN>, memref<5xf32>, memref<5xf32>) {{
+  ^bb0(%v: tensor<5x3x{0}xbf16>):
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %small = stablehlo.constant dense<0.001953125> : tensor<f32>
+    %h = stablehlo.slice %v [0:5, 0:3, {1}:{0}] : (tensor<5x3x{0}xbf16>) -> tensor<5x3x{1}xbf16>
+    %l = stablehlo.slice %v [0:5, 0:3, 0:{1}] : (tensor<5x3x{0}xbf16>) -> tensor<5x3x{1}xbf16>
+    %n = stablehlo.negate %h : tensor<5x3x{1}xbf16>
+    %t = stablehlo.concatenate %n, %l, dim = 2 : (tensor<5x3x{1}xbf16>, tensor<5x3x{1}xbf16>) -> tensor<5x3x{0}xbf16>
+    %w = stablehlo.convert %t : (tensor<5x3x{0}xbf16>) -> tensor<5x3x{0}xf32>
+    %q = scalify.quantize %w, %small {{cast = "c0"} : tensor<5x3x{0}xf32> -> tensor<5x3x{0}xf8E4M3FN>
+    %abs = stablehlo.abs %w : tensor<5x3x{0}xf32>
+    %r = stablehlo.reshape %abs : (tensor<5x3x{0}xf32>) -> tensor<5x{2}xf32>
+    %m = stablehlo.reduce(%r init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<5x{2}xf32>, tensor<f32>) -> tensor<5xf32>
+    %s = stablehlo.reduce(%r init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<5x{2}xf32>, tensor<f32>) -> tensor<5xf32>
+    %root = stablehlo.sqrt %s : tensor<5xf32>
+    plan.yield %q, %m, %root : tensor<5x3x{0}xf8E4M3FN>, tensor<5xf32>, tensor<5xf32>
+  }
+  plan.kernel "scaled" reads(%x : memref<5x3x{0}xbf16>) writes(%d, %e : memref<5x3x{0}xbf16>, memref<5xf32>) {{
+  ^bb0(%v: tensor<5x3x{0}xbf16>):
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %w = stablehlo.convert %v : (tensor<5x3x{0}xbf16>) -> tensor<5x3x{0}xf32>
+    %abs = stablehlo.abs %w : tensor<5x3x{0}xf32>
+    %r = stablehlo.reshape %abs : (tensor<5x3x{0}xf32>) -> tensor<5x{2}xf32>
+    %m = stablehlo.reduce(%r init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<5x{2}xf32>, tensor<f32>) -> tensor<5xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<5xf32>) -> tensor<5x3x{0}xf32>
+    %p = stablehlo.multiply %w, %mb : tensor<5x3x{0}xf32>
+    %y = stablehlo.convert %p : (tensor<5x3x{0}xf32>) -> tensor<5x3x{0}xbf16>
+    plan.yield %y, %m : tensor<5x3x{0}xbf16>, tensor<5xf32>
+  }
+})",
+                         2 * half, half, 6 * half)
+                     .str(),
+                 /*isPlan=*/true);
+}
+
 TEST(Grid, OfPaddedCasts) {
   // What is beside the values is no value: nothing is counted there, and
   // nothing twice. Rows of whole vectors, and of parts; as they are and turned.
