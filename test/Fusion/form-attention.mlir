@@ -9,6 +9,8 @@
 // CHECK-SAME: windows [0, 512, 8, 32, 0, 256, 8, 16, 0, 256, 8, 16, 0, 512, 8, 32, 0, 512, 8, 32, 0, 512, 8, 32, 0, 256, 8, 16, 0, 256, 8, 16] scale 0.35355338454246521 causal gradient
 // CHECK-NOT: dot_general
 // CHECK-NOT: exponential
+// Pairs of transposes are none.
+// CHECK-NOT: stablehlo.transpose
 // CHECK: return
 func.func @composite(%arg0: tensor<2x16x4x8xbf16>, %arg1: tensor<2x16x2x8xbf16>, %arg2: tensor<2x16x2x8xbf16>, %arg3: tensor<2x16x4x8xbf16>) -> (tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x2x8xbf16>, tensor<2x16x2x8xbf16>) {
   %cst = stablehlo.constant dense<0xFF800000> : tensor<2x2x2x16x16xf32>
