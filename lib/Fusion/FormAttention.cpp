@@ -452,11 +452,13 @@ bool FormAttentionPass::form(stablehlo::DivOp quotient, std::string &why) {
 }
 
 /// A library's result is turned into the order of the dot that it stands for,
-/// and back where it is read: pairs of transposes are one, or none.
+/// and back where it is read: pairs of transposes are one, or none. What is
+/// stored turned stays.
 static void joinTransposes(Block &block) {
+  auto isStored = [](Operation *op) { return op->hasAttr("plan.materialise"); };
   for (auto outer : block.getOps<stablehlo::TransposeOp>()) {
     auto inner = outer.getOperand().getDefiningOp<stablehlo::TransposeOp>();
-    if (!inner)
+    if (!inner || isStored(inner) || isStored(outer))
       continue;
     auto order = llvm::map_to_vector(outer.getPermutation(), [&](int64_t dim) {
       return inner.getPermutation()[dim];

@@ -423,3 +423,22 @@ func.func @causal_of_fewer(%arg0: tensor<2x8x4x8xbf16>, %arg1: tensor<2x16x4x8xb
   %17 = stablehlo.convert %16 : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xbf16>
   return %17 : tensor<2x4x8x8xbf16>
 }
+
+// -----
+
+// What is stored turned, as the scales of blocks are, stays so.
+// CHECK-LABEL: func.func @stored
+// CHECK: %[[T:.*]] = stablehlo.transpose %arg0, dims = [1, 0] {plan.materialise}
+// CHECK: stablehlo.transpose %[[T]], dims = [1, 0]
+// CHECK-LABEL: func.func @pair
+// CHECK-NEXT: return %arg0
+func.func @stored(%arg0: tensor<144x6xf32>) -> tensor<144x6xf32> {
+  %0 = stablehlo.transpose %arg0, dims = [1, 0] {plan.materialise} : (tensor<144x6xf32>) -> tensor<6x144xf32>
+  %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<6x144xf32>) -> tensor<144x6xf32>
+  return %1 : tensor<144x6xf32>
+}
+func.func @pair(%arg0: tensor<4x8x2xf32>) -> tensor<4x8x2xf32> {
+  %0 = stablehlo.transpose %arg0, dims = [2, 0, 1] : (tensor<4x8x2xf32>) -> tensor<2x4x8xf32>
+  %1 = stablehlo.transpose %0, dims = [1, 2, 0] : (tensor<2x4x8xf32>) -> tensor<4x8x2xf32>
+  return %1 : tensor<4x8x2xf32>
+}
