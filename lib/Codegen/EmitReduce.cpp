@@ -380,11 +380,14 @@ LogicalResult KernelEmitter::ReduceGroup::accumulate(Accumulator &acc,
   }
   OpBuilder &b = emitter.at(emitter.innermost());
   if (acc.combiner.kind != ReduceKind::General) {
-    Value memory = inLanes ? acc.lanes : acc.single[0];
+    Value memory = inLanes && acc.lanes ? acc.lanes : acc.single[0];
     Value old = memref::LoadOp::create(b, loc, memory, place);
     Value next = inputs[0].value;
-    if (isa<VectorType>(old.getType()))
+    if (inLanes || isa<VectorType>(old.getType()))
       next = emitter.broadcast(b, next);
+    // Beside the outputs there is no room for a vector.
+    if (inLanes && !acc.lanes)
+      next = acc.combiner.acrossLanes(b, loc, next);
     next = acc.combiner.combine(b, loc, old, next);
     memref::StoreOp::create(b, loc, next, memory, place);
     return success();
@@ -520,12 +523,12 @@ struct KernelEmitter::RowReduction {
 
 LogicalResult
 KernelEmitter::openRowReductions(ArrayRef<stablehlo::ReduceOp> ops,
-                                 AffineExpr row, int64_t lanes) {
+                                 AffineExpr row) {
   for (stablehlo::ReduceOp op : ops) {
     auto type = cast<RankedTensorType>(op.getResult(0).getType());
     auto made = std::make_shared<RowReduction>(
         *this, op, scope.delinearise(row, type.getShape()));
-    made->group.width = lanes;
+    made->group.width = 1;
     made->group.isShared = true;
     if (failed(made->group.allocate()))
       return failure();

@@ -148,7 +148,7 @@ public:
   /// outputs takes along: opened at the level of a row, which is `row`, added
   /// to where the outputs are computed, and closed at the level of the row.
   mlir::LogicalResult openRowReductions(llvm::ArrayRef<stablehlo::ReduceOp> ops,
-                                        mlir::AffineExpr row, int64_t lanes);
+                                        mlir::AffineExpr row);
   mlir::LogicalResult addToRowReductions(mlir::AffineExpr column);
   void closeRowReductions();
 

@@ -318,14 +318,6 @@ bool NestEmitter::takesReductionsAlong() const {
   int64_t rowLength = 1;
   for (int64_t extent : ArrayRef(space.extents).drop_front(space.rowRank))
     rowLength *= extent;
-  int64_t begin = 0;
-  for (int64_t cut : space.cuts) {
-    if (cut - begin < space.lanes)
-      return false;
-    begin = cut;
-  }
-  if (space.extents.back() - begin < space.lanes)
-    return false;
   SmallVector<Value> large, small, summands;
   for (Value output : yield->getOperands())
     (isSmall(output) ? small : large).push_back(output);
@@ -470,7 +462,7 @@ FailureOr<KernelRows> NestEmitter::emit() {
   isAlong = leading > 0 && takesReductionsAlong();
   AffineExpr row = e.scope.linearise(
       loops, ArrayRef(space.extents).take_front(loops.size()));
-  if (isAlong && failed(e.openRowReductions(reductions(), row, space.lanes)))
+  if (isAlong && failed(e.openRowReductions(reductions(), row)))
     return failure();
   if (space.hasSmall && !isAlong && failed(storeOutputs(true)))
     return failure();
