@@ -195,15 +195,10 @@ def _updates() -> Iterator[Program]:
     text = lower(step, *inputs, donate=(0, 1))
     leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(inputs))
     # A gradient that is a little other may be rounded up where it was rounded down, and behind
-    # it one element of E4M3 or F16 state lies one unit away. Adam's first step is the rate times a
-    # sign, or times g / (|g| + epsilon): where g is about 0, what is behind the last bits of its
-    # sum decides, to a thousandth of the step in F32 and to the sign behind a rounding to FP8.
-    # Hopper keeps 13 bits of an FP8 product's sums: a quarter of a unit of the F16 moments.
-    rate = 1e-2
-    loose = {"outliers": 0.3, "unit": 2.0**-3, "apart": 2 * rate}
-    exact = {"outliers": 0.001, "apart": rate / 1000}
+    # it one element of E4M3 or F16 state lies one unit away.
+    loose = {"outliers": 0.02, "unit": 2.0**-3}
     for recipe in ("none", "fp8-lm-o2"):
-        tolerance = exact if recipe == "none" else loose
+        tolerance = {} if recipe == "none" else loose
         name = f"kernel adamw, state of {recipe}, stochastic rounding where it is narrow"
         yield Program(name, text, leaves, "near", {"recipe": recipe}, tolerance=tolerance)
 

@@ -61,11 +61,7 @@ def bits(got: NDArray[Any], want: NDArray[Any]) -> Verdict:
 
 
 def near(
-    got: NDArray[Any],
-    want: NDArray[Any],
-    outliers: float = 0.0,
-    unit: float | None = None,
-    apart: float = 0.0,
+    got: NDArray[Any], want: NDArray[Any], outliers: float = 0.0, unit: float | None = None
 ) -> Verdict:
     """Compares a kernel's result with the CPU's.
 
@@ -79,8 +75,6 @@ def near(
         outliers: part of F32 elements that may differ by one `unit` in place of 1e-5: those
             behind a rounding.
         unit: the relative unit of that rounding.
-        apart: by how much they may differ at most whatever their values, as an update of Adam's
-            does of which the rounding decides the sign.
     """
     if got.dtype.kind in "biu" and got.dtype.name not in UNIT:
         equal = bool(np.array_equal(got, want))
@@ -94,7 +88,6 @@ def near(
     rms = float(np.sqrt(np.mean(np.square(b[np.isfinite(b)])))) if np.isfinite(b).any() else 0.0
     exact = 1e-5 * (np.abs(b) + rms)
     wide = (UNIT[kind] if narrow else unit or 0.0) * np.abs(b) + STEP.get(kind, 0.0) + exact
-    wide = np.maximum(wide, apart)
     # A NaN on one side is no outlier.
     far, off = ~(error <= np.maximum(wide, exact)), ~(error <= exact)
     share = float(off.mean()) if off.size else 0.0

@@ -23,8 +23,7 @@ from runtime import Executable
 __all__ = ["KINDS"]
 
 # Losses pass through BF16 or FP8 values that were rounded from sums in another order: one unit of
-# BF16, relative. Norms of moments are sums of such gradients' squares; where the CPU's own move
-# further by F32's last bits alone, that is the bar (steps.py).
+# BF16, relative. Norms of moments are sums of such gradients' squares.
 LOSS_UNIT, NORM_UNIT, MOMENT_UNIT = 2.0**-8, 2.0**-8, 2.0**-4
 
 
@@ -101,21 +100,17 @@ def losses(check: Check, settings: Settings) -> Figures:
     gaps = [abs(a / b - 1) for a, b in zip(found, check["losses"], strict=True)]
     params = {name: gap for name, gap in apart.items() if name.startswith("params")}
     moments = {name: gap for name, gap in apart.items() if not name.startswith("params")}
-    bars = {
-        "parameters": max(NORM_UNIT, check["spread_of_parameters"]),
-        "moments": max(MOMENT_UNIT, check["spread_of_moments"]),
-    }
     figures = {
         "losses": found,
         "largest_gap": max(gaps),
         "largest_gap_of_a_parameters_norm": max(params.values(), default=0.0),
         "largest_gap_of_a_moments_norm": max(moments.values(), default=0.0),
         "furthest": max(apart, key=apart.__getitem__, default=""),
-        "bars": bars,
+        "spread_of_the_cpus_moments": check["spread_of_moments"],
     }
     # A NaN fails as well.
-    near = all(gap <= bars["parameters"] for gap in params.values())
-    near &= all(gap <= bars["moments"] for gap in moments.values())
+    near = all(gap <= NORM_UNIT for gap in params.values())
+    near &= all(gap <= MOMENT_UNIT for gap in moments.values())
     if not (all(gap <= LOSS_UNIT for gap in gaps) and near):
         raise Wrong("losses or norms are further from the CPU's than BF16 rounding", figures)
     return figures

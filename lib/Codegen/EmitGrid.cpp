@@ -57,6 +57,18 @@ std::pair<Value, Value> KernelEmitter::spreadOver(Spread spread, Value lower,
           arith::MulIOp::create(b, loc, count, unit)};
 }
 
+AffineExpr KernelEmitter::pushOne(AffineExpr lower, Interval range,
+                                  int64_t lanes, bool mayBeBehind) {
+  Location loc = kernel.getLoc();
+  Value from = asIndex(lower), one = constantIndex(1);
+  Value to = arith::AddIOp::create(at(innermost()), loc, from, one);
+  if (mayBeBehind) {
+    Value end = constantIndex(range.high + 1);
+    to = arith::MinSIOp::create(at(innermost()), loc, to, end);
+  }
+  return pushLoop(from, to, range, lanes, lanes > 1);
+}
+
 IntegerAttr KernelEmitter::vectorAlignment(AffineExpr linear, Type stored) {
   if (!grid || !scope.isLaneAligned(linear))
     return {};

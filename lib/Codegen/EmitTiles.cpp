@@ -75,9 +75,9 @@ static bool turnsNeighbours(const TileSpace &space) {
          space.order.back() != int64_t(space.shape.size()) - 1;
 }
 
-/// Values behind a value, up to the transposes that go by tiles.
-static llvm::DenseSet<Value> valuesBehind(ValueRange roots,
-                                          const TileSpace &space) {
+llvm::DenseSet<Value>
+codegen::valuesBehind(ValueRange roots,
+                      llvm::function_ref<bool(Operation *)> isEnd) {
   llvm::DenseSet<Value> seen;
   SmallVector<Value> stack(roots);
   while (!stack.empty()) {
@@ -85,7 +85,7 @@ static llvm::DenseSet<Value> valuesBehind(ValueRange roots,
     if (!seen.insert(value).second)
       continue;
     Operation *op = value.getDefiningOp();
-    if (op && !llvm::is_contained(space.turns, op))
+    if (op && !isEnd(op))
       stack.append(op->operand_begin(), op->operand_end());
   }
   return seen;
@@ -158,13 +158,16 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
   if (std::min(rows, columns) < kShortest)
     return std::nullopt;
   int64_t large = tensorType(space.turns[0].getOperand()).getNumElements();
+  auto isTurn = [&](Operation *op) {
+    return llvm::is_contained(space.turns, op);
+  };
   SmallVector<Value> reads, writes, tiles;
   for (stablehlo::TransposeOp turn : space.turns)
     tiles.push_back(turn.getOperand());
   for (auto [i, output] : llvm::enumerate(yield->getOperands())) {
     if (tensorType(output).getNumElements() != large)
       return std::nullopt;
-    llvm::DenseSet<Value> behind = valuesBehind(output, space);
+    llvm::DenseSet<Value> behind = valuesBehind(output, isTurn);
     bool isTurned = llvm::any_of(space.turns, [&](stablehlo::TransposeOp turn) {
       return behind.contains(turn.getResult());
     });
@@ -172,8 +175,8 @@ std::optional<TileSpace> scalify::codegen::chooseTiles(plan::KernelOp kernel) {
     (isTurned ? writes : reads).push_back(output);
   }
   llvm::append_range(reads, tiles);
-  llvm::DenseSet<Value> first = valuesBehind(reads, space);
-  llvm::DenseSet<Value> second = valuesBehind(writes, space);
+  llvm::DenseSet<Value> first = valuesBehind(reads, isTurn);
+  llvm::DenseSet<Value> second = valuesBehind(writes, isTurn);
   if (llvm::any_of(space.turns,
                    [&](stablehlo::TransposeOp turn) {
                      return first.contains(turn.getResult());
@@ -272,7 +275,6 @@ private:
   int64_t rowsOfGroup(Value value) const {
     return std::min<int64_t>(kVectorBits / bitsOf(value), space.side);
   }
-  AffineExpr pushGuarded(AffineExpr lower, int64_t extent, int64_t lanes);
   LogicalResult pass(int64_t outer, int64_t inner, int64_t lanes,
                      llvm::function_ref<LogicalResult(const Index &)> body);
   KernelEmitter::StagedTile tileOf(size_t turn, const Index &index);
@@ -300,19 +302,6 @@ void TileEmitter::allocate() {
   }
 }
 
-/// One iteration, or none behind the end of the dimension.
-AffineExpr TileEmitter::pushGuarded(AffineExpr lower, int64_t extent,
-                                    int64_t lanes) {
-  Location loc = e.kernel.getLoc();
-  Value from = e.asIndex(lower), one = e.constantIndex(1);
-  Value to = arith::AddIOp::create(e.at(e.innermost()), loc, from, one);
-  if (extent % space.side != 0) {
-    Value end = e.constantIndex(extent);
-    to = arith::MinSIOp::create(e.at(e.innermost()), loc, to, end);
-  }
-  return e.pushLoop(from, to, {0, extent - 1}, lanes, lanes > 1);
-}
-
 /// Each thread has vectors along `inner` of lines along `outer`.
 LogicalResult
 TileEmitter::pass(int64_t outer, int64_t inner, int64_t lanes,
@@ -320,12 +309,13 @@ TileEmitter::pass(int64_t outer, int64_t inner, int64_t lanes,
   int64_t side = space.side, vectors = side / lanes;
   AffineExpr mine = e.pushLoop(0, side * vectors, 1, false, Spread::Threads);
   Index index(tile);
-  index[outer] =
-      pushGuarded(tile[outer] * side + e.scope.floorDiv(mine, vectors),
-                  space.shape[outer], 1);
-  index[inner] =
-      pushGuarded(tile[inner] * side + e.scope.mod(mine, vectors) * lanes,
-                  space.shape[inner], lanes);
+  auto push = [&](int64_t dim, AffineExpr within, int64_t step) {
+    int64_t extent = space.shape[dim];
+    index[dim] = e.pushOne(tile[dim] * side + within, {0, extent - 1}, step,
+                           /*mayBeBehind=*/extent % side != 0);
+  };
+  push(outer, e.scope.floorDiv(mine, vectors), 1);
+  push(inner, e.scope.mod(mine, vectors) * lanes, lanes);
   if (failed(body(index)))
     return failure();
   for (int i = 0; i < 3; ++i)

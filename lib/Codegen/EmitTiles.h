@@ -24,6 +24,11 @@ struct TileSpace {
 /// what does not go by tiles.
 std::optional<TileSpace> chooseTiles(plan::KernelOp kernel);
 
+/// What some values are computed of, up to the operands of ops that end it.
+llvm::DenseSet<mlir::Value>
+valuesBehind(mlir::ValueRange roots,
+             llvm::function_ref<bool(mlir::Operation *)> isEnd);
+
 mlir::FailureOr<KernelRows> emitTiles(KernelEmitter &emitter,
                                       const TileSpace &space);
 

@@ -87,6 +87,10 @@ public:
                             Spread spread = Spread::None);
   mlir::AffineExpr pushLoop(int64_t lower, int64_t upper, int64_t step = 1,
                             bool isLanes = false, Spread spread = Spread::None);
+  /// One iteration, whose place in the range is computed; none where that may
+  /// be behind the range and is.
+  mlir::AffineExpr pushOne(mlir::AffineExpr lower, Interval range,
+                           int64_t lanes, bool mayBeBehind = false);
   void popLoop();
   unsigned innermost() const { return levels.size() - 1; }
   /// Runs `body` with the loops below `level` out of sight.

@@ -164,7 +164,7 @@ private:
   LogicalResult emitFlatOnGrid(KernelRows &rows);
   AffineExpr pushRows(int64_t count);
   size_t chooseShared(size_t limit) const;
-  bool takesReductionsAlong() const;
+  bool canFuseReductions() const;
   SmallVector<stablehlo::ReduceOp> reductions() const {
     return llvm::to_vector(
         e.kernel.getBody().front().getOps<stablehlo::ReduceOp>());
@@ -185,7 +185,7 @@ private:
   /// The first of the loops that a block's threads share.
   size_t shared = 0;
   /// Reductions of rows are added to where the outputs are computed.
-  bool isAlong = false;
+  bool fusesReductions = false;
 };
 } // namespace
 
@@ -206,7 +206,7 @@ LogicalResult NestEmitter::storeOutputs(bool wantSmall) {
       return failure();
     values.push_back({i, *value});
   }
-  if (isAlong && !wantSmall) {
+  if (fusesReductions && !wantSmall) {
     AffineExpr column =
         e.scope.linearise(ArrayRef(loops).drop_front(space.rowRank),
                           ArrayRef(space.extents).drop_front(space.rowRank));
@@ -297,22 +297,9 @@ AffineExpr NestEmitter::pushRows(int64_t count) {
                     false);
 }
 
-/// What is behind some outputs, up to reductions.
-static llvm::SetVector<Value> valuesBehind(ValueRange outputs) {
-  llvm::SetVector<Value> seen;
-  SmallVector<Value> stack(outputs);
-  while (!stack.empty()) {
-    Value value = stack.pop_back_val();
-    Operation *op = value.getDefiningOp();
-    if (seen.insert(value) && op && !isa<stablehlo::ReduceOp>(op))
-      stack.append(op->operand_begin(), op->operand_end());
-  }
-  return seen;
-}
-
 /// Whether all reductions are of whole rows, of which no large output needs
 /// one: a GPU keeps no row, and would compute it a second time.
-bool NestEmitter::takesReductionsAlong() const {
+bool NestEmitter::canFuseReductions() const {
   if (!e.grid || !space.hasSmall || !space.hasLanes || shared != space.rowRank)
     return false;
   int64_t rowLength = 1;
@@ -338,8 +325,10 @@ bool NestEmitter::takesReductionsAlong() const {
     return isa<BlockArgument>(value) && tensorType(value).getNumElements() > 1;
   };
   llvm::append_range(large, summands);
-  return !summands.empty() && llvm::none_of(valuesBehind(large), isReduced) &&
-         llvm::none_of(valuesBehind(small), isRead);
+  auto isReduction = llvm::IsaPred<stablehlo::ReduceOp>;
+  return !summands.empty() &&
+         llvm::none_of(valuesBehind(large, isReduction), isReduced) &&
+         llvm::none_of(valuesBehind(small, isReduction), isRead);
 }
 
 /// The loops within a row, or without rows all loops, which the whole grid
@@ -384,11 +373,8 @@ LogicalResult NestEmitter::emitShared(int64_t low, int64_t high, int64_t step) {
   AffineExpr mine = e.pushLoop(0, count, 1, false, spread);
   Index index = e.scope.delinearise(e.scope.floorDiv(mine, vectors), around);
   loops.append(index.begin(), index.end());
-  Value from = e.asIndex(e.scope.mod(mine, vectors) * step + low);
-  Value one = e.constantIndex(1);
-  Value to =
-      arith::AddIOp::create(e.at(e.innermost()), e.kernel.getLoc(), from, one);
-  loops.push_back(e.pushLoop(from, to, {low, high - 1}, step, step > 1));
+  loops.push_back(e.pushOne(e.scope.mod(mine, vectors) * step + low,
+                            {low, high - 1}, step));
   LogicalResult result = storeOutputs(false);
   e.popLoop();
   e.popLoop();
@@ -459,18 +445,18 @@ FailureOr<KernelRows> NestEmitter::emit() {
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
   // Small outputs first: once the columns are stored, an input that shares
   // their memory is gone.
-  isAlong = leading > 0 && takesReductionsAlong();
+  fusesReductions = leading > 0 && canFuseReductions();
   AffineExpr row = e.scope.linearise(
       loops, ArrayRef(space.extents).take_front(loops.size()));
-  if (isAlong && failed(e.openRowReductions(reductions(), row)))
+  if (fusesReductions && failed(e.openRowReductions(reductions(), row)))
     return failure();
-  if (space.hasSmall && !isAlong && failed(storeOutputs(true)))
+  if (space.hasSmall && !fusesReductions && failed(storeOutputs(true)))
     return failure();
   while (loops.size() < shared)
     loops.push_back(e.pushLoop(0, space.extents[loops.size()]));
   if (failed(emitInnermost()))
     return failure();
-  if (isAlong) {
+  if (fusesReductions) {
     e.closeRowReductions();
     if (failed(storeOutputs(true)))
       return failure();

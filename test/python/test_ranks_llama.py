@@ -119,9 +119,20 @@ def test_ranks_train_as_one_process_does(
     assert losses[-1] < losses[0]
 
 
+# OpenBLAS's kernels for Haswell and Zen sum a product and its transpose in two orders, and ranks
+# with shares may take the other one of the two. These have one order.
+ONE_ORDER = {"OPENBLAS_CORETYPE": "Prescott"}
+
+
 @pytest.mark.parametrize("recipe", ["fp16", "fp8-lm-o2"])
 def test_shares_of_state_change_no_bit(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ranks gather is cast where an array that each has whole is, and nowhere else."""
+    if not os.environ.items() >= ONE_ORDER.items():
+        # OpenBLAS reads it once.
+        this = f"{__file__}::{os.environ['PYTEST_CURRENT_TEST'].split('::')[1].split()[0]}"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", this]
+        subprocess.run(command, env=os.environ | ONE_ORDER, check=True)
+        return
     sharded = program({"data": 2}, monkeypatch, layers=1)
     *state, first = (np.asarray(leaf) for leaf in jax.tree.leaves(sharded.args))
     rng = np.random.default_rng(0)
