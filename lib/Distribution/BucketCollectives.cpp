@@ -97,8 +97,7 @@ private:
   }
   template <typename Op, typename... Args> Op create(Args &&...args) {
     auto op = Op::create(builder, loc, std::forward<Args>(args)...);
-    if (Attribute phase = first->getAttr(kPhaseAttr))
-      op->setAttr(kPhaseAttr, phase);
+    copyPhase(first, op);
     last = op;
     return op;
   }
@@ -350,10 +349,10 @@ void BucketCollectivesPass::bucketAll(Block &block) {
     bool isEarly = isa<AllGatherOp>(op) && canHoist(op.getOperand(0), first);
     PlacedKey placed(*key, {0, 0, 0, ""});
     if (chunks) {
-      auto phase = op.getAttrOfType<StringAttr>(kPhaseAttr);
-      placed.second =
-          std::tuple_cat(chunks->placeOf(&op).asTuple(),
-                         std::tuple(phase ? phase.getValue() : StringRef("")));
+      PhaseAttr phase = getPhaseAttr(&op);
+      placed.second = std::tuple_cat(
+          chunks->placeOf(&op).asTuple(),
+          std::tuple(phase ? stringifyPhase(phase.getValue()) : StringRef("")));
     }
     auto &[early, late] = found[placed];
     (isEarly ? early : late).push_back(&op);

@@ -66,7 +66,7 @@ bool scalify::narrowSum(Operation *op) {
   Value result =
       part ? sum.scatter(data, static_cast<int64_t>(part.getScatterDimension()))
            : sum.all(data);
-  copyPhase(op, before);
+  copyPhaseToBuilt(op, before);
   op->getResult(0).replaceAllUsesWith(result);
   op->erase();
   return true;

@@ -91,7 +91,7 @@ bool OrderSumsPass::order(Operation *op) {
       results.push_back(bytes <= gatherBytes ? sum.gathered(value)
                                              : sum.all(value));
   }
-  copyPhase(op, before);
+  copyPhaseToBuilt(op, before);
   op->replaceAllUsesWith(results);
   op->erase();
   return true;

@@ -126,12 +126,3 @@ Value scalify::buildOrderedSum(OpBuilder &builder, Location loc, Value parts,
   mark();
   return sum;
 }
-
-void scalify::copyPhase(Operation *op, Operation *before) {
-  Attribute phase = op->getAttr(kPhaseAttr);
-  if (!phase)
-    return;
-  for (Operation *made = op->getPrevNode(); made != before;
-       made = made->getPrevNode())
-    made->setAttr(kPhaseAttr, phase);
-}

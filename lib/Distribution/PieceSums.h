@@ -50,9 +50,6 @@ mlir::Value buildOrderedSum(mlir::OpBuilder &builder, mlir::Location loc,
                             mlir::Value parts, mlir::Type rounded,
                             bool isProduct = false);
 
-/// Gives what was written in place of `op`, behind `before`, the op's phase.
-void copyPhase(mlir::Operation *op, mlir::Operation *before);
-
 } // namespace scalify
 
 #endif // SCALIFY_LIB_DISTRIBUTION_PIECESUMS_H

@@ -56,8 +56,7 @@ private:
 
   template <typename Op, typename... Args> Op create(Args &&...args) {
     Op made = Op::create(builder, loc, std::forward<Args>(args)...);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      made->setAttr(kPhaseAttr, phase);
+    copyPhase(op, made);
     return made;
   }
 
@@ -127,9 +126,8 @@ FailureOr<Value> RankJoiner::apply(Block &reducer, Value x, Value y,
     return failure();
   Block::iterator made =
       isFirst ? builder.getBlock()->begin() : std::next(last);
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    for (Operation &inner : llvm::make_range(made, end))
-      inner.setAttr(kPhaseAttr, phase);
+  for (Operation &inner : llvm::make_range(made, end))
+    copyPhase(op, &inner);
   return results->front();
 }
 

@@ -49,8 +49,7 @@ namespace {
 class Slicer {
 public:
   Slicer(Operation *before, Operation *like)
-      : builder(before), loc(like->getLoc()), phase(like->getAttr(kPhaseAttr)) {
-  }
+      : builder(before), loc(like->getLoc()), like(like) {}
 
   /// The collective `op` of one slice of its operand.
   Value exchange(Operation *op, int64_t slice);
@@ -62,8 +61,7 @@ public:
 private:
   template <typename Op, typename... Args> Value create(Args &&...args) {
     auto op = Op::create(builder, loc, std::forward<Args>(args)...);
-    if (phase)
-      op->setAttr(kPhaseAttr, phase);
+    copyPhase(like, op);
     return op->getResult(0);
   }
   Value reshape(Value value, ArrayRef<int64_t> shape) {
@@ -76,7 +74,7 @@ private:
 
   OpBuilder builder;
   Location loc;
-  Attribute phase;
+  Operation *like;
 };
 } // namespace
 

@@ -271,9 +271,9 @@ bool Clusters::mayJoin(Operation *op, Cluster &cluster) {
   return false;
 }
 
-StringAttr scalify::getPhase(const Cluster &cluster) {
+PhaseAttr scalify::getPhaseAttr(const Cluster &cluster) {
   for (Operation *op : cluster.ops)
-    if (auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr))
+    if (PhaseAttr phase = scalify::getPhaseAttr(op))
       return phase;
   return {};
 }
@@ -289,11 +289,11 @@ Attribute scalify::getTask(const Cluster &cluster) {
 // phase to another, or over several layers of a step without phases.
 bool Clusters::isFar(Operation *from, const Cluster &to) const {
   int64_t distance = position.lookup(to.ops.front()) - position.lookup(from);
-  auto source = from->getAttrOfType<StringAttr>(kPhaseAttr);
-  StringAttr target = getPhase(to);
+  PhaseAttr source = scalify::getPhaseAttr(from);
+  PhaseAttr target = scalify::getPhaseAttr(to);
   if (source && target && source != target)
     return distance > limits.phaseDistance;
-  return distance > kFarApart && (!source || source == "forward");
+  return distance > kFarApart && getPhase(from) == Phase::Forward;
 }
 
 // Whether narrow data that another phase made is widened for kernels: then each

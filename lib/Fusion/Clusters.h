@@ -98,7 +98,7 @@ private:
 
 /// The phase of the step that a kernel belongs to: that of the op nearest to
 /// what it writes that has one.
-mlir::StringAttr getPhase(const Cluster &cluster);
+PhaseAttr getPhaseAttr(const Cluster &cluster);
 
 /// The task of a pipeline that a cluster belongs to: that of its ops that have
 /// one, which is the same.

@@ -13,11 +13,14 @@ using namespace scalify;
 
 void scalify::copyPhase(const Cluster &cluster, Operation *first,
                         Operation *command) {
-  Attribute phase = first->getAttr(kPhaseAttr);
+  PhaseAttr phase = getPhaseAttr(first);
   if (!phase)
-    phase = getPhase(cluster);
+    phase = getPhaseAttr(cluster);
+  // The plan's dialect stands by itself: it has the phase's name.
   if (phase)
-    command->setAttr(plan::kCommandPhaseAttr, phase);
+    command->setAttr(plan::kCommandPhaseAttr,
+                     StringAttr::get(command->getContext(),
+                                     stringifyPhase(phase.getValue())));
   if (Attribute task = getTask(cluster))
     command->setAttr(plan::kTaskAttr, task);
 }

@@ -330,8 +330,7 @@ plan::AttendOp Former::attend(ArrayRef<Value> operands, TypeRange results,
   auto op = plan::AttendOp::create(b, like->getLoc(), results, operands, sizes,
                                    windows, llvm::APFloat(pattern.scale),
                                    pattern.isCausal, isGradient);
-  if (Attribute phase = like->getAttr(kPhaseAttr))
-    op->setAttr(kPhaseAttr, phase);
+  copyPhase(like, op);
   return op;
 }
 

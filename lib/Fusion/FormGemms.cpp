@@ -497,10 +497,9 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
   OpBuilder builder(op);
   // In the forward fewer bits of the sum do no harm; gradients want them all,
   // unless the recipe says otherwise.
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   auto chosen = op->getAttrOfType<StringAttr>(kAccumulationAttr);
-  bool isFast =
-      readsFP8(op) && (chosen ? chosen == "fast" : phase && phase == "forward");
+  bool isFast = readsFP8(op) &&
+                (chosen ? chosen == "fast" : isInPhase(op, Phase::Forward));
   // The library's products by blocks sum in full.
   if (isFast && chosen && !scales.areFactors())
     op.emitRemark("is summed precisely, and not 'fast' as the recipe's "
@@ -515,8 +514,7 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
       ArrayRef<int64_t>{gemm.a.offset, gemm.b.offset, 0}, gemm.batch,
       gemm.batchStrides, llvm::APFloat(alpha), isFast, isTF32, scales.a,
       scales.b, plan::Epilogue::None);
-  if (phase)
-    matmul->setAttr(kPhaseAttr, phase);
+  copyPhase(op, matmul);
   result.replaceAllUsesWith(matmul.getC());
 }
 

@@ -83,8 +83,7 @@ LogicalResult FormHostCallsPass::formCallback(stablehlo::CustomCallOp call) {
   auto invoke = plan::InvokeOp::create(
       b, call.getLoc(), call.getResultTypes(), nameOf(call), call.getInputs(),
       Value(), Value(), index, StringAttr(), call.getHasSideEffect());
-  if (Attribute phase = call->getAttr(kPhaseAttr))
-    invoke->setAttr(kPhaseAttr, phase);
+  copyPhase(call, invoke);
   call->replaceAllUsesWith(invoke.getOutputs());
   call.erase();
   ++numCallbacks;
@@ -199,8 +198,7 @@ void FormHostCallsPass::cutOut(Group &group) {
       b, first->getLoc(), TypeRange(ValueRange(outputs)), nameOf(first), inputs,
       Value(), Value(), IntegerAttr(),
       b.getStringAttr(writeProgram(group, inputs, outputs)), hasEffects);
-  if (Attribute phase = first->getAttr(kPhaseAttr))
-    invoke->setAttr(kPhaseAttr, phase);
+  copyPhase(first, invoke);
   InFlightDiagnostic said = emitRemark(first->getLoc());
   said << "'" << first->getName() << "'";
   if (order.size() > 1)

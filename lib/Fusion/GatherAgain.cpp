@@ -163,8 +163,7 @@ void GatherAgainPass::write(Gathered &gathered) {
       remake(op->getOperand(0));
     OpBuilder builder(first);
     Operation *made = builder.clone(*op, map);
-    if (Attribute phase = first->getAttr(kPhaseAttr))
-      made->setAttr(kPhaseAttr, phase);
+    copyPhase(first, made);
     // Not the same gather, for whoever merges equal ops.
     if (op == gathered.op)
       made->setAttr(plan::kGatheredAgainAttr,

@@ -291,8 +291,7 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   }
   copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
   if (Operation *maker = operand.data.getDefiningOp())
-    if (Attribute phase = maker->getAttr(kPhaseAttr))
-      copy.getDefiningOp()->setAttr(kPhaseAttr, phase);
+    copyPhase(maker, copy.getDefiningOp());
   return copy;
 }
 

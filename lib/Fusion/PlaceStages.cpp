@@ -211,13 +211,10 @@ void Placement::countUpdates() {
     Way way = ways.lookup(op.getResult(0)), from = wayTo(&op);
     way.isUpdate = from.isUpdate;
     way.isBackward = from.isBackward || way.backward > 0;
-    StringRef phase;
-    if (auto attr = op.getAttrOfType<StringAttr>(kPhaseAttr))
-      phase = attr.getValue();
-    if (way.isBehindBorder() && phase == "optimizer" &&
+    if (way.isBehindBorder() && isInPhase(&op, Phase::Optimizer) &&
         way.microbatch == shape.microbatches - 1)
       way.isUpdate = true;
-    if (phase == "backward" && way.forward == shape.chunks() - 1)
+    if (isInPhase(&op, Phase::Backward) && way.forward == shape.chunks() - 1)
       way.isBackward = true;
     for (Value result : op.getResults())
       ways[result] = way;

@@ -414,12 +414,11 @@ void PreparePlanPass::remakeNearUses(Operation *op) {
   Operation *current = op;
   int64_t previous = position.lookup(op);
   for (auto [here, use] : uses) {
-    Attribute phase = use->getOwner()->getAttr(kPhaseAttr);
-    bool isOther = phase && phase != current->getAttr(kPhaseAttr);
+    PhaseAttr phase = getPhaseAttr(use->getOwner());
+    bool isOther = phase && phase != getPhaseAttr(current);
     if (here - previous > (isOther ? phaseDistance : kRemakeDistance)) {
       current = OpBuilder(use->getOwner()).clone(*op);
-      if (phase)
-        current->setAttr(kPhaseAttr, phase);
+      copyPhase(use->getOwner(), current);
       position[current] = here;
       ++numRemade;
     }

@@ -218,8 +218,7 @@ Value scalify::layOut(const ScaleGrid &grid, Scaling scaling, OpBuilder &b) {
   }
   copy.getDefiningOp()->setAttr("plan.materialise", b.getUnitAttr());
   if (Operation *maker = grid.scale.getDefiningOp())
-    if (Attribute phase = maker->getAttr(kPhaseAttr))
-      copy.getDefiningOp()->setAttr(kPhaseAttr, phase);
+    copyPhase(maker, copy.getDefiningOp());
   if (isTurned)
     return transpose(b, copy, {1, 0});
   if (width == columns)

@@ -93,8 +93,7 @@ Value StackSplitter::compute(Operation *op, int64_t slice) {
     auto part =
         SliceOp::create(builder, op->getLoc(), typeOf(operand).clone(shape),
                         operand, starts, limits, strides);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      part->setAttr(kPhaseAttr, phase);
+    copyPhase(op, part);
     map.map(operand, folder.fold(part).front());
   }
   Value result = builder.clone(*op, map)->getResult(0);

@@ -35,11 +35,9 @@ public:
     bool told = useLocations && computePhasesFromLocations(*main, phases);
     if (!told && !computePhasesFromSlices(*main, phases))
       warnIfTrained(*main);
-    Builder builder(&getContext());
     main->getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (takesPhase(op))
-        op->setAttr(scalify::kPhaseAttr,
-                    builder.getStringAttr(getPhaseName(phases.lookup(op))));
+        scalify::setPhase(op, phases.lookup(op));
     });
   }
 

@@ -128,8 +128,7 @@ void Roles::findWeights() {
            state[argument.getArgNumber()] == isTrained;
   };
   main.getBody().walk([&](Operation *op) {
-    auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-    if (phase && phase.getValue() == getPhaseName(Phase::Backward))
+    if (isInPhase(op, Phase::Backward))
       return;
     if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
       Value lhs = skipMoves(dot.getLhs()), rhs = skipMoves(dot.getRhs());
@@ -157,8 +156,7 @@ static bool isReadInForward(Value value, Block &block) {
     Operation *around = value.getParentBlock() == &block
                             ? block.findAncestorOpInBlock(*user)
                             : user;
-    auto phase = around->getAttrOfType<StringAttr>(kPhaseAttr);
-    return phase && phase.getValue() == getPhaseName(Phase::Forward);
+    return isInPhase(around, Phase::Forward);
   });
 }
 
@@ -180,11 +178,6 @@ static SmallVector<OpOperand *> findProducts(Value value) {
         worklist.push_back(user->getResult(0));
     }
   return products;
-}
-
-static bool isInPhase(Operation *op, Phase phase) {
-  auto attr = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return attr && attr.getValue() == getPhaseName(phase);
 }
 
 static int64_t countElements(Value value) {

@@ -60,16 +60,12 @@ struct ChunkSums : scalify::impl::ChunkSumsPassBase<ChunkSums> {
     StackShapes stacks = findStackShapes(main);
     for (auto reduce : llvm::make_early_inc_range(
              main.getBody().front().getOps<ReduceOp>())) {
-      auto phase = reduce->getAttrOfType<StringAttr>(kPhaseAttr);
-      if (!phase || phase.getValue() != "optimizer" || !isSumOfAll(reduce) ||
+      if (!isInPhase(reduce, Phase::Optimizer) || !isSumOfAll(reduce) ||
           reduce->hasAttr(kChunkSumsAttr))
         continue;
       Operation *before = reduce->getPrevNode();
       Value sum = sumChunks(reduce, stacks);
-      Operation *made =
-          before ? before->getNextNode() : &reduce->getBlock()->front();
-      for (; made != reduce; made = made->getNextNode())
-        made->setAttr(kPhaseAttr, phase);
+      copyPhaseToBuilt(reduce, before);
       reduce->getResult(0).replaceAllUsesWith(sum);
       reduce.erase();
       ++numSums;

@@ -77,14 +77,9 @@ static LogicalResult checkOp(Operation *op) {
         return failure();
   if (!takesPhase(op))
     return success();
-  auto phase = op->getAttrOfType<StringAttr>(scalify::kPhaseAttr);
-  if (!phase)
+  if (!getPhaseAttr(op))
     return op->emitOpError("has no '")
            << scalify::kPhaseAttr << "'; run --scalify-annotate-phases first";
-  if (!parsePhase(phase.getValue()))
-    return op->emitOpError("has the phase ")
-           << phase
-           << "; it must be \"forward\", \"backward\" or \"optimizer\"";
   return success();
 }
 

@@ -88,7 +88,8 @@ public:
       preset = RecipeAttr::getPreset(recipe.getContext(), "fp8");
     DotFormats linear = recipe.getFormats(DotRole::Linear);
     castsLinear = !linear.forward.isF32() || !linear.gradient.isF32();
-    main.walk([&](Operation *op) { trains |= getPhase(op) == "backward"; });
+    main.walk(
+        [&](Operation *op) { trains |= getPhase(op) == Phase::Backward; });
   }
 
   /// `part` is why the product is wide.

@@ -57,7 +57,8 @@ ReportRow ReportBuilder::makeRow(Operation *op) {
   op->getResult(0).printAsOperand(os, names);
   row.op = op->getName().stripDialect().str();
   row.location = describeLocation(op->getLoc());
-  row.phase = getString(op, kPhaseAttr);
+  if (PhaseAttr phase = getPhaseAttr(op))
+    row.phase = stringifyPhase(phase.getValue());
   row.format = getElement(op->getResult(0));
   row.reason = getString(op, kRuleAttr);
   if (auto scale = op->getAttrOfType<IntegerAttr>(kScaleAttr))

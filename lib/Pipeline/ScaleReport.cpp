@@ -199,8 +199,8 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   }
   row.op = "quantize";
   row.location = describeLocation(quantize.getLoc());
-  if (auto phase = quantize->getAttrOfType<StringAttr>(kPhaseAttr))
-    row.phase = phase.str();
+  if (PhaseAttr phase = getPhaseAttr(quantize))
+    row.phase = stringifyPhase(phase.getValue());
   row.format = getElement(quantize.getResult());
   row.scale = getScaleExponent(quantize.getScale());
   bool isPropagated = RecipeAttr::of(main->getParentOp()).getScales() ==

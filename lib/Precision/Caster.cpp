@@ -218,15 +218,14 @@ Value Caster::getRoot(Value operand, Attribute block) {
 /// The phase of a cast is that of its value.
 static void setPhase(QuantizeOp quantize) {
   Value root = quantize.getValue();
-  OpBuilder builder(quantize);
   // A slice in the backward of what the forward saved is of the forward.
   Operation *def = root.getDefiningOp();
-  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
+  Phase phase = def ? getPhase(def) : Phase::Forward;
   if (isGradient(root))
-    phase = builder.getStringAttr("backward");
-  else if (!phase || phase.getValue() == "backward")
-    phase = builder.getStringAttr("forward");
-  quantize->setAttr(kPhaseAttr, phase);
+    phase = Phase::Backward;
+  else if (phase == Phase::Backward)
+    phase = Phase::Forward;
+  setPhase(quantize, phase);
 }
 
 Value Caster::castData(Value value, ScaleHint hint, Type format) {
@@ -335,8 +334,7 @@ Value Caster::cast(Value operand, ScaleHint hint, Type format, Block *user) {
         DequantizeOp::create(builder, operand.getLoc(), operand.getType(), data,
                              cast.scale, hint.block);
     if (Operation *def = data.getDefiningOp())
-      if (Attribute phase = def->getAttr(kPhaseAttr))
-        dequantize->setAttr(kPhaseAttr, phase);
+      copyPhase(def, dequantize);
     entry = dequantize;
   }
   return entry;

@@ -51,8 +51,8 @@ static bool isWide(DotFormats formats) {
 
 /// That of the phase, which is what later stages take unless told otherwise.
 static Accumulation getUsualAccumulation(Operation *dot) {
-  return getPhase(dot) == "forward" ? Accumulation::Fast
-                                    : Accumulation::Precise;
+  return getPhase(dot) == Phase::Forward ? Accumulation::Fast
+                                         : Accumulation::Precise;
 }
 
 /// What only repeats the forward in the backward, or is a dot of the update, is
@@ -61,7 +61,7 @@ static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
                                DotSums sums) {
   if (!kind)
     return getUsualAccumulation(dot);
-  if (kind == DotKind::Forward && getPhase(dot) != "forward")
+  if (kind == DotKind::Forward && getPhase(dot) != Phase::Forward)
     kind = DotKind::InputGrad;
   return sums.kinds[static_cast<unsigned>(*kind)];
 }

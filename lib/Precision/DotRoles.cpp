@@ -46,9 +46,11 @@ Value scalify::getDotOperandRoot(Value operand) {
 /// Whether an argument of the step is behind the root.
 static bool isWeight(Value root) { return getStepArgument(root) != nullptr; }
 
-static bool isOptimizer(Operation *op) { return getPhase(op) == "optimizer"; }
+static bool isOptimizer(Operation *op) {
+  return getPhase(op) == Phase::Optimizer;
+}
 
-static bool isForward(Operation *op) { return getPhase(op) == "forward"; }
+static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
 
 /// Whether the op makes numbers of a choice, as an argmax does. What is
 /// gathered by them starts anew: a token drawn from the logits is no part of
@@ -477,8 +479,8 @@ void DotRoles::findAttention(FunctionOpInterface func) {
 static bool findBackward(FunctionOpInterface func) {
   return func.getFunctionBody()
       .walk([](Operation *op) {
-        return getPhase(op) == "backward" ? WalkResult::interrupt()
-                                          : WalkResult::advance();
+        return getPhase(op) == Phase::Backward ? WalkResult::interrupt()
+                                               : WalkResult::advance();
       })
       .wasInterrupted();
 }

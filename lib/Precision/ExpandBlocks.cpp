@@ -47,10 +47,7 @@ private:
 } // namespace
 
 void BlockExpander::finish(Value result) {
-  Attribute phase = op->getAttr(kPhaseAttr);
-  Operation *made = before ? before->getNextNode() : &op->getBlock()->front();
-  for (; phase && made != op; made = made->getNextNode())
-    made->setAttr(kPhaseAttr, phase);
+  copyPhaseToBuilt(op, before);
   op->getResult(0).replaceAllUsesWith(result);
   op->erase();
 }

@@ -23,13 +23,6 @@ static void replace(Operation *op, ValueRange values) {
   op->erase();
 }
 
-/// What the arithmetic builds counts as part of the op's phase.
-static void markPhase(Operation *op, Operation *first) {
-  Attribute phase = op->getAttr(kPhaseAttr);
-  for (Operation *made = first; phase && made != op; made = made->getNextNode())
-    made->setAttr(kPhaseAttr, phase);
-}
-
 static void expandMeasured(MeasuredScaleOp op) {
   OpBuilder builder(op);
   Operation *before = op->getPrevNode();
@@ -39,7 +32,7 @@ static void expandMeasured(MeasuredScaleOp op) {
                                 op.getBase())
           : buildMeasuredScale(builder, op.getLoc(), op.getValue(),
                                op.getBase(), op.getStatistic(), op.getSample());
-  markPhase(op, before ? before->getNextNode() : &op->getBlock()->front());
+  copyPhaseToBuilt(op, before);
   replace(op, scale);
 }
 
@@ -49,7 +42,7 @@ static void expandMeasuredRows(MeasuredRowScalesOp op) {
   Value scales = buildMeasuredScale(builder, op.getLoc(), op.getValue(),
                                     op.getBase(), op.getStatistic(),
                                     /*sample=*/1, op.getAxes());
-  markPhase(op, before ? before->getNextNode() : &op->getBlock()->front());
+  copyPhaseToBuilt(op, before);
   replace(op, scales);
 }
 

@@ -65,8 +65,7 @@ public:
 private:
   template <typename Op, typename... Args> Value create(Args &&...args) {
     auto op = Op::create(builder, loc, std::forward<Args>(args)...);
-    if (Attribute phase = cast->getAttr(kPhaseAttr))
-      op->setAttr(kPhaseAttr, phase);
+    copyPhase(cast, op);
     return op->getResult(0);
   }
   template <typename T> Value constant(RankedTensorType type, T value) {

@@ -103,7 +103,7 @@ SmallVector<OpOperand *> GradientCaster::getReads(Value gradient) const {
   for (OpOperand &use : gradient.getUses()) {
     Operation *user = body.findAncestorOpInBlock(*use.getOwner());
     bool isRead = user->hasTrait<OpTrait::IsTerminator>() ||
-                  getPhase(user) == "optimizer";
+                  getPhase(user) == Phase::Optimizer;
     if (isRead && !(passesOn(user) && isGradient(user->getResult(0))))
       reads.push_back(&use);
   }
@@ -247,7 +247,7 @@ void GradientCaster::storeAll() {
   for (Operation &op : body.without_terminator())
     for (Value result : op.getResults()) {
       auto type = dyn_cast<RankedTensorType>(result.getType());
-      bool isMade = passesOn(&op) || getPhase(&op) == "backward";
+      bool isMade = passesOn(&op) || getPhase(&op) == Phase::Backward;
       if (type && isMade && type.getRank() > 0 &&
           isa<FloatType>(type.getElementType()) && isGradient(result))
         gradients.push_back(result);

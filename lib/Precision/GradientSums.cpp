@@ -109,7 +109,7 @@ static void widenResult(Value data, Value scale, Type wideType) {
   builder.setInsertionPointAfterValue(data);
   auto wide =
       DequantizeOp::create(builder, data.getLoc(), wideType, data, scale);
-  wide->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  setPhase(wide, Phase::Backward);
   data.replaceAllUsesExcept(wide, wide);
 }
 

@@ -302,10 +302,9 @@ LogicalResult KeepAmaxesPass::keep(func::FuncOp main,
     builder.setInsertionPointAfterValue(kept.next);
     Operation *last = kept.next.getDefiningOp();
     amaxes.push_back(buildAmaxes(builder, loc, kept.next, kept));
-    if (Attribute phase = last->getAttr(kPhaseAttr))
-      for (Operation *op = amaxes.back().getDefiningOp(); op != last;
-           op = op->getPrevNode())
-        op->setAttr(kPhaseAttr, phase);
+    for (Operation *op = amaxes.back().getDefiningOp(); op != last;
+         op = op->getPrevNode())
+      copyPhase(last, op);
   }
   builder.setInsertionPoint(end);
   end->insertOperands(end->getNumOperands(),

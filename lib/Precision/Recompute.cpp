@@ -115,7 +115,7 @@ private:
 /// Numbers what the forward makes; false if there is no backward.
 bool Recomputer::collect() {
   for (Operation &op : block.without_terminator())
-    if (isContraction(&op) && getPhase(&op) == "backward") {
+    if (isContraction(&op) && getPhase(&op) == Phase::Backward) {
       firstBackwardDot = &op;
       break;
     }
@@ -124,7 +124,8 @@ bool Recomputer::collect() {
   for (Operation &op : block.without_terminator()) {
     if (&op == firstBackwardDot)
       break;
-    if (getPhase(&op) != "forward" || op.hasTrait<OpTrait::ConstantLike>() ||
+    if (getPhase(&op) != Phase::Forward ||
+        op.hasTrait<OpTrait::ConstantLike>() ||
         (remakesCasts && isReadByLaterForward(op)))
       continue;
     for (Value result : op.getResults())
@@ -138,7 +139,7 @@ bool Recomputer::collect() {
 bool Recomputer::isReadByLaterForward(Operation &op) const {
   return llvm::any_of(op.getUsers(), [&](Operation *user) {
     user = block.findAncestorOpInBlock(*user);
-    return getPhase(user) == "forward" &&
+    return getPhase(user) == Phase::Forward &&
            firstBackwardDot->isBeforeInBlock(user);
   });
 }
@@ -196,7 +197,7 @@ void Recomputer::findNeeded() {
     for (Operation *user : value.getUsers()) {
       Operation *reader = block.findAncestorOpInBlock(*user);
       if (!reader->hasTrait<OpTrait::IsTerminator>() &&
-          getPhase(reader) != "forward")
+          getPhase(reader) != Phase::Forward)
         needed.insert(value);
     }
 }
@@ -238,7 +239,7 @@ Value Recomputer::remake(Value value, OpBuilder &builder) {
   for (Value operand : op->getOperands())
     mapping.map(operand, remake(operand, builder));
   Operation *clone = builder.clone(*op, mapping);
-  clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+  setPhase(clone, Phase::Backward);
   if (isa<QuantizeOp>(clone))
     clone->setAttr(kUncountedAttr, builder.getUnitAttr());
   ++count;
@@ -264,7 +265,7 @@ unsigned Recomputer::run() {
   sinkSide = cut();
   SmallVector<Operation *> readers;
   for (Operation &op : block.without_terminator())
-    if (getPhase(&op) != "forward")
+    if (getPhase(&op) != Phase::Forward)
       readers.push_back(&op);
   for (Operation *reader : readers)
     remakeOperands(reader);

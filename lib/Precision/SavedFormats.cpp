@@ -68,7 +68,7 @@ bool SavedValues::mayCast(Value value) const {
   Operation *root = getDotOperandRoot(value).getDefiningOp();
   if (!root || !root->hasAttr(kScaleAttr) || statistics.contains(value) ||
       isa<DequantizeOp>(root) || repeats(root) || getWeight(value) ||
-      root->getNumResults() != 1 || getPhase(root) != "forward" ||
+      root->getNumResults() != 1 || getPhase(root) != Phase::Forward ||
       !getElementTypeOrSelf(value.getType()).isF32())
     return false;
   return llvm::none_of(value.getUsers(), [](Operation *user) {
@@ -87,7 +87,7 @@ void SavedValues::castUses(Value value) {
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : value.getUses()) {
     Operation *user = block.findAncestorOpInBlock(*use.getOwner());
-    if (user == use.getOwner() && getPhase(user) != "forward" &&
+    if (user == use.getOwner() && getPhase(user) != Phase::Forward &&
         !isa<QuantizeOp, stablehlo::OptimizationBarrierOp>(user) &&
         !startsCarry(use) &&
         // A dot that stays wide is on wide data.
@@ -114,7 +114,7 @@ void SavedValues::castUses(Value value) {
 void SavedValues::run() {
   SmallVector<Value> values;
   for (Operation &op : block.without_terminator()) {
-    if (getPhase(&op) != "forward")
+    if (getPhase(&op) != Phase::Forward)
       continue;
     bool isStatistics = isStatistic(op);
     for (Value result : op.getResults()) {

@@ -102,8 +102,7 @@ void GradientScaler::scale(const Casts &casts, Value factor, Value inverse) {
     if (getPart(quantize) != kGradientSum) {
       builder.setInsertionPoint(quantize);
       Value scaled = multiply(quantize.getValue(), factor);
-      if (Attribute phase = quantize->getAttr(kPhaseAttr))
-        scaled.getDefiningOp()->setAttr(kPhaseAttr, phase);
+      copyPhase(quantize, scaled.getDefiningOp());
       quantize.getValueMutable().assign(scaled);
     }
     if (getPart(quantize) == kGradientRanks)

@@ -76,7 +76,7 @@ void SensitivityFinder::findGradients(Block &body) {
   auto isTaken = [&](OpOperand &use) {
     Operation *user = body.findAncestorOpInBlock(*use.getOwner());
     return user->hasTrait<OpTrait::IsTerminator>() ||
-           getPhase(user) == "optimizer";
+           getPhase(user) == Phase::Optimizer;
   };
   for (Operation &op : body)
     for (Value value : op.getResults()) {

@@ -112,7 +112,7 @@ LogicalResult SavedStack::follow(OpOperand &use) {
                    user->getOperand(number) ==
                        reader.getBody().getArgument(number));
   }
-  bool isBackward = getPhase(user) != "forward";
+  bool isBackward = getPhase(user) != Phase::Forward;
   if (!saved || !isBackward || use.get() == loop.getResult(index) ||
       user->getNumResults() != 1 || stablehlo::isControlFlow(user) ||
       stablehlo::isContraction(user) ||
@@ -152,8 +152,8 @@ LogicalResult SavedStack::useSavedFormat() {
   if (!root || root->getParentRegion() != &loop.getBody())
     return failure();
   auto exponent = root->getAttrOfType<IntegerAttr>(kScaleAttr);
-  if (!exponent || root->getNumResults() != 1 || getPhase(root) != "forward" ||
-      isStatistic(source, 16) ||
+  if (!exponent || root->getNumResults() != 1 ||
+      getPhase(root) != Phase::Forward || isStatistic(source, 16) ||
       !getElementTypeOrSelf(source.getType()).isF32() ||
       llvm::any_of(source.getUsers(), llvm::IsaPred<stablehlo::CompareOp>))
     return failure();
@@ -291,8 +291,7 @@ void SavedStack::widenReaders() {
       auto dequantize = DequantizeOp::create(builder, user->getLoc(),
                                              type.clone(builder.getF32Type()),
                                              use->get(), scale);
-      if (Attribute phase = user->getAttr(kPhaseAttr))
-        dequantize->setAttr(kPhaseAttr, phase);
+      copyPhase(user, dequantize);
       entry = dequantize;
     }
     use->set(entry);

@@ -257,7 +257,7 @@ std::optional<int64_t> StateCaster::getExponent(unsigned index, Value written) {
 template <typename Op> Value StateCaster::create(ValueRange operands) {
   auto op = Op::create(builder, terminator->getLoc(),
                        operands.front().getType(), operands);
-  op->setAttr(kPhaseAttr, builder.getStringAttr("optimizer"));
+  setPhase(op, Phase::Optimizer);
   return op->getResult(0);
 }
 

@@ -107,10 +107,8 @@ static void widenWhereRead(BlockArgument argument, const Written &written) {
   if (written.isRoot)
     wide = stablehlo::MulOp::create(builder, loc, value, value);
   Operation *reader = &*builder.getInsertionPoint();
-  if (Attribute phase = reader->getAttr(kPhaseAttr)) {
-    value->setAttr(kPhaseAttr, phase);
-    wide->setAttr(kPhaseAttr, phase);
-  }
+  copyPhase(reader, value);
+  copyPhase(reader, wide);
   argument.replaceAllUsesExcept(wide->getResult(0), value);
   argument.setType(written.data.getType());
 }

@@ -78,7 +78,7 @@ static bool isParameter(BlockArgument arg) {
 
 /// Whether an update makes its result of the used value, element by element.
 static bool updates(Operation *op) {
-  return getPhase(op) == "optimizer" && op->getNumResults() == 1 &&
+  return getPhase(op) == Phase::Optimizer && op->getNumResults() == 1 &&
          (op->hasTrait<OpTrait::Elementwise>() ||
           op->hasTrait<stablehlo::OpTrait::TernaryElementwise>() ||
           isa<stablehlo::DynamicUpdateSliceOp, stablehlo::ConcatenateOp>(op));
@@ -213,7 +213,7 @@ static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
   if (auto update = dyn_cast<stablehlo::DynamicUpdateSliceOp>(op))
     return isMadeInBackward(update.getOperand(), seen) ||
            isMadeInBackward(update.getUpdate(), seen);
-  return getPhase(op) == "backward";
+  return getPhase(op) == Phase::Backward;
 }
 
 bool scalify::isGradient(Value value) {

@@ -177,8 +177,7 @@ void CorrectionFlow::visitPoint(RescalePointOp point) {
       scale = MeasuredScaleOp::create(builder, point.getLoc(), base.getType(),
                                       point.getStatistic(), value, base,
                                       point.getSample());
-    if (Attribute phase = point->getAttr(kPhaseAttr))
-      scale.getDefiningOp()->setAttr(kPhaseAttr, phase);
+    copyPhase(point, scale.getDefiningOp());
     corrections[result] = scales.quotient(builder, point.getLoc(), scale,
                                           scales.powerOfTwo(predicted(value)));
   }

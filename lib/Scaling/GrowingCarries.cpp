@@ -130,8 +130,7 @@ static bool isTurnedByFactors(stablehlo::WhileOp loop, unsigned index) {
 static double getLimit(Region &region, unsigned index) {
   Operation *source =
       region.front().getTerminator()->getOperand(index).getDefiningOp();
-  auto phase = source ? source->getAttrOfType<StringAttr>(kPhaseAttr) : nullptr;
-  bool isGradient = phase && phase.getValue() == "backward";
+  bool isGradient = source && isInPhase(source, Phase::Backward);
   return isGradient ? kGradientSpread : kForwardSpread;
 }
 

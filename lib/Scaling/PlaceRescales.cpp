@@ -49,11 +49,6 @@ static int64_t countBytes(Value value) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
-static bool hasPhase(Operation *op, StringRef phase) {
-  auto attr = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return attr && attr.getValue() == phase;
-}
-
 static bool isProduct(Operation *op) {
   return isa<stablehlo::DotGeneralOp, stablehlo::ConvolutionOp>(op);
 }
@@ -93,7 +88,7 @@ public:
     for (auto [index, op] : llvm::enumerate(block))
       order[&op] = static_cast<int64_t>(index);
   }
-  bool isJoin(stablehlo::AddOp add, StringRef phase) const;
+  bool isJoin(stablehlo::AddOp add, Phase phase) const;
 
 private:
   int64_t indexOf(Value value) const {
@@ -138,15 +133,15 @@ bool JoinFinder::leadsThroughProduct(Value source,
   return false;
 }
 
-bool JoinFinder::isJoin(stablehlo::AddOp add, StringRef phase) const {
-  if (!isFullFloatTensor(add.getResult()) || !hasPhase(add, phase) ||
+bool JoinFinder::isJoin(stablehlo::AddOp add, Phase phase) const {
+  if (!isFullFloatTensor(add.getResult()) || !isInPhase(add, phase) ||
       isInnerSum(add))
     return false;
   SmallVector<Value> terms, worklist{add.getLhs(), add.getRhs()};
   while (!worklist.empty()) {
     Value term = worklist.pop_back_val();
     auto inner = term.getDefiningOp<stablehlo::AddOp>();
-    if (inner && isInnerSum(inner) && hasPhase(inner, phase))
+    if (inner && isInnerSum(inner) && isInPhase(inner, phase))
       llvm::append_range(worklist, inner->getOperands());
     else
       terms.push_back(term);
@@ -165,10 +160,10 @@ bool JoinFinder::isJoin(stablehlo::AddOp add, StringRef phase) const {
 //===----------------------------------------------------------------------===//
 
 /// What leaves the ops whose stack of names matches, in one phase.
-static void findByLocation(Block &block, llvm::Regex &pattern, StringRef phase,
+static void findByLocation(Block &block, llvm::Regex &pattern, Phase phase,
                            StringRef by, SmallVectorImpl<Place> &places) {
   auto isInside = [&](Operation *op) {
-    return hasPhase(op, phase) && pattern.match(getNameStack(op->getLoc()));
+    return isInPhase(op, phase) && pattern.match(getNameStack(op->getLoc()));
   };
   for (Operation &op : block)
     if (isInside(&op))
@@ -178,7 +173,7 @@ static void findByLocation(Block &block, llvm::Regex &pattern, StringRef phase,
           places.push_back({result, by.str()});
 }
 
-static void findJoins(Block &block, StringRef phase, StringRef by,
+static void findJoins(Block &block, Phase phase, StringRef by,
                       SmallVectorImpl<Place> &places) {
   JoinFinder finder(block);
   for (auto add : block.getOps<stablehlo::AddOp>())
@@ -298,7 +293,7 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
     bool hasBackward = false;
     std::set<std::string> known;
     getOperation().walk([&](Operation *op) {
-      hasBackward |= hasPhase(op, "backward");
+      hasBackward |= isInPhase(op, Phase::Backward);
       std::string stack = getNameStack(op->getLoc());
       if (!stack.empty() && known.size() < 8)
         known.insert(stack);
@@ -362,11 +357,13 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
   LogicalResult find(func::FuncOp func, Block &block, StringRef name,
                      SmallVectorImpl<Place> &here) {
     if (name == "residual_grad" || name == "residual") {
-      findJoins(block, name == "residual" ? "forward" : "backward", name, here);
+      findJoins(block, name == "residual" ? Phase::Forward : Phase::Backward,
+                name, here);
       return success();
     }
     StringRef text = name;
-    StringRef phase = text.consume_front("grad:") ? "backward" : "forward";
+    Phase phase =
+        text.consume_front("grad:") ? Phase::Backward : Phase::Forward;
     llvm::Regex pattern(text);
     std::string error;
     if (!pattern.isValid(error))
@@ -386,8 +383,7 @@ struct PlaceRescalesPass : scalify::impl::PlaceRescalesBase<PlaceRescalesPass> {
     auto point = RescalePointOp::create(
         builder, op->getLoc(), place.value.getType(), kind, place.value,
         place.by, place.sample, DenseI64ArrayAttr());
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      point->setAttr(kPhaseAttr, phase);
+    copyPhase(op, point);
     Value value = place.value;
     value.replaceAllUsesExcept(point, point);
   }

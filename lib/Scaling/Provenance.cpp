@@ -196,8 +196,8 @@ void ProvenanceWriter::describe(Value value) {
   StringRef argument = isInBody ? "body_argument" : "argument";
   entry.set("op", builder.getStringAttr(op ? op->getName().stripDialect()
                                            : argument));
-  if (op && op->hasAttr(kPhaseAttr))
-    entry.set("phase", op->getAttr(kPhaseAttr));
+  if (PhaseAttr phase = op ? getPhaseAttr(op) : PhaseAttr())
+    entry.set("phase", builder.getStringAttr(stringifyPhase(phase.getValue())));
   entry.set("loc", LocationAttr(value.getLoc()));
   entry.set("type", TypeAttr::get(value.getType()));
   if (isInBody)

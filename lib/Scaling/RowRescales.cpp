@@ -12,13 +12,6 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-static void copyPhase(Operation *from, Operation *to) {
-  if (!from)
-    return;
-  if (Attribute phase = from->getAttr(kPhaseAttr))
-    to->setAttr(kPhaseAttr, phase);
-}
-
 /// A scale as a tensor of a shape: each row's, or the same for all elements.
 Value RowScales::spread(Location loc, Value scale, Type like) {
   auto type = cast<RankedTensorType>(like);

@@ -6,13 +6,13 @@ sdy.mesh @mesh = <["data"=2]>
 // Of few bytes all ranks get all, and sum in F32, rounded once. From -0 on, so
 // that a sum of two -0 is -0.
 // CHECK-LABEL: func.func @main
-// CHECK: %[[FLAT:.*]] = stablehlo.reshape %{{.*}} {scalify.phase = "backward"} : (tensor<3x5xbf16>) -> tensor<15xbf16>
-// CHECK: %[[GOT:.*]] = "stablehlo.all_gather"(%[[FLAT]]) <{all_gather_dim = 0 : i64, {{.*}}> {scalify.phase = "backward"} : (tensor<15xbf16>) -> tensor<30xbf16>
+// CHECK: %[[FLAT:.*]] = stablehlo.reshape %{{.*}} {scalify.phase = #scalify.phase<backward>} : (tensor<3x5xbf16>) -> tensor<15xbf16>
+// CHECK: %[[GOT:.*]] = "stablehlo.all_gather"(%[[FLAT]]) <{all_gather_dim = 0 : i64, {{.*}}> {scalify.phase = #scalify.phase<backward>} : (tensor<15xbf16>) -> tensor<30xbf16>
 // CHECK: %[[PARTS:.*]] = stablehlo.reshape %[[GOT]] {{.*}} -> tensor<2x15xbf16>
 // CHECK: %[[WIDE:.*]] = stablehlo.convert %[[PARTS]] {{.*}} -> tensor<2x15xf32>
 // CHECK: %[[START:.*]] = stablehlo.constant {{.*}}dense<-0.000000e+00>
-// CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[WIDE]] init: %[[START]]) applies stablehlo.add across dimensions = [0] {scalify.in_order, scalify.phase = "backward"}
-// CHECK: %[[OWN:.*]] = stablehlo.convert %[[SUM]] {scalify.in_order, scalify.phase = "backward"} : (tensor<15xf32>) -> tensor<15xbf16>
+// CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[WIDE]] init: %[[START]]) applies stablehlo.add across dimensions = [0] {scalify.in_order, scalify.phase = #scalify.phase<backward>}
+// CHECK: %[[OWN:.*]] = stablehlo.convert %[[SUM]] {scalify.in_order, scalify.phase = #scalify.phase<backward>} : (tensor<15xf32>) -> tensor<15xbf16>
 // CHECK: %[[SHAPED:.*]] = stablehlo.reshape %[[OWN]] {{.*}} -> tensor<3x5xbf16>
 // CHECK: return %[[SHAPED]]
 //
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<3x5xbf16>) -> tensor<3x5xbf16> {
   ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
     %s = stablehlo.add %a, %b : tensor<bf16>
     stablehlo.return %s : tensor<bf16>
-  }) {scalify.phase = "backward"} : (tensor<3x5xbf16>) -> tensor<3x5xbf16>
+  }) {scalify.phase = #scalify.phase<backward>} : (tensor<3x5xbf16>) -> tensor<3x5xbf16>
   return %0 : tensor<3x5xbf16>
 }
 

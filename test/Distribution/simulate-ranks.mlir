@@ -31,12 +31,12 @@ module @data_parallel attributes {mhlo.num_partitions = 2 : i32} {
     %down = stablehlo.negate %w : tensor<3x5xf32>
     %sin = stablehlo.sine %x : tensor<4x3xf32>
     %dw = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<4x3xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
-    // CHECK: %[[SUM:.*]] = stablehlo.add %[[DW0]], %[[DW1]] {scalify.phase = "backward"}
+    // CHECK: %[[SUM:.*]] = stablehlo.add %[[DW0]], %[[DW1]] {scalify.phase = #scalify.phase<backward>}
     %sum = "stablehlo.all_reduce"(%dw) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
       %0 = stablehlo.add %a, %b : tensor<f32>
       stablehlo.return %0 : tensor<f32>
-    }) {scalify.phase = "backward"} : (tensor<3x5xf32>) -> tensor<3x5xf32>
+    }) {scalify.phase = #scalify.phase<backward>} : (tensor<3x5xf32>) -> tensor<3x5xf32>
     // CHECK: %[[NEXT:.*]] = stablehlo.subtract %[[DOWN]], %[[SUM]]
     // CHECK-NOT: stablehlo.subtract
     %next = stablehlo.subtract %down, %sum : tensor<3x5xf32>

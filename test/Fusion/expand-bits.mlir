@@ -5,7 +5,7 @@
 // CHECK-SAME: (%[[STATE:.*]]: tensor<2xui64>)
 // CHECK: stablehlo.slice %[[STATE]] [0:1]
 // CHECK: stablehlo.slice %[[STATE]] [1:2]
-// CHECK: stablehlo.iota dim = 0 {scalify.phase = "forward"} : tensor<2xui64>
+// CHECK: stablehlo.iota dim = 0 {scalify.phase = #scalify.phase<forward>} : tensor<2xui64>
 // CHECK-NOT: rng_bit_generator
 // CHECK-COUNT-20: stablehlo.multiply {{.*}} : tensor<2xui64>
 // CHECK-NOT: stablehlo.multiply
@@ -13,7 +13,7 @@
 // CHECK: %[[FLAT:.*]] = stablehlo.reshape %[[WORDS]] {{.*}} -> tensor<8xui32>
 // CHECK: stablehlo.slice %[[FLAT]] [0:7]
 func.func @philox(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<7xui32>) {
-  %n, %b = stablehlo.rng_bit_generator %s, algorithm = PHILOX {scalify.phase = "forward"} : (tensor<2xui64>) -> (tensor<2xui64>, tensor<7xui32>)
+  %n, %b = stablehlo.rng_bit_generator %s, algorithm = PHILOX {scalify.phase = #scalify.phase<forward>} : (tensor<2xui64>) -> (tensor<2xui64>, tensor<7xui32>)
   return %n, %b : tensor<2xui64>, tensor<7xui32>
 }
 

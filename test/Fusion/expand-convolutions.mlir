@@ -1,13 +1,13 @@
 // RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-convolutions))' | FileCheck %s
 
 // CHECK-LABEL: func.func @plain
-// CHECK: %[[W:.*]] = plan.windows %arg0 dims [1] sizes [4] strides [1] dilations [1] {scalify.phase = "forward"} : tensor<2x10x3xf32> -> tensor<2x7x3x4xf32>
+// CHECK: %[[W:.*]] = plan.windows %arg0 dims [1] sizes [4] strides [1] dilations [1] {scalify.phase = #scalify.phase<forward>} : tensor<2x10x3xf32> -> tensor<2x7x3x4xf32>
 // CHECK: %[[T:.*]] = stablehlo.transpose %[[W]], dims = [0, 1, 3, 2]
-// CHECK: %[[Y:.*]] = stablehlo.dot_general %[[T]], %arg1, contracting_dims = [2, 3] x [0, 1] {scalify.phase = "forward"} : (tensor<2x7x4x3xf32>, tensor<4x3x5xf32>) -> tensor<2x7x5xf32>
+// CHECK: %[[Y:.*]] = stablehlo.dot_general %[[T]], %arg1, contracting_dims = [2, 3] x [0, 1] {scalify.phase = #scalify.phase<forward>} : (tensor<2x7x4x3xf32>, tensor<4x3x5xf32>) -> tensor<2x7x5xf32>
 // CHECK: return %[[Y]]
 func.func @plain(%x: tensor<2x10x3xf32>, %k: tensor<4x3x5xf32>) -> tensor<2x7x5xf32> {
   %y = stablehlo.convolution(%x, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {}
-    {batch_group_count = 1 : i64, feature_group_count = 1 : i64, scalify.phase = "forward"}
+    {batch_group_count = 1 : i64, feature_group_count = 1 : i64, scalify.phase = #scalify.phase<forward>}
     : (tensor<2x10x3xf32>, tensor<4x3x5xf32>) -> tensor<2x7x5xf32>
   return %y : tensor<2x7x5xf32>
 }

@@ -1,15 +1,15 @@
 // RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-expand-windows))' | FileCheck %s
 
 // CHECK-LABEL: func.func @pool
-// CHECK: %[[W:.*]] = plan.windows %arg0 dims [1] sizes [2] strides [2] dilations [1] {scalify.phase = "forward"} : tensor<4x8xf32> -> tensor<4x4x2xf32>
-// CHECK: stablehlo.reduce(%[[W]] init: %arg1) across dimensions = [2] {scalify.phase = "forward"}
+// CHECK: %[[W:.*]] = plan.windows %arg0 dims [1] sizes [2] strides [2] dilations [1] {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32> -> tensor<4x4x2xf32>
+// CHECK: stablehlo.reduce(%[[W]] init: %arg1) across dimensions = [2] {scalify.phase = #scalify.phase<forward>}
 // CHECK: stablehlo.maximum
 func.func @pool(%x: tensor<4x8xf32>, %init: tensor<f32>) -> tensor<4x4xf32> {
   %m = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     %p = stablehlo.maximum %a, %b : tensor<f32>
     stablehlo.return %p : tensor<f32>
-  }) {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x4xf32>
+  }) {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x4xf32>
   return %m : tensor<4x4xf32>
 }
 

@@ -5,24 +5,24 @@
 // CHECK-LABEL: func.func @hidden
 // CHECK-SAME: %[[X:.*]]: tensor<16x8xf32>, %[[W:.*]]: tensor<8x32xf32>, %[[BIAS:.*]]: tensor<32xf32>,
 // CHECK: %[[H:.*]] = plan.matmul %[[X]], %[[W]] m 16 n 32 k 8 {{.*}} offsets [0, 0, 0, 0] {{.*}} epilogue bias_relu bias(%[[BIAS]])
-// CHECK-SAME: {scalify.phase = "forward"}
+// CHECK-SAME: {scalify.phase = #scalify.phase<forward>}
 // CHECK-NOT: stablehlo.add
 // CHECK-NOT: stablehlo.maximum
 // CHECK: plan.matmul %[[H]], %{{.*}} m 16 n 4 k 32
-// CHECK: stablehlo.compare GT, %[[H]], %{{.*}} {scalify.phase = "backward"}
+// CHECK: stablehlo.compare GT, %[[H]], %{{.*}} {scalify.phase = #scalify.phase<backward>}
 // CHECK: plan.matmul %[[H]], %{{.*}} m 32 n 32 k 16
 func.func @hidden(%x: tensor<16x8xf32>, %w: tensor<8x32xf32>, %bias: tensor<32xf32>, %v: tensor<32x4xf32>, %dy: tensor<16x32xf32>) -> (tensor<16x4xf32>, tensor<16x32xf32>, tensor<32x32xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<16x32xf32>
-  %d = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 5.000000e-01 {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
+  %d = plan.matmul %x, %w m 16 n 32 k 8 strides [8, 1] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 5.000000e-01 {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
   %row = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xf32>) -> tensor<1x32xf32>
   %b = stablehlo.broadcast_in_dim %row, dims = [0, 1] : (tensor<1x32xf32>) -> tensor<16x32xf32>
-  %s = stablehlo.add %d, %b {scalify.phase = "forward"} : tensor<16x32xf32>
-  %h = stablehlo.maximum %s, %zero {scalify.phase = "forward"} : tensor<16x32xf32>
+  %s = stablehlo.add %d, %b {scalify.phase = #scalify.phase<forward>} : tensor<16x32xf32>
+  %h = stablehlo.maximum %s, %zero {scalify.phase = #scalify.phase<forward>} : tensor<16x32xf32>
   %y = plan.matmul %h, %v m 16 n 4 k 32 strides [32, 1] x [4, 1] to [4, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<32x4xf32>) -> tensor<16x4xf32>
   %b1 = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<32xf32>) -> tensor<16x32xf32>
-  %s1 = stablehlo.add %b1, %d {scalify.phase = "backward"} : tensor<16x32xf32>
-  %h1 = stablehlo.maximum %zero, %s1 {scalify.phase = "backward"} : tensor<16x32xf32>
-  %p = stablehlo.compare GT, %s1, %zero {scalify.phase = "backward"} : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xi1>
+  %s1 = stablehlo.add %b1, %d {scalify.phase = #scalify.phase<backward>} : tensor<16x32xf32>
+  %h1 = stablehlo.maximum %zero, %s1 {scalify.phase = #scalify.phase<backward>} : tensor<16x32xf32>
+  %p = stablehlo.compare GT, %s1, %zero {scalify.phase = #scalify.phase<backward>} : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xi1>
   %g = stablehlo.select %p, %dy, %zero : tensor<16x32xi1>, tensor<16x32xf32>
   %dv = plan.matmul %h1, %dy m 32 n 32 k 16 strides [1, 32] x [32, 1] to [32, 1] offsets [0, 0, 0] batch [] [] alpha 1.0 : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<32x32xf32>
   return %y, %g, %dv : tensor<16x4xf32>, tensor<16x32xf32>, tensor<32x32xf32>

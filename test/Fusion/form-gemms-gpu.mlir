@@ -13,7 +13,7 @@ func.func @main(%x: tensor<16x32xf8E4M3FN>, %s: tensor<f32>, %w: tensor<32x48xf8
   %t = stablehlo.constant dense<4.0> : tensor<f32>
   %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
   %ww = scalify.dequantize %w, %t : tensor<32x48xf8E4M3FN> -> tensor<32x48xf32>
-  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x32xf32>, tensor<32x48xf32>) -> tensor<16x48xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x32xf32>, tensor<32x48xf32>) -> tensor<16x48xf32>
   return %d : tensor<16x48xf32>
 }
 
@@ -48,7 +48,7 @@ func.func @main(%x: tensor<4x8xbf16>, %w: tensor<8x16xbf16>) -> (tensor<4x16xbf1
 func.func @main(%x: tensor<2x32x256xf8E4M3FN>, %s: tensor<2x32x2xf32>, %w: tensor<256x160xf8E4M3FN>, %t: tensor<2x2xf32>) -> tensor<2x32x160xbf16> {
   %wx = scalify.dequantize %x, %s by tensor<2x32x2xf32> {block = array<i64: 1, 1, 128>} : tensor<2x32x256xf8E4M3FN> -> tensor<2x32x256xf32>
   %ww = scalify.dequantize %w, %t by tensor<2x2xf32> {block = array<i64: 128, 128>} : tensor<256x160xf8E4M3FN> -> tensor<256x160xf32>
-  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [2] x [0] {scalify.phase = "forward"} : (tensor<2x32x256xf32>, tensor<256x160xf32>) -> tensor<2x32x160xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [2] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<2x32x256xf32>, tensor<256x160xf32>) -> tensor<2x32x160xf32>
   %r = stablehlo.convert %d : (tensor<2x32x160xf32>) -> tensor<2x32x160xbf16>
   return %r : tensor<2x32x160xbf16>
 }
@@ -65,7 +65,7 @@ func.func @main(%x: tensor<2x32x256xf8E4M3FN>, %s: tensor<2x32x2xf32>, %w: tenso
 func.func @main(%x: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf32>, %w: tensor<32x32xf8E4M3FN>, %t: tensor<32x1xf32>) -> tensor<2x2x32x16xf32> {
   %wx = scalify.dequantize %x, %s by tensor<64x1xf32> {block = array<i64: 1, 0>} : tensor<64x32xf8E4M3FN> -> tensor<64x32xf32>
   %ww = scalify.dequantize %w, %t by tensor<32x1xf32> {block = array<i64: 1, 0>} : tensor<32x32xf8E4M3FN> -> tensor<32x32xf32>
-  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = "forward"} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
   %v = stablehlo.reshape %d : (tensor<64x32xf32>) -> tensor<2x32x2x16xf32>
   %h = stablehlo.transpose %v, dims = [0, 2, 1, 3] : (tensor<2x32x2x16xf32>) -> tensor<2x2x32x16xf32>
   return %h : tensor<2x2x32x16xf32>
@@ -122,7 +122,7 @@ func.func @main(%x: tensor<16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>) -> (tens
   %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
   %ww = scalify.dequantize %w, %t : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
   %wv = scalify.dequantize %w, %s : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
-  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = "forward", scalify.accumulation = "precise"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
-  %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1] x [1] {scalify.phase = "backward", scalify.accumulation = "fast"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>, scalify.accumulation = "precise"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>, scalify.accumulation = "fast"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
   return %d, %e : tensor<16x48xf32>, tensor<16x48xf32>
 }

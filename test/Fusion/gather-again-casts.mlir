@@ -12,7 +12,7 @@ func.func @main(%a: tensor<256xf32>, %x: tensor<4x16xf32>, %s: tensor<f32>, %b: 
   %wa = stablehlo.reshape %ga : (tensor<2x256xf32>) -> tensor<16x32xf32>
   %q = scalify.quantize %wa, %s {cast = "b"} : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
   %d = scalify.dequantize %q, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
-  %y = stablehlo.dot_general %x, %wa, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x16xf32>, tensor<16x32xf32>) -> tensor<4x32xf32>
+  %y = stablehlo.dot_general %x, %wa, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x16xf32>, tensor<16x32xf32>) -> tensor<4x32xf32>
   %t0 = stablehlo.tanh %y : tensor<4x32xf32>
   %t1 = stablehlo.tanh %t0 : tensor<4x32xf32>
   %t2 = stablehlo.tanh %t1 : tensor<4x32xf32>
@@ -36,6 +36,6 @@ func.func @main(%a: tensor<256xf32>, %x: tensor<4x16xf32>, %s: tensor<f32>, %b: 
   %t17 = stablehlo.tanh %t16 : tensor<4x32xf32>
   %t18 = stablehlo.tanh %t17 : tensor<4x32xf32>
   %t19 = stablehlo.tanh %t18 : tensor<4x32xf32>
-  %r = stablehlo.dot_general %t19, %d, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x32xf32>, tensor<16x32xf32>) -> tensor<4x16xf32>
+  %r = stablehlo.dot_general %t19, %d, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x32xf32>, tensor<16x32xf32>) -> tensor<4x16xf32>
   return %r : tensor<4x16xf32>
 }

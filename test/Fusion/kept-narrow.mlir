@@ -10,12 +10,12 @@
 // CHECK: plan.gemm
 func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
   %scale = stablehlo.constant dense<1.0> : tensor<f32>
-  %e = stablehlo.exponential %x {scalify.phase = "forward"} : tensor<64x64xf32>
-  %q = scalify.quantize %e, %scale {scalify.phase = "forward"} : tensor<64x64xf32> -> tensor<64x64xf16>
-  %kept = scalify.dequantize %q, %scale {scalify.phase = "forward"} : tensor<64x64xf16> -> tensor<64x64xf32>
-  %y = stablehlo.dot_general %e, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
-  %g = stablehlo.tanh %y {scalify.phase = "backward"} : tensor<64x64xf32>
-  %d = stablehlo.dot_general %kept, %g, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %e = stablehlo.exponential %x {scalify.phase = #scalify.phase<forward>} : tensor<64x64xf32>
+  %q = scalify.quantize %e, %scale {scalify.phase = #scalify.phase<forward>} : tensor<64x64xf32> -> tensor<64x64xf16>
+  %kept = scalify.dequantize %q, %scale {scalify.phase = #scalify.phase<forward>} : tensor<64x64xf16> -> tensor<64x64xf32>
+  %y = stablehlo.dot_general %e, %w, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %g = stablehlo.tanh %y {scalify.phase = #scalify.phase<backward>} : tensor<64x64xf32>
+  %d = stablehlo.dot_general %kept, %g, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %y, %d : tensor<64x64xf32>, tensor<64x64xf32>
 }
 
@@ -32,16 +32,16 @@ func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf
 func.func @main(%p: tensor<64x64xf32> {tf.aliasing_output = 0 : i32}, %x: tensor<64x64xf32>, %g: tensor<64x64xf32>, %mu: tensor<f32>) -> tensor<64x64xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %scale = stablehlo.constant dense<0.5> : tensor<f32>
-  %d = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
-  %q = scalify.quantize %d, %scale {scalify.phase = "backward"} : tensor<64x64xf32> -> tensor<64x64xf8E4M3FN>
-  %w = scalify.dequantize %q, %scale {scalify.phase = "backward"} : tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  %d = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %q = scalify.quantize %d, %scale {scalify.phase = #scalify.phase<backward>} : tensor<64x64xf32> -> tensor<64x64xf8E4M3FN>
+  %w = scalify.dequantize %q, %scale {scalify.phase = #scalify.phase<backward>} : tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
   %m = stablehlo.broadcast_in_dim %mu, dims = [] : (tensor<f32>) -> tensor<64x64xf32>
   %gradient = stablehlo.multiply %w, %m : tensor<64x64xf32>
-  %square = stablehlo.multiply %gradient, %gradient {scalify.phase = "optimizer"} : tensor<64x64xf32>
-  %norm = stablehlo.reduce(%square init: %zero) applies stablehlo.add across dimensions = [0, 1] {scalify.phase = "optimizer"} : (tensor<64x64xf32>, tensor<f32>) -> tensor<f32>
-  %n = stablehlo.broadcast_in_dim %norm, dims = [] {scalify.phase = "optimizer"} : (tensor<f32>) -> tensor<64x64xf32>
-  %step = stablehlo.divide %gradient, %n {scalify.phase = "optimizer"} : tensor<64x64xf32>
-  %next = stablehlo.subtract %p, %step {scalify.phase = "optimizer"} : tensor<64x64xf32>
+  %square = stablehlo.multiply %gradient, %gradient {scalify.phase = #scalify.phase<optimizer>} : tensor<64x64xf32>
+  %norm = stablehlo.reduce(%square init: %zero) applies stablehlo.add across dimensions = [0, 1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<64x64xf32>, tensor<f32>) -> tensor<f32>
+  %n = stablehlo.broadcast_in_dim %norm, dims = [] {scalify.phase = #scalify.phase<optimizer>} : (tensor<f32>) -> tensor<64x64xf32>
+  %step = stablehlo.divide %gradient, %n {scalify.phase = #scalify.phase<optimizer>} : tensor<64x64xf32>
+  %next = stablehlo.subtract %p, %step {scalify.phase = #scalify.phase<optimizer>} : tensor<64x64xf32>
   return %next : tensor<64x64xf32>
 }
 
@@ -54,11 +54,11 @@ func.func @main(%p: tensor<64x64xf32> {tf.aliasing_output = 0 : i32}, %x: tensor
 // CHECK: plan.kernel {{.*}}memref<64x64xf8E4M3FN>{{.*}}plan.phase = "optimizer"
 func.func @main(%p: tensor<64x64xf32> {tf.aliasing_output = 0 : i32}, %x: tensor<64x64xf32>, %g: tensor<64x64xf32>, %other: tensor<64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>) {
   %scale = stablehlo.constant dense<0.5> : tensor<f32>
-  %d = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
-  %q = scalify.quantize %d, %scale {scalify.phase = "backward"} : tensor<64x64xf32> -> tensor<64x64xf8E4M3FN>
-  %w = scalify.dequantize %q, %scale {scalify.phase = "backward"} : tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
-  %0 = stablehlo.tanh %other {scalify.phase = "backward"} : tensor<64xf32>
-  %next = stablehlo.subtract %p, %w {scalify.phase = "optimizer"} : tensor<64x64xf32>
+  %d = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %q = scalify.quantize %d, %scale {scalify.phase = #scalify.phase<backward>} : tensor<64x64xf32> -> tensor<64x64xf8E4M3FN>
+  %w = scalify.dequantize %q, %scale {scalify.phase = #scalify.phase<backward>} : tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  %0 = stablehlo.tanh %other {scalify.phase = #scalify.phase<backward>} : tensor<64xf32>
+  %next = stablehlo.subtract %p, %w {scalify.phase = #scalify.phase<optimizer>} : tensor<64x64xf32>
   return %next, %0 : tensor<64x64xf32>, tensor<64xf32>
 }
 

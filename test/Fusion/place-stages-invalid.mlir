@@ -30,7 +30,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.optimization_barrier {scalify.stage_border = "forward"} %x : tensor<4xf32>
-  %1 = stablehlo.negate %0 {scalify.phase = "optimizer"} : tensor<4xf32>
+  %1 = stablehlo.negate %0 {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
   // expected-error@+1 {{stands behind the optimizer}}
   %2 = stablehlo.optimization_barrier {scalify.stage_border = "backward"} %1 : tensor<4xf32>
   return %2 : tensor<4xf32>

@@ -23,21 +23,21 @@ module {
     %a = stablehlo.add %w, %x : tensor<4xf32>
     %b = stablehlo.optimization_barrier {scalify.stage_border = "forward"} %a : tensor<4xf32>
     %c = stablehlo.add %b, %v : tensor<4xf32>
-    %d = stablehlo.tanh %c {scalify.phase = "backward"} : tensor<4xf32>
+    %d = stablehlo.tanh %c {scalify.phase = #scalify.phase<backward>} : tensor<4xf32>
     %e = stablehlo.optimization_barrier {scalify.stage_border = "backward"} %d : tensor<4xf32>
     %f = stablehlo.negate %e : tensor<4xf32>
     %g = "stablehlo.all_reduce"(%f) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
     ^bb0(%p: tensor<f32>, %q: tensor<f32>):
       %s = stablehlo.add %p, %q : tensor<f32>
       stablehlo.return %s : tensor<f32>
-    }) {scalify.phase = "backward"} : (tensor<4xf32>) -> tensor<4xf32>
+    }) {scalify.phase = #scalify.phase<backward>} : (tensor<4xf32>) -> tensor<4xf32>
     %h = "stablehlo.all_reduce"(%d) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
     ^bb0(%p: tensor<f32>, %q: tensor<f32>):
       %s = stablehlo.add %p, %q : tensor<f32>
       stablehlo.return %s : tensor<f32>
-    }) {scalify.phase = "backward"} : (tensor<4xf32>) -> tensor<4xf32>
-    %i = stablehlo.add %w, %g {scalify.phase = "optimizer"} : tensor<4xf32>
-    %j = stablehlo.add %v, %h {scalify.phase = "optimizer"} : tensor<4xf32>
+    }) {scalify.phase = #scalify.phase<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+    %i = stablehlo.add %w, %g {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+    %j = stablehlo.add %v, %h {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
     return %i, %j : tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -25,18 +25,18 @@ func.func @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %v: tensor<4xf
   %a = stablehlo.add %w, %x : tensor<4xf32>
   %b = stablehlo.optimization_barrier {scalify.stage_border = "forward"} %a : tensor<4xf32>
   %c = stablehlo.add %b, %v : tensor<4xf32>
-  %d = stablehlo.tanh %c {scalify.phase = "backward"} : tensor<4xf32>
+  %d = stablehlo.tanh %c {scalify.phase = #scalify.phase<backward>} : tensor<4xf32>
   %e = stablehlo.optimization_barrier {scalify.stage_border = "backward"} %d : tensor<4xf32>
   %f = stablehlo.negate %e : tensor<4xf32>
-  %g = stablehlo.add %f, %w {scalify.phase = "optimizer"} : tensor<4xf32>
-  %part = stablehlo.slice %g [0:2] {scalify.phase = "optimizer"} : (tensor<4xf32>) -> tensor<2xf32>
-  %next = stablehlo.maximum %part, %stored {scalify.phase = "optimizer"} : tensor<2xf32>
-  %o = stablehlo.slice %stored [1:2] {scalify.phase = "optimizer"} : (tensor<2xf32>) -> tensor<1xf32>
-  %n = stablehlo.slice %next [1:2] {scalify.phase = "optimizer"} : (tensor<2xf32>) -> tensor<1xf32>
-  %spread_o = stablehlo.broadcast_in_dim %o, dims = [0] {scalify.phase = "optimizer"} : (tensor<1xf32>) -> tensor<4xf32>
-  %spread_n = stablehlo.broadcast_in_dim %n, dims = [0] {scalify.phase = "optimizer"} : (tensor<1xf32>) -> tensor<4xf32>
-  %h0 = stablehlo.multiply %d, %spread_o {scalify.phase = "optimizer"} : tensor<4xf32>
-  %h1 = stablehlo.multiply %h0, %spread_n {scalify.phase = "optimizer"} : tensor<4xf32>
-  %h = stablehlo.add %h1, %v {scalify.phase = "optimizer"} : tensor<4xf32>
+  %g = stablehlo.add %f, %w {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+  %part = stablehlo.slice %g [0:2] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4xf32>) -> tensor<2xf32>
+  %next = stablehlo.maximum %part, %stored {scalify.phase = #scalify.phase<optimizer>} : tensor<2xf32>
+  %o = stablehlo.slice %stored [1:2] {scalify.phase = #scalify.phase<optimizer>} : (tensor<2xf32>) -> tensor<1xf32>
+  %n = stablehlo.slice %next [1:2] {scalify.phase = #scalify.phase<optimizer>} : (tensor<2xf32>) -> tensor<1xf32>
+  %spread_o = stablehlo.broadcast_in_dim %o, dims = [0] {scalify.phase = #scalify.phase<optimizer>} : (tensor<1xf32>) -> tensor<4xf32>
+  %spread_n = stablehlo.broadcast_in_dim %n, dims = [0] {scalify.phase = #scalify.phase<optimizer>} : (tensor<1xf32>) -> tensor<4xf32>
+  %h0 = stablehlo.multiply %d, %spread_o {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+  %h1 = stablehlo.multiply %h0, %spread_n {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+  %h = stablehlo.add %h1, %v {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
   return %g, %h, %next : tensor<4xf32>, tensor<4xf32>, tensor<2xf32>
 }

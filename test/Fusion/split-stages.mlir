@@ -55,16 +55,16 @@ func.func @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %v: tensor<4xf
   %a0 = stablehlo.add %w2, %x0 : tensor<4xf32>
   %b0 = stablehlo.optimization_barrier {scalify.stage_border = "forward"} %a0 : tensor<4xf32>
   %c0 = stablehlo.add %b0, %v2 : tensor<4xf32>
-  %d0 = stablehlo.tanh %c0 {scalify.phase = "backward"} : tensor<4xf32>
+  %d0 = stablehlo.tanh %c0 {scalify.phase = #scalify.phase<backward>} : tensor<4xf32>
   %e0 = stablehlo.optimization_barrier {scalify.stage_border = "backward"} %d0 : tensor<4xf32>
   %f0 = stablehlo.negate %e0 : tensor<4xf32>
   %a1 = stablehlo.add %w2, %x1 : tensor<4xf32>
   %b1 = stablehlo.optimization_barrier {scalify.stage_border = "forward"} %a1 : tensor<4xf32>
   %c1 = stablehlo.add %b1, %v2 : tensor<4xf32>
-  %d1 = stablehlo.tanh %c1 {scalify.phase = "backward"} : tensor<4xf32>
+  %d1 = stablehlo.tanh %c1 {scalify.phase = #scalify.phase<backward>} : tensor<4xf32>
   %e1 = stablehlo.optimization_barrier {scalify.stage_border = "backward"} %d1 : tensor<4xf32>
   %f1 = stablehlo.negate %e1 : tensor<4xf32>
-  %g = stablehlo.add %f0, %f1 {scalify.phase = "optimizer"} : tensor<4xf32>
-  %h = stablehlo.add %d0, %d1 {scalify.phase = "optimizer"} : tensor<4xf32>
+  %g = stablehlo.add %f0, %f1 {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+  %h = stablehlo.add %d0, %d1 {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
   return %g, %h : tensor<4xf32>, tensor<4xf32>
 }

@@ -9,11 +9,11 @@ func.func @scan(%x: tensor<16xf32>, %w: tensor<2x16xf32>) -> (tensor<16xf32>, te
   // CHECK-NOT: dynamic
   // CHECK: %[[S0:.*]] = stablehlo.slice %[[W]] [0:1, 0:16]
   // CHECK: %[[W0:.*]] = stablehlo.reshape %[[S0]]
-  // CHECK: %[[Y0:.*]] = stablehlo.multiply %[[X]], %[[W0]] {scalify.phase = "forward"}
+  // CHECK: %[[Y0:.*]] = stablehlo.multiply %[[X]], %[[W0]] {scalify.phase = #scalify.phase<forward>}
   // CHECK: %[[P0:.*]] = stablehlo.reshape %[[Y0]] : (tensor<16xf32>) -> tensor<1x16xf32>
   // CHECK: %[[S1:.*]] = stablehlo.slice %[[W]] [1:2, 0:16]
   // CHECK: %[[W1:.*]] = stablehlo.reshape %[[S1]]
-  // CHECK: %[[Y1:.*]] = stablehlo.multiply %[[Y0]], %[[W1]] {scalify.phase = "forward"}
+  // CHECK: %[[Y1:.*]] = stablehlo.multiply %[[Y0]], %[[W1]] {scalify.phase = #scalify.phase<forward>}
   // CHECK: %[[P1:.*]] = stablehlo.reshape %[[Y1]]
   // CHECK: %[[S:.*]] = stablehlo.concatenate %[[P0]], %[[P1]], dim = 0 {plan.stack}
   // CHECK: return %[[Y1]], %[[S]]
@@ -28,7 +28,7 @@ func.func @scan(%x: tensor<16xf32>, %w: tensor<2x16xf32>) -> (tensor<16xf32>, te
     } do {
       %a = stablehlo.dynamic_slice %ws, %i, %c0, sizes = [1, 16] : (tensor<2x16xf32>, tensor<i32>, tensor<i32>) -> tensor<1x16xf32>
       %b = stablehlo.reshape %a : (tensor<1x16xf32>) -> tensor<16xf32>
-      %y = stablehlo.multiply %v, %b {scalify.phase = "forward"} : tensor<16xf32>
+      %y = stablehlo.multiply %v, %b {scalify.phase = #scalify.phase<forward>} : tensor<16xf32>
       %u = stablehlo.broadcast_in_dim %y, dims = [1] : (tensor<16xf32>) -> tensor<1x16xf32>
       %t = stablehlo.dynamic_update_slice %s, %u, %i, %c0 : (tensor<2x16xf32>, tensor<1x16xf32>, tensor<i32>, tensor<i32>) -> tensor<2x16xf32>
       %j = stablehlo.add %i, %c1 : tensor<i32>

@@ -33,7 +33,7 @@ func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %n: ten
 // CHECK: stablehlo.compare {{.*}}"forward"
 // CHECK: stablehlo.add {{.*}}"backward"
 // CHECK: stablehlo.reduce(
-// CHECK-SAME: {scalify.phase = "backward"}
+// CHECK-SAME: {scalify.phase = #scalify.phase<backward>}
 func.func public @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<f32> {
   %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("jit(step)/jvp()/transpose")
   %1:2 = stablehlo.while(%i = %n, %y = %0) : tensor<i32>, tensor<4x4xf32>

@@ -2,9 +2,9 @@
 
 // y = x w, loss = sum(y y), g = x^T (2 y), with clipping, momentum and a count.
 // CHECK-LABEL: @main
-// CHECK: stablehlo.constant {scalify.phase = "forward"} dense<0.0
-// CHECK: stablehlo.constant {scalify.phase = "backward"} dense<2.0
-// CHECK: stablehlo.constant {scalify.phase = "optimizer"} dense<1>
+// CHECK: stablehlo.constant {scalify.phase = #scalify.phase<forward>} dense<0.0
+// CHECK: stablehlo.constant {scalify.phase = #scalify.phase<backward>} dense<2.0
+// CHECK: stablehlo.constant {scalify.phase = #scalify.phase<optimizer>} dense<1>
 func.func public @main(
     %w: tensor<4x4xf32> {tf.aliasing_output = 0 : i32},
     %m: tensor<4x4xf32> {tf.aliasing_output = 1 : i32},
@@ -83,8 +83,8 @@ func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tens
 // A loop over micro-batches with ragged dots: the second product is a
 // gradient's, although the loop as a whole is of the forward.
 // CHECK-LABEL: @main
-// CHECK: chlo.ragged_dot{{.*}}scalify.phase = "forward"
-// CHECK: chlo.ragged_dot{{.*}}scalify.phase = "backward"
+// CHECK: chlo.ragged_dot{{.*}}scalify.phase = #scalify.phase<forward>
+// CHECK: chlo.ragged_dot{{.*}}scalify.phase = #scalify.phase<backward>
 func.func public @main(%w: tensor<3x4x5xf32> {tf.aliasing_output = 0 : i32}, %x: tensor<8x4xf32>, %n: tensor<3xi32>)
     -> (tensor<3x4x5xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>

@@ -5,7 +5,7 @@
 // CHECK-LABEL: @main
 // CHECK-SAME: scalify.role = "param"
 // CHECK-SAME: scalify.role = "moment"
-// CHECK: stablehlo.constant {scalify.phase = "optimizer"}
+// CHECK: stablehlo.constant {scalify.phase = #scalify.phase<optimizer>}
 // CHECK: stablehlo.cosine {{.*}}"forward"
 // CHECK: stablehlo.sine {{.*}}"backward"
 // What only decays a moment reads no gradient.

@@ -39,9 +39,9 @@ func.func public @main(
     %key: tensor<2xui32>, %tokens: tensor<8xi32>, %x: tensor<4xf32>,
     %rate: tensor<f32>)
     -> (tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<3xf32>, tensor<f32>) {
-  %0 = stablehlo.negate %w {scalify.phase = "forward"} : tensor<4xbf16>
-  %1 = stablehlo.add %m, %master {scalify.phase = "optimizer"} : tensor<4xf32>
-  %2 = stablehlo.convert %1 {scalify.phase = "optimizer"} : (tensor<4xf32>) -> tensor<4xbf16>
+  %0 = stablehlo.negate %w {scalify.phase = #scalify.phase<forward>} : tensor<4xbf16>
+  %1 = stablehlo.add %m, %master {scalify.phase = #scalify.phase<optimizer>} : tensor<4xf32>
+  %2 = stablehlo.convert %1 {scalify.phase = #scalify.phase<optimizer>} : (tensor<4xf32>) -> tensor<4xbf16>
   return %2, %1, %m, %other, %scale : tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<3xf32>, tensor<f32>
 }
 
@@ -52,7 +52,7 @@ func.func public @main(
 // CHECK-SAME: tensor<8x4xf32> {scalify.role = "batch"}
 // CHECK-SAME: tensor<5x4xf32> {scalify.role = "param"}
 func.func public @main(%x: tensor<8x4xf32>, %w: tensor<5x4xf32>) -> tensor<8x5xf32> {
-  %0 = stablehlo.transpose %w, dims = [1, 0] {scalify.phase = "forward"} : (tensor<5x4xf32>) -> tensor<4x5xf32>
-  %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
+  %0 = stablehlo.transpose %w, dims = [1, 0] {scalify.phase = #scalify.phase<forward>} : (tensor<5x4xf32>) -> tensor<4x5xf32>
+  %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
   return %1 : tensor<8x5xf32>
 }

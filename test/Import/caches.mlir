@@ -6,7 +6,7 @@
 // CHECK-LABEL: func.func public @main
 // CHECK-SAME:    %[[CACHE:[a-z0-9]+]]: tensor<4x2xf32> {scalify.role = "state", tf.aliasing_output = 0 : i32}
 // CHECK-SAME:    %[[NEW:[a-z0-9]+]]: tensor<2xf32> {scalify.role = "batch"}
-// CHECK:         stablehlo.dynamic_update_slice {{.*}} {scalify.phase = "forward"}
+// CHECK:         stablehlo.dynamic_update_slice {{.*}} {scalify.phase = #scalify.phase<forward>}
 func.func public @main(%cache: tensor<4x2xf32> {tf.aliasing_output = 0 : i32}, %new: tensor<2xf32>, %at: tensor<i32>) -> (tensor<4x2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %row = stablehlo.reshape %new : (tensor<2xf32>) -> tensor<1x2xf32>

@@ -6,11 +6,11 @@
 // CHECK: func.func public @main
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {scalify.name = "result[0]['w']", scalify.role = "param", tf.aliasing_output = 0 : i32}
 // CHECK-SAME: %[[X:[^:]*]]: tensor<8x4xf32> {scalify.name = "arg1", scalify.role = "batch"}
-// CHECK: %[[Y:.*]] = stablehlo.dot_general %[[X]], %[[W]], {{.*}} {scalify.phase = "forward"}
-// CHECK: %[[S:.*]] = stablehlo.multiply %[[Y]], %[[Y]] {scalify.phase = "forward"}
-// CHECK: %[[L:.*]] = stablehlo.reduce(%[[S]] {{.*}} {scalify.phase = "forward"}
-// CHECK: %[[G:.*]] = stablehlo.dot_general %[[X]], %[[Y]], {{.*}} {scalify.phase = "backward"}
-// CHECK: %[[N:.*]] = stablehlo.subtract %[[W]], %[[G]] {scalify.phase = "optimizer"}
+// CHECK: %[[Y:.*]] = stablehlo.dot_general %[[X]], %[[W]], {{.*}} {scalify.phase = #scalify.phase<forward>}
+// CHECK: %[[S:.*]] = stablehlo.multiply %[[Y]], %[[Y]] {scalify.phase = #scalify.phase<forward>}
+// CHECK: %[[L:.*]] = stablehlo.reduce(%[[S]] {{.*}} {scalify.phase = #scalify.phase<forward>}
+// CHECK: %[[G:.*]] = stablehlo.dot_general %[[X]], %[[Y]], {{.*}} {scalify.phase = #scalify.phase<backward>}
+// CHECK: %[[N:.*]] = stablehlo.subtract %[[W]], %[[G]] {scalify.phase = #scalify.phase<optimizer>}
 // CHECK: return %[[N]], %[[L]]
 module @jit_step attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%w: tensor<4x4xf32> {jax.buffer_donor = true}, %x: tensor<8x4xf32>) -> (tensor<4x4xf32> {jax.result_info = "result[0]['w']"}, tensor<f32> {jax.result_info = "result[1]"}) {

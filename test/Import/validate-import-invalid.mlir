@@ -47,14 +47,6 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{'stablehlo.negate' op has the phase "later"; it must be "forward", "backward" or "optimizer"}}
-  %0 = stablehlo.negate %x {scalify.phase = "later"} : tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-
-// -----
-
 // expected-error @+1 {{'func.func' op argument 0 has no 'scalify.role'; run --scalify-annotate-roles first}}
 func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
@@ -78,6 +70,6 @@ func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name =
 
 // expected-error @+1 {{'func.func' op argument 0 is donated to result 0, which is not of its type}}
 func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name = "x", tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
-  %0 = stablehlo.constant {scalify.phase = "forward"} dense<0.0> : tensor<2xf32>
+  %0 = stablehlo.constant {scalify.phase = #scalify.phase<forward>} dense<0.0> : tensor<2xf32>
   return %0 : tensor<2xf32>
 }

@@ -30,24 +30,24 @@ module {
     %c2 = stablehlo.constant dense<0.0625> : tensor<128x64xf32>
     %eps = stablehlo.constant dense<1.0e-8> : tensor<128x64xf32>
     %rate = stablehlo.constant dense<0.015625> : tensor<128x64xf32>
-    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<32x128xf32>, tensor<128x64xf32>) -> tensor<32x64xf32>
-    %t = stablehlo.tanh %y {scalify.phase = "forward"} : tensor<32x64xf32>
-    %loss = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [0, 1] {scalify.phase = "forward"} : (tensor<32x64xf32>, tensor<f32>) -> tensor<f32>
-    %tt = stablehlo.multiply %t, %t {scalify.phase = "backward"} : tensor<32x64xf32>
-    %d = stablehlo.subtract %one, %tt {scalify.phase = "backward"} : tensor<32x64xf32>
-    %g = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<32x128xf32>, tensor<32x64xf32>) -> tensor<128x64xf32>
-    %m0 = stablehlo.multiply %m, %b1 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %g1 = stablehlo.multiply %g, %c1 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %m1 = stablehlo.add %m0, %g1 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %gg = stablehlo.multiply %g, %g {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %v0 = stablehlo.multiply %v, %b2 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %g2 = stablehlo.multiply %gg, %c2 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %v1 = stablehlo.add %v0, %g2 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %r = stablehlo.sqrt %v1 {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %e = stablehlo.add %r, %eps {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %q = stablehlo.divide %m1, %e {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %u = stablehlo.multiply %q, %rate {scalify.phase = "optimizer"} : tensor<128x64xf32>
-    %n = stablehlo.subtract %w, %u {scalify.phase = "optimizer"} : tensor<128x64xf32>
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<32x128xf32>, tensor<128x64xf32>) -> tensor<32x64xf32>
+    %t = stablehlo.tanh %y {scalify.phase = #scalify.phase<forward>} : tensor<32x64xf32>
+    %loss = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [0, 1] {scalify.phase = #scalify.phase<forward>} : (tensor<32x64xf32>, tensor<f32>) -> tensor<f32>
+    %tt = stablehlo.multiply %t, %t {scalify.phase = #scalify.phase<backward>} : tensor<32x64xf32>
+    %d = stablehlo.subtract %one, %tt {scalify.phase = #scalify.phase<backward>} : tensor<32x64xf32>
+    %g = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<32x128xf32>, tensor<32x64xf32>) -> tensor<128x64xf32>
+    %m0 = stablehlo.multiply %m, %b1 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %g1 = stablehlo.multiply %g, %c1 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %m1 = stablehlo.add %m0, %g1 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %gg = stablehlo.multiply %g, %g {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %v0 = stablehlo.multiply %v, %b2 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %g2 = stablehlo.multiply %gg, %c2 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %v1 = stablehlo.add %v0, %g2 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %r = stablehlo.sqrt %v1 {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %e = stablehlo.add %r, %eps {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %q = stablehlo.divide %m1, %e {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %u = stablehlo.multiply %q, %rate {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
+    %n = stablehlo.subtract %w, %u {scalify.phase = #scalify.phase<optimizer>} : tensor<128x64xf32>
     return %n, %m1, %v1, %loss : tensor<128x64xf32>, tensor<128x64xf32>, tensor<128x64xf32>, tensor<f32>
   }
 }

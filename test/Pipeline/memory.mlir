@@ -12,13 +12,13 @@ func.func public @main(%w: tensor<32x32xf32> {scalify.role = "param", tf.aliasin
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %one = stablehlo.constant dense<1.0> : tensor<64x32xf32>
   %rate = stablehlo.constant dense<0.125> : tensor<32x32xf32>
-  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
-  %t = stablehlo.tanh %y {scalify.phase = "forward"} : tensor<64x32xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
+  %t = stablehlo.tanh %y {scalify.phase = #scalify.phase<forward>} : tensor<64x32xf32>
   %loss = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<64x32xf32>, tensor<f32>) -> tensor<f32>
-  %tt = stablehlo.multiply %t, %t {scalify.phase = "backward"} : tensor<64x32xf32>
-  %d = stablehlo.subtract %one, %tt {scalify.phase = "backward"} : tensor<64x32xf32>
-  %g = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>
-  %u = stablehlo.multiply %g, %rate {scalify.phase = "optimizer"} : tensor<32x32xf32>
-  %n = stablehlo.subtract %w, %u {scalify.phase = "optimizer"} : tensor<32x32xf32>
+  %tt = stablehlo.multiply %t, %t {scalify.phase = #scalify.phase<backward>} : tensor<64x32xf32>
+  %d = stablehlo.subtract %one, %tt {scalify.phase = #scalify.phase<backward>} : tensor<64x32xf32>
+  %g = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>
+  %u = stablehlo.multiply %g, %rate {scalify.phase = #scalify.phase<optimizer>} : tensor<32x32xf32>
+  %n = stablehlo.subtract %w, %u {scalify.phase = #scalify.phase<optimizer>} : tensor<32x32xf32>
   return %n, %loss : tensor<32x32xf32>, tensor<f32>
 }

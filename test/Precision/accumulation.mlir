@@ -19,13 +19,13 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, accumula
     // CHECK: stablehlo.dot_general
     // CHECK-NOT: scalify.accumulation
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
-    %dz = stablehlo.negate %g {scalify.phase = "backward"} : tensor<16x8xf32>
+    %dz = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x8xf32>
     %dzs = scalify.set_scale %dz, %s : tensor<16x8xf32>
     // CHECK: stablehlo.dot_general
     // CHECK-NOT: scalify.accumulation
-    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.accumulation = "fast"
-    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
     return %z, %db, %dh : tensor<16x8xf32>, tensor<8x8xf32>, tensor<16x8xf32>
   }
 }

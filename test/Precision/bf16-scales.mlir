@@ -15,9 +15,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = scalify.set_scale %x, %s : tensor<4x8xf32>
     %b = scalify.set_scale %w, %s : tensor<8x8xf32>
-    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = "forward", scalify.scale = 0 : i32} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %y = stablehlo.tanh %d {scalify.phase = "forward", scalify.scale = -1 : i32} : tensor<4x8xf32>
-    %g = stablehlo.multiply %y, %y {scalify.phase = "backward"} : tensor<4x8xf32>
+    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %y = stablehlo.tanh %d {scalify.phase = #scalify.phase<forward>, scalify.scale = -1 : i32} : tensor<4x8xf32>
+    %g = stablehlo.multiply %y, %y {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     return %g : tensor<4x8xf32>
   }
 }
@@ -35,7 +35,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-block", linear = bf16, 
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = scalify.set_scale %x, %s : tensor<256x256xf32>
     %b = scalify.set_scale %w, %s : tensor<256x256xf32>
-    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
     return %d : tensor<256x256xf32>
   }
 }
@@ -54,7 +54,7 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = scalify.set_scale %x, %r : tensor<4x8xf32>
     %b = scalify.set_scale %w, %s : tensor<8x8xf32>
-    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     return %d : tensor<4x8xf32>
   }
 }

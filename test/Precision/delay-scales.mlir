@@ -140,7 +140,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-delayed">} {
 func.func @main(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   %s = stablehlo.constant dense<0.5> : tensor<f32>
   %t = stablehlo.constant dense<4.0> : tensor<f32>
-  %g = stablehlo.negate %x {scalify.phase = "backward"} : tensor<8x8xf32> loc(#l0)
+  %g = stablehlo.negate %x {scalify.phase = #scalify.phase<backward>} : tensor<8x8xf32> loc(#l0)
   %q = scalify.quantize %g, %s {cast = "c0: negate"} : tensor<8x8xf32> -> tensor<8x8xf8E5M2> loc(#l0)
   %a = scalify.dequantize %q, %s : tensor<8x8xf8E5M2> -> tensor<8x8xf32>
   %y = stablehlo.tanh %x : tensor<8x8xf32> loc(#l1)
@@ -148,7 +148,7 @@ func.func @main(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   %b = scalify.dequantize %r, %s : tensor<8x8xf8E5M2> -> tensor<8x8xf32>
   %w = stablehlo.transpose %b, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(#l2)
-  %h = stablehlo.add %d, %g {scalify.phase = "backward"} : tensor<8x8xf32> loc(#l3)
+  %h = stablehlo.add %d, %g {scalify.phase = #scalify.phase<backward>} : tensor<8x8xf32> loc(#l3)
   %p = scalify.quantize %h, %t {cast = "c2: add"} : tensor<8x8xf32> -> tensor<8x8xf8E5M2> loc(#l3)
   %c = scalify.dequantize %p, %t : tensor<8x8xf8E5M2> -> tensor<8x8xf32>
   %e = stablehlo.dot_general %c, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc(#l2)

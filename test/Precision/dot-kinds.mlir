@@ -21,15 +21,15 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, weight_g
     %bs = scalify.set_scale %b, %s : tensor<4x2xf32>
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x2xf32>) -> tensor<16x2xf32>
     // CHECK: %[[DZ:.*]] = stablehlo.negate
-    %dz = stablehlo.negate %g {scalify.phase = "backward"} : tensor<16x2xf32>
+    %dz = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x2xf32>
     // CHECK-DAG: scalify.quantize %[[DZ]], {{.*}} -> tensor<16x2xf8E5M2>
     // CHECK-DAG: scalify.quantize %[[DZ]], {{.*}} -> tensor<16x2xbf16>
     %dzs = scalify.set_scale %dz, %s : tensor<16x2xf32>
-    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<16x2xf32>, tensor<4x2xf32>) -> tensor<16x4xf32>
-    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<16x2xf32>, tensor<4x2xf32>) -> tensor<16x4xf32>
+    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
     %dhs = scalify.set_scale %dh, %s : tensor<16x4xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name: a linear layer
-    %da = stablehlo.dot_general %xs, %dhs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %da = stablehlo.dot_general %xs, %dhs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     return %z, %da, %db : tensor<16x2xf32>, tensor<8x4xf32>, tensor<4x2xf32>
   }
 }
@@ -54,13 +54,13 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", linear = true, head =
     %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss (recipe: head = false)"
     %z = stablehlo.dot_general %us, %bs, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
-    %dy = stablehlo.negate %g {scalify.phase = "backward"} : tensor<16x8xf32>
+    %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x8xf32>
     %dys = scalify.set_scale %dy, %s : tensor<16x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "input_grad: a linear layer (recipe: input_grad = false)"
-    %dh = stablehlo.dot_general %dys, %as, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+    %dh = stablehlo.dot_general %dys, %as, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
     // CHECK: stablehlo.dot_general
     // CHECK-NOT: scalify.wide
-    %da = stablehlo.dot_general %hs, %dys, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %da = stablehlo.dot_general %hs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
     return %z, %da, %dh : tensor<16x8xf32>, tensor<8x8xf32>, tensor<16x8xf32>
   }
 }

@@ -24,8 +24,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = 
   }
   func.func @main(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x4xf32> {scalify.name = "params['a']"}, %g: tensor<16x4xf32> {scalify.role = "batch"}) -> (tensor<16x4xf32>, tensor<8x4xf32>) {
     %y = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32> loc("jit(step)/layer0/dot_general")
-    %dy = stablehlo.negate %g {scalify.phase = "backward"} : tensor<16x4xf32>
-    %da = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
+    %da = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     return %y, %da : tensor<16x4xf32>, tensor<8x4xf32>
   }
 }
@@ -76,9 +76,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
     %hs = scalify.set_scale %h, %s : tensor<16x8xf32>
     %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32> loc("jit(step)/jvp(layer1)/layer1/dot_general")
-    %dy = stablehlo.negate %g {scalify.phase = "backward"} : tensor<16x8xf32>
+    %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x8xf32>
     %dys = scalify.set_scale %dy, %s : tensor<16x8xf32>
-    %da = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32> loc("jit(step)/transpose(jvp(layer0))/layer0/dot_general")
+    %da = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32> loc("jit(step)/transpose(jvp(layer0))/layer0/dot_general")
     return %z, %da : tensor<16x8xf32>, tensor<8x8xf32>
   }
 }

@@ -7,7 +7,7 @@
 // CHECK: %[[SIGN:.*]] = stablehlo.and %[[B]],
 // CHECK: %[[M:.*]] = stablehlo.and %[[B]],
 // CHECK: %[[STREAM:.*]] = stablehlo.constant {scalify.in_memory{{.*}}} dense<5> : tensor<i32>
-// CHECK: %[[R:.*]] = scalify.random_bits 1 of %[[STEP]], %[[STREAM]] {scalify.phase = "optimizer"} : tensor<8xi32>
+// CHECK: %[[R:.*]] = scalify.random_bits 1 of %[[STEP]], %[[STREAM]] {scalify.phase = #scalify.phase<optimizer>} : tensor<8xi32>
 // CHECK: %[[N:.*]] = stablehlo.constant {{.*}}dense<16> : tensor<8xi32>
 // CHECK: %[[LOW:.*]] = stablehlo.shift_right_logical %[[R]], %[[N]]
 // CHECK: %[[SUM:.*]] = stablehlo.add %[[M]], %[[LOW]]
@@ -16,9 +16,9 @@
 // CHECK: %[[NUMBER:.*]] = stablehlo.select %{{.*}}, %[[M]], %[[CUT]]
 // CHECK: %[[WORD:.*]] = stablehlo.or %[[NUMBER]], %[[SIGN]]
 // CHECK: %[[Y:.*]] = stablehlo.bitcast_convert %[[WORD]]
-// CHECK: scalify.quantize %[[Y]], %[[S]] {cast = "c0", scalify.phase = "optimizer"} : tensor<8xf32> -> tensor<8xbf16>
+// CHECK: scalify.quantize %[[Y]], %[[S]] {cast = "c0", scalify.phase = #scalify.phase<optimizer>} : tensor<8xf32> -> tensor<8xbf16>
 func.func @bf16(%x: tensor<8xf32>, %s: tensor<f32>, %step: tensor<2xui32>) -> tensor<8xbf16> {
-  %q = scalify.quantize %x, %s at %step {cast = "c0", rounding = #scalify.rounding<stochastic>, stream = 11 : i64, scalify.phase = "optimizer"} : tensor<8xf32> -> tensor<8xbf16>
+  %q = scalify.quantize %x, %s at %step {cast = "c0", rounding = #scalify.rounding<stochastic>, stream = 11 : i64, scalify.phase = #scalify.phase<optimizer>} : tensor<8xf32> -> tensor<8xbf16>
   return %q : tensor<8xbf16>
 }
 

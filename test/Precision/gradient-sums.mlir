@@ -25,22 +25,22 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
     %one = stablehlo.constant dense<1> : tensor<i32>
     %n = stablehlo.constant dense<17> : tensor<i32>
     %start = stablehlo.constant dense<0.0> : tensor<8x4xf32>
-    %r:2 = stablehlo.while(%i = %zero, %c = %start) : tensor<i32>, tensor<8x4xf32> attributes {scalify.phase = "backward"}
+    %r:2 = stablehlo.while(%i = %zero, %c = %start) : tensor<i32>, tensor<8x4xf32> attributes {scalify.phase = #scalify.phase<backward>}
     cond {
       %0 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %0 : tensor<i1>
     } do {
       %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
       %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
-      %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
-      %dy = stablehlo.subtract %y, %t {scalify.phase = "backward"} : tensor<16x4xf32>
+      %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+      %dy = stablehlo.subtract %y, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
       %dys = scalify.set_scale %dy, %s : tensor<16x4xf32>
-      %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-      %sum = stablehlo.add %c, %dw {scalify.phase = "backward"} : tensor<8x4xf32>
+      %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+      %sum = stablehlo.add %c, %dw {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
       %j = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %j, %sum : tensor<i32>, tensor<8x4xf32>
     }
-    %new = stablehlo.subtract %w, %r#1 {scalify.phase = "optimizer"} : tensor<8x4xf32>
+    %new = stablehlo.subtract %w, %r#1 {scalify.phase = #scalify.phase<optimizer>} : tensor<8x4xf32>
     return %new : tensor<8x4xf32>
   }
 }
@@ -62,21 +62,21 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
     %x0 = scalify.set_scale %x, %s : tensor<16x8xf32>
     %minus = stablehlo.negate %x : tensor<16x8xf32>
     %x1 = scalify.set_scale %minus, %s : tensor<16x8xf32>
-    %y0 = stablehlo.dot_general %x0, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
-    %y1 = stablehlo.dot_general %x1, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
-    %e0 = stablehlo.subtract %y0, %t {scalify.phase = "backward"} : tensor<16x4xf32>
-    %e1 = stablehlo.subtract %y1, %t {scalify.phase = "backward"} : tensor<16x4xf32>
+    %y0 = stablehlo.dot_general %x0, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %y1 = stablehlo.dot_general %x1, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+    %e0 = stablehlo.subtract %y0, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
+    %e1 = stablehlo.subtract %y1, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
     %dy0 = scalify.set_scale %e0, %s : tensor<16x4xf32>
     %dy1 = scalify.set_scale %e1, %s : tensor<16x4xf32>
-    %0 = stablehlo.dot_general %x0, %dy0, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
-    %1 = stablehlo.dot_general %x1, %dy1, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
-    %2 = stablehlo.dot_general %x1, %dy0, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":9:9)
-    %sum = stablehlo.add %0, %1 {scalify.phase = "backward"} : tensor<8x4xf32>
+    %0 = stablehlo.dot_general %x0, %dy0, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
+    %1 = stablehlo.dot_general %x1, %dy1, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
+    %2 = stablehlo.dot_general %x1, %dy0, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":9:9)
+    %sum = stablehlo.add %0, %1 {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
     // As of two losses, and of a weight that a forward reads twice.
-    %both = stablehlo.add %sum, %2 {scalify.phase = "backward"} : tensor<8x4xf32>
-    %own = stablehlo.add %0, %1 {scalify.phase = "backward"} : tensor<8x4xf32> loc("jit(step)/transpose(jvp())/add_any")
-    %all = stablehlo.add %both, %own {scalify.phase = "backward"} : tensor<8x4xf32> loc("jit(step)/transpose(jvp())/add_any")
-    %new = stablehlo.subtract %w, %all {scalify.phase = "optimizer"} : tensor<8x4xf32>
+    %both = stablehlo.add %sum, %2 {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
+    %own = stablehlo.add %0, %1 {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32> loc("jit(step)/transpose(jvp())/add_any")
+    %all = stablehlo.add %both, %own {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32> loc("jit(step)/transpose(jvp())/add_any")
+    %new = stablehlo.subtract %w, %all {scalify.phase = #scalify.phase<optimizer>} : tensor<8x4xf32>
     return %new : tensor<8x4xf32>
   }
 }

@@ -11,7 +11,7 @@
 // CHECK: %[[ROUNDED:.*]] = stablehlo.convert %[[AMAX]] : (tensor<f32>) -> tensor<bf16>
 // CHECK-NOT: stablehlo.abs %[[W]]
 // CHECK: %[[NEW:.*]] = stablehlo.add %[[W]], %[[X]]
-// CHECK: %[[ABS:.*]] = stablehlo.abs %[[NEW]] {scalify.phase = "optimizer"} : tensor<4x8xf32>
+// CHECK: %[[ABS:.*]] = stablehlo.abs %[[NEW]] {scalify.phase = #scalify.phase<optimizer>} : tensor<4x8xf32>
 // CHECK: %[[ROWS:.*]] = stablehlo.reduce(%[[ABS]] init:
 // CHECK-SAME: stablehlo.maximum
 // CHECK-SAME: dimensions = [1]
@@ -30,7 +30,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current">} {
     %b = stablehlo.convert %t : (tensor<8x4xf32>) -> tensor<8x4xbf16>
     %0 = stablehlo.abs %b : tensor<8x4xbf16>
     %amax = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x4xbf16>, tensor<bf16>) -> tensor<bf16>
-    %new = stablehlo.add %w, %x {scalify.phase = "optimizer"} : tensor<4x8xf32>
+    %new = stablehlo.add %w, %x {scalify.phase = #scalify.phase<optimizer>} : tensor<4x8xf32>
     return %new, %amax : tensor<4x8xf32>, tensor<bf16>
   }
 }

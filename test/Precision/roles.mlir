@@ -25,16 +25,16 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, 
     %ps = scalify.set_scale %p, %s : tensor<2x4x4xf32>
     %vs = scalify.set_scale %v, %s : tensor<2x4x8xf32>
     %o = stablehlo.dot_general %ps, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
-    %do = stablehlo.negate %g {scalify.phase = "backward"} : tensor<2x4x8xf32>
+    %do = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<2x4x8xf32>
     // CHECK: %[[DO:.*]] = stablehlo.negate
     // CHECK: scalify.quantize %[[DO]], {{.*}} -> tensor<2x4x8xf16>
     %dos = scalify.set_scale %do, %s : tensor<2x4x8xf32>
-    %dp = stablehlo.dot_general %dos, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [2] {scalify.phase = "backward"} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
-    %dv = stablehlo.dot_general %ps, %dos, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
-    %ds = stablehlo.abs %dp {scalify.phase = "backward"} : tensor<2x4x4xf32>
+    %dp = stablehlo.dot_general %dos, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [2] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
+    %dv = stablehlo.dot_general %ps, %dos, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    %ds = stablehlo.abs %dp {scalify.phase = #scalify.phase<backward>} : tensor<2x4x4xf32>
     %dss = scalify.set_scale %ds, %s : tensor<2x4x4xf32>
     // CHECK: scalify.wide = "attention_ds: the gradient of scores (recipe: attention_ds = false)"
-    %dq = stablehlo.dot_general %dss, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = "backward"} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    %dq = stablehlo.dot_general %dss, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
     return %o, %dv, %dq : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>
   }
 }
@@ -56,12 +56,12 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
     %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name: the last linear layer before the loss (recipe: where \22params
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %dz = stablehlo.negate %g {scalify.phase = "backward"} : tensor<4x8xf32>
+    %dz = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     %dzs = scalify.set_scale %dz, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name:
-    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name:
-    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %z, %db, %dh : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
   }
 }
@@ -73,11 +73,11 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func @update(%w: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %g = stablehlo.negate %w {scalify.phase = "backward"} : tensor<4x4xf32>
+    %g = stablehlo.negate %w {scalify.phase = #scalify.phase<backward>} : tensor<4x4xf32>
     %a = scalify.set_scale %g, %s : tensor<4x4xf32>
     // CHECK-NOT: scalify.quantize
     // CHECK: scalify.wide = "optimizer: a dot of the update (recipe: optimizer = false)"
-    %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = "optimizer"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %0 : tensor<4x4xf32>
   }
 }
@@ -92,7 +92,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     %a = scalify.set_scale %w, %s : tensor<4x4xf32>
     // CHECK: scalify.quantize
     // CHECK-NOT: scalify.wide
-    %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = "optimizer"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %0 : tensor<4x4xf32>
   }
 }
@@ -124,16 +124,16 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %q = stablehlo.dot_general %y1, %cs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
     %logits = stablehlo.dot_general %p, %q, contracting_dims = [1] x [1] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
-    %d = stablehlo.negate %g {scalify.phase = "backward"} : tensor<4x4xf32>
+    %d = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<4x4xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
-    %dp = stablehlo.dot_general %d, %q, contracting_dims = [1] x [0] {scalify.phase = "backward"} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %dp = stablehlo.dot_general %d, %q, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
-    %dq = stablehlo.dot_general %d, %p, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %dq = stablehlo.dot_general %d, %p, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     %dq1 = scalify.set_scale %dq, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
-    %dy = stablehlo.dot_general %dq1, %cs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %dy = stablehlo.dot_general %dq1, %cs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
-    %dc = stablehlo.dot_general %y1, %dq1, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %dc = stablehlo.dot_general %y1, %dq1, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %logits, %dp, %dy, %dc : tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>
   }
 }
@@ -143,25 +143,25 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // A checkpoint makes a layer again whose weight is computed: by the weight
 // behind it, it is that layer, and no head, though only gradients follow.
 // CHECK-LABEL: func.func @computed_weight
-// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = "forward"}
+// CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>}
 // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss (recipe: head = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x8xf32> {scalify.role = "param"}, %u: tensor<8x8xf32> {scalify.role = "param"})
       -> (tensor<4x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %a = stablehlo.add %w, %w {scalify.phase = "forward"} : tensor<8x8xf32>
+    %a = stablehlo.add %w, %w {scalify.phase = #scalify.phase<forward>} : tensor<8x8xf32>
     %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
     %as = scalify.set_scale %a, %s : tensor<8x8xf32>
-    %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %b = stablehlo.optimization_barrier {scalify.phase = "forward"} %w : tensor<8x8xf32>
-    %c = stablehlo.add %b, %b {scalify.phase = "forward"} : tensor<8x8xf32>
+    %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %b = stablehlo.optimization_barrier {scalify.phase = #scalify.phase<forward>} %w : tensor<8x8xf32>
+    %c = stablehlo.add %b, %b {scalify.phase = #scalify.phase<forward>} : tensor<8x8xf32>
     %cs = scalify.set_scale %c, %s : tensor<8x8xf32>
-    %again = stablehlo.dot_general %xs, %cs, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %h = stablehlo.tanh %y {scalify.phase = "forward"} : tensor<4x8xf32>
+    %again = stablehlo.dot_general %xs, %cs, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %h = stablehlo.tanh %y {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
     %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
     %us = scalify.set_scale %u, %s : tensor<8x8xf32>
-    %z = stablehlo.dot_general %hs, %us, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %g = stablehlo.multiply %z, %again {scalify.phase = "backward"} : tensor<4x8xf32>
+    %z = stablehlo.dot_general %hs, %us, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %g = stablehlo.multiply %z, %again {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     return %z, %g : tensor<4x8xf32>, tensor<4x8xf32>
   }
 }

@@ -36,12 +36,12 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %ds = scalify.set_scale %down, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head:
     %y = stablehlo.dot_general %gs, %ds, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
-    %dl = stablehlo.negate %g {scalify.phase = "backward"} : tensor<8x4xf32>
+    %dl = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
     %dls = scalify.set_scale %dl, %s : tensor<8x4xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "router: chooses experts (recipe: router = false)"
-    %dx = stablehlo.dot_general %dls, %rs, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
+    %dx = stablehlo.dot_general %dls, %rs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "router: chooses experts (recipe: router = false)"
-    %dw = stablehlo.dot_general %hs, %dls, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %dw = stablehlo.dot_general %hs, %dls, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     return %y, %dx, %dw, %sorted#1 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xf32>, tensor<8x4xi32>
   }
 }

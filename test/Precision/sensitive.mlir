@@ -25,14 +25,14 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %y = stablehlo.dot_general %h, %b, contracting_dims = [1] x [0] : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
     %d = stablehlo.subtract %y, %t : tensor<256x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}
-    %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}
-    %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
+    %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
     %xs2 = scalify.set_scale %x, %s : tensor<256x64xf32>
     %gs = scalify.set_scale %g, %s : tensor<256x64xf32>
     // CHECK: %[[G:.*]] = scalify.dequantize {{.*}} : tensor<256x64xf8E5M2>
     // CHECK: stablehlo.dot_general %[[X]], %[[G]]
-    %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     return %ga, %gb : tensor<64x64xf32>, tensor<64x64xf32>
   }
 }
@@ -58,12 +58,12 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %y = stablehlo.dot_general %h, %b, contracting_dims = [1] x [0] : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
     %d = stablehlo.subtract %y, %t : tensor<256x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}
-    %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}
-    %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
+    %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
     %xs2 = scalify.set_scale %x, %s : tensor<256x64xf32>
     %gs = scalify.set_scale %g, %s : tensor<256x64xf32>
-    %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
+    %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     return %ga, %gb : tensor<64x64xf32>, tensor<64x64xf32>
   }
 }

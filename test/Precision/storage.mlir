@@ -6,26 +6,26 @@
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func @saved(%x: tensor<4x8xf32>, %gain: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>) {
     // CHECK: %[[GAINS:.*]] = stablehlo.broadcast_in_dim %arg1
-    %gains = stablehlo.broadcast_in_dim %gain, dims = [1] {scalify.phase = "forward", scalify.scale = 0 : i32} : (tensor<8xf32>) -> tensor<4x8xf32>
+    %gains = stablehlo.broadcast_in_dim %gain, dims = [1] {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<8xf32>) -> tensor<4x8xf32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     // CHECK: %[[Y:.*]] = stablehlo.tanh
     // CHECK: %[[Q:.*]] = scalify.quantize %[[Y]], {{.*}} -> tensor<4x8xf16>
     // CHECK: %[[D:.*]] = scalify.dequantize %[[Q]]
-    %y = stablehlo.tanh %x {scalify.phase = "forward", scalify.scale = -1 : i32} : tensor<4x8xf32>
+    %y = stablehlo.tanh %x {scalify.phase = #scalify.phase<forward>, scalify.scale = -1 : i32} : tensor<4x8xf32>
     // CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[Y]]
-    %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1] {scalify.phase = "forward", scalify.scale = 1 : i32} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+    %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1] {scalify.phase = #scalify.phase<forward>, scalify.scale = 1 : i32} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
     // CHECK: %[[WIDE:.*]] = stablehlo.broadcast_in_dim %[[SUM]]
-    %wide = stablehlo.broadcast_in_dim %sum, dims = [0] {scalify.phase = "forward", scalify.scale = 1 : i32} : (tensor<4xf32>) -> tensor<4x8xf32>
+    %wide = stablehlo.broadcast_in_dim %sum, dims = [0] {scalify.phase = #scalify.phase<forward>, scalify.scale = 1 : i32} : (tensor<4xf32>) -> tensor<4x8xf32>
     // CHECK: %[[C:.*]] = stablehlo.cosine
     // CHECK-NOT: scalify.quantize
-    %c = stablehlo.cosine %x {scalify.phase = "forward", scalify.scale = -1 : i32} : tensor<4x8xf32>
-    %mask = stablehlo.compare EQ, %c, %wide {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xi1>
+    %c = stablehlo.cosine %x {scalify.phase = #scalify.phase<forward>, scalify.scale = -1 : i32} : tensor<4x8xf32>
+    %mask = stablehlo.compare EQ, %c, %wide {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xi1>
     // CHECK: stablehlo.multiply %[[D]], %[[WIDE]]
-    %g = stablehlo.multiply %y, %wide {scalify.phase = "backward"} : tensor<4x8xf32>
+    %g = stablehlo.multiply %y, %wide {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     // CHECK: stablehlo.multiply %{{.*}}, %[[C]]
-    %h = stablehlo.multiply %g, %c {scalify.phase = "backward"} : tensor<4x8xf32>
+    %h = stablehlo.multiply %g, %c {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     // CHECK: stablehlo.multiply %{{.*}}, %[[GAINS]]
-    %k = stablehlo.multiply %h, %gains {scalify.phase = "backward"} : tensor<4x8xf32>
+    %k = stablehlo.multiply %h, %gains {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     return %k, %mask : tensor<4x8xf32>, tensor<4x8xi1>
   }
 }
@@ -38,12 +38,12 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
 module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
   func.func @gathered(%x: tensor<8xf32>, %share: tensor<4xf32>) -> tensor<8xf32> {
     // CHECK: %[[ALL:.*]] = "stablehlo.all_gather"
-    %all = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> {scalify.phase = "forward", scalify.scale = 0 : i32} : (tensor<4xf32>) -> tensor<8xf32>
+    %all = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<4xf32>) -> tensor<8xf32>
     // CHECK: %[[Y:.*]] = stablehlo.multiply %arg0, %[[ALL]]
     // CHECK: %[[Q:.*]] = scalify.quantize %[[Y]]
     // CHECK-NOT: scalify.quantize
-    %y = stablehlo.multiply %x, %all {scalify.phase = "forward", scalify.scale = 0 : i32} : tensor<8xf32>
-    %g = stablehlo.multiply %y, %all {scalify.phase = "backward"} : tensor<8xf32>
+    %y = stablehlo.multiply %x, %all {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : tensor<8xf32>
+    %g = stablehlo.multiply %y, %all {scalify.phase = #scalify.phase<backward>} : tensor<8xf32>
     return %g : tensor<8xf32>
   }
 }
@@ -78,7 +78,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     // CHECK: %[[QW:.*]] = scalify.quantize %[[W1]], %[[SW]] {{.*}} -> tensor<4xf16>
     // CHECK: %[[DW:.*]] = scalify.dequantize %[[QW]], %[[SW]]
     // CHECK: %[[COUNT:.*]] = stablehlo.add %arg3
-    // CHECK: %[[ROOT:.*]] = stablehlo.sqrt %[[V1]] {scalify.phase = "optimizer"}
+    // CHECK: %[[ROOT:.*]] = stablehlo.sqrt %[[V1]] {scalify.phase = #scalify.phase<optimizer>}
     // CHECK: %[[LEAST:.*]] = stablehlo.multiply
     // CHECK: %[[MAX:.*]] = stablehlo.maximum %[[ROOT]], %[[LEAST]]
     // CHECK: %[[QV:.*]] = scalify.quantize %[[MAX]], %[[SV]] {{.*}} -> tensor<4xf16>

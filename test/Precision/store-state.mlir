@@ -19,20 +19,20 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16", moments = f8E4M3FN>}
     // CHECK-DAG: %[[SM:.*]] = stablehlo.constant dense<9.765625E-4>
     // CHECK-DAG: %[[SV:.*]] = stablehlo.constant dense<4.8828125E-4>
     // CHECK: stablehlo.multiply %arg4, %arg4
-    %gg = stablehlo.multiply %g, %g {scalify.phase = "optimizer", scalify.scale = -21 : i32} : tensor<4x2xf32>
+    %gg = stablehlo.multiply %g, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
     // CHECK: %[[DM:.*]] = scalify.dequantize %[[M]]
     // CHECK-NEXT: %[[M1:.*]] = stablehlo.add %[[DM]], %arg4
-    %m1 = stablehlo.add %m, %g {scalify.phase = "optimizer", scalify.scale = -10 : i32} : tensor<4x2xf32>
+    %m1 = stablehlo.add %m, %g {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
     // CHECK: %[[QM:.*]] = scalify.quantize %[[M1]], {{.*}}scalify.state = "value"
-    // CHECK: %[[DV:.*]] = scalify.dequantize %[[V]], {{.*}}scalify.phase = "optimizer"
-    // CHECK-NEXT: %[[VV:.*]] = stablehlo.multiply %[[DV]], %[[DV]] {scalify.phase = "optimizer"}
+    // CHECK: %[[DV:.*]] = scalify.dequantize %[[V]], {{.*}}scalify.phase = #scalify.phase<optimizer>
+    // CHECK-NEXT: %[[VV:.*]] = stablehlo.multiply %[[DV]], %[[DV]] {scalify.phase = #scalify.phase<optimizer>}
     // CHECK-NEXT: %[[V1:.*]] = stablehlo.add %[[VV]]
-    %v1 = stablehlo.add %v, %gg {scalify.phase = "optimizer", scalify.scale = -21 : i32} : tensor<4x2xf32>
-    %r = stablehlo.sqrt %v1 {scalify.phase = "optimizer", scalify.scale = -10 : i32} : tensor<4x2xf32>
-    %u = stablehlo.divide %m1, %r {scalify.phase = "optimizer", scalify.scale = 0 : i32} : tensor<4x2xf32>
+    %v1 = stablehlo.add %v, %gg {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -21 : i32} : tensor<4x2xf32>
+    %r = stablehlo.sqrt %v1 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -10 : i32} : tensor<4x2xf32>
+    %u = stablehlo.divide %m1, %r {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32} : tensor<4x2xf32>
     // CHECK: %[[DW:.*]] = scalify.dequantize %[[W]]
     // CHECK-NEXT: %[[W1:.*]] = stablehlo.subtract %[[DW]]
-    %w1 = stablehlo.subtract %w, %u {scalify.phase = "optimizer", scalify.scale = -3 : i32} : tensor<4x2xf32>
+    %w1 = stablehlo.subtract %w, %u {scalify.phase = #scalify.phase<optimizer>, scalify.scale = -3 : i32} : tensor<4x2xf32>
     // CHECK: %[[QW:.*]] = scalify.quantize %[[W1]]
     // CHECK: %[[QV:.*]] = scalify.quantize {{.*}}scalify.state = "root"
     // CHECK-NOT: dequantize

@@ -14,18 +14,18 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensit
   func.func @written_out(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x8xf32> {scalify.role = "param"}, %m: tensor<8x8xf32> {scalify.role = "moment"}, %g: tensor<8x8xf32> {scalify.role = "batch"}, %d: tensor<4x8xf32> {scalify.role = "batch"})
       -> (tensor<8x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %g0 = stablehlo.negate %g {scalify.phase = "backward"} : tensor<8x8xf32>
-    %m1 = stablehlo.add %m, %g0 {scalify.phase = "optimizer", scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
-    %w1 = stablehlo.subtract %w, %m1 {scalify.phase = "optimizer", scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
+    %g0 = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<8x8xf32>
+    %m1 = stablehlo.add %m, %g0 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
+    %w1 = stablehlo.subtract %w, %m1 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
     %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
     %ws = scalify.set_scale %w1, %s : tensor<8x8xf32>
-    %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %dy = stablehlo.multiply %y, %d {scalify.phase = "backward"} : tensor<4x8xf32>
+    %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %dy = stablehlo.multiply %y, %d {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     %dys = scalify.set_scale %dy, %s : tensor<4x8xf32>
-    %dx = stablehlo.dot_general %dys, %ws, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
-    %m2 = stablehlo.add %m1, %dw {scalify.phase = "optimizer", scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
-    %w2 = stablehlo.subtract %w1, %m2 {scalify.phase = "optimizer", scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
+    %dx = stablehlo.dot_general %dys, %ws, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %m2 = stablehlo.add %m1, %dw {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
+    %w2 = stablehlo.subtract %w1, %m2 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
     return %w2, %dx, %m2 : tensor<8x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>
   }
 }
@@ -43,15 +43,15 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensit
 // CHECK: stablehlo.while
 module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
   func.func @in_a_loop(%w: tensor<8x8xf32> {scalify.role = "batch"}, %n: tensor<i32>) -> tensor<8x8xf32> {
-    %w0 = stablehlo.abs %w {scalify.phase = "forward", scalify.scale = 0 : i32, scalify.rule = "abs"} : tensor<8x8xf32>
-    %c0 = stablehlo.cosine %w {scalify.phase = "forward", scalify.scale = 0 : i32, scalify.rule = "cosine"} : tensor<8x8xf32>
-    %0:3 = stablehlo.while(%i = %n, %a = %w0, %c = %c0) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32> attributes {scalify.phase = "backward"}
+    %w0 = stablehlo.abs %w {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32, scalify.rule = "abs"} : tensor<8x8xf32>
+    %c0 = stablehlo.cosine %w {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32, scalify.rule = "cosine"} : tensor<8x8xf32>
+    %0:3 = stablehlo.while(%i = %n, %a = %w0, %c = %c0) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32> attributes {scalify.phase = #scalify.phase<backward>}
     cond {
       %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
     } do {
-      %1 = stablehlo.multiply %a, %c {scalify.phase = "backward"} : tensor<8x8xf32>
-      %a1 = stablehlo.subtract %a, %1 {scalify.phase = "optimizer"} : tensor<8x8xf32>
+      %1 = stablehlo.multiply %a, %c {scalify.phase = #scalify.phase<backward>} : tensor<8x8xf32>
+      %a1 = stablehlo.subtract %a, %1 {scalify.phase = #scalify.phase<optimizer>} : tensor<8x8xf32>
       stablehlo.return %i, %a1, %c : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
     }
     return %0#1 : tensor<8x8xf32>

@@ -94,7 +94,7 @@ func.func @main(%x: tensor<4x64xf32> {scalify.range = {max = 1.0, norms = array<
 // CHECK: scalify.set_scale {{.*}}scalify.unproved = {{.*}}reason = "the scale is measured in the step"
 func.func @main(%x: tensor<8xf32> {scalify.range = {max = 1.0e4}}, %s: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<f32>
-  %g = stablehlo.negate %x {scalify.phase = "backward"} : tensor<8xf32>
+  %g = stablehlo.negate %x {scalify.phase = #scalify.phase<backward>} : tensor<8xf32>
   %y = scalify.set_scale %g, %one : tensor<8xf32>
   %z = scalify.set_scale %x, %s : tensor<8xf32>
   return %y, %z : tensor<8xf32>, tensor<8xf32>

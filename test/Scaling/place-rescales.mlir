@@ -29,7 +29,7 @@
 // CHECK: %[[INNER:.*]] = stablehlo.add %arg3, %{{.*}} {name = "inner"
 // CHECK-NOT: rescale_point
 // CHECK: %[[JOIN:.*]] = stablehlo.add %[[INNER]], %{{.*}} {name = "join"
-// CHECK-NEXT: %[[POINT:.*]] = scalify.rescale_point {{ *}}l2 %[[JOIN]] {by = "residual_grad", scalify.phase = "backward"} : tensor<2x512x16xf32>
+// CHECK-NEXT: %[[POINT:.*]] = scalify.rescale_point {{ *}}l2 %[[JOIN]] {by = "residual_grad", scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32>
 // CHECK: return %{{.*}}, %[[POINT]]
 // FORWARD: %[[OUT:.*]] = stablehlo.add %arg0, %{{.*}} {name = "out"
 // FORWARD-NEXT: scalify.rescale_point {{ *}}max %[[OUT]]
@@ -42,19 +42,19 @@
 // NAMES-NOT: rescale_point
 func.func @main(%x: tensor<2x512x16xf32>, %w: tensor<16x16xf32>, %v: tensor<16x16xf32>, %g: tensor<2x512x16xf32>)
     -> (tensor<2x512x16xf32>, tensor<2x512x16xf32>) {
-  %0 = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0] {scalify.phase = "forward"} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32>
-  %1 = stablehlo.dot_general %x, %v, contracting_dims = [2] x [0] {scalify.phase = "forward"} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32>
-  %2 = stablehlo.multiply %0, %1 {scalify.phase = "forward"} : tensor<2x512x16xf32>
-  %3 = stablehlo.add %x, %2 {name = "out", scalify.phase = "forward"} : tensor<2x512x16xf32>
-  %4 = stablehlo.multiply %g, %0 {scalify.phase = "backward"} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/mul")
-  %5 = stablehlo.multiply %g, %1 {scalify.phase = "backward"} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/mul")
-  %6 = stablehlo.dot_general %4, %v, contracting_dims = [2] x [1] {scalify.phase = "backward"} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/dot")
-  %7 = stablehlo.dot_general %5, %w, contracting_dims = [2] x [1] {scalify.phase = "backward"} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/dot")
-  %8 = stablehlo.add %6, %7 {name = "branches", scalify.phase = "backward"} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/add")
-  %9 = stablehlo.tanh %8 {scalify.phase = "backward"} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/norm/tanh")
-  %10 = stablehlo.negate %8 {scalify.phase = "backward"} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/norm/neg")
-  %11 = stablehlo.add %g, %9 {name = "inner", scalify.phase = "backward"} : tensor<2x512x16xf32>
-  %12 = stablehlo.add %11, %10 {name = "join", scalify.phase = "backward"} : tensor<2x512x16xf32>
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32>
+  %1 = stablehlo.dot_general %x, %v, contracting_dims = [2] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32>
+  %2 = stablehlo.multiply %0, %1 {scalify.phase = #scalify.phase<forward>} : tensor<2x512x16xf32>
+  %3 = stablehlo.add %x, %2 {name = "out", scalify.phase = #scalify.phase<forward>} : tensor<2x512x16xf32>
+  %4 = stablehlo.multiply %g, %0 {scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/mul")
+  %5 = stablehlo.multiply %g, %1 {scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/mul")
+  %6 = stablehlo.dot_general %4, %v, contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/dot")
+  %7 = stablehlo.dot_general %5, %w, contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x512x16xf32>, tensor<16x16xf32>) -> tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/dot")
+  %8 = stablehlo.add %6, %7 {name = "branches", scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/mlp/add")
+  %9 = stablehlo.tanh %8 {scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/norm/tanh")
+  %10 = stablehlo.negate %8 {scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32> loc("transpose(jvp(layer0))/norm/neg")
+  %11 = stablehlo.add %g, %9 {name = "inner", scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32>
+  %12 = stablehlo.add %11, %10 {name = "join", scalify.phase = #scalify.phase<backward>} : tensor<2x512x16xf32>
   return %3, %12 : tensor<2x512x16xf32>, tensor<2x512x16xf32>
 }
 

@@ -11,12 +11,12 @@ func.func @slope(%w: tensor<256x1xf32> {scalify.scale = -2 : i32, scalify.role =
                  %x: tensor<8x256xf32> {scalify.scale = -2 : i32}) -> (tensor<8x256xf32>, tensor<8x256xf32>, tensor<8x256xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<8x1xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 1)", scalify.scale = -2 : i32
-  %g = stablehlo.dot_general %one, %w, contracting_dims = [1] x [1] {scalify.phase = "forward"} : (tensor<8x1xf32>, tensor<256x1xf32>) -> tensor<8x256xf32>
+  %g = stablehlo.dot_general %one, %w, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>} : (tensor<8x1xf32>, tensor<256x1xf32>) -> tensor<8x256xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot of rows of one direction: K^(5/8), K = 256", scalify.scale = -1 : i32
-  %h = stablehlo.dot_general %g, %v, contracting_dims = [1] x [1] {scalify.phase = "forward"} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
+  %h = stablehlo.dot_general %g, %v, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 256)", scalify.scale = -2 : i32
-  %y = stablehlo.dot_general %x, %v, contracting_dims = [1] x [1] {scalify.phase = "forward"} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
+  %y = stablehlo.dot_general %x, %v, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 256)", scalify.scale = -2 : i32
-  %b = stablehlo.dot_general %g, %v, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
+  %b = stablehlo.dot_general %g, %v, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32>
   return %h, %y, %b : tensor<8x256xf32>, tensor<8x256xf32>, tensor<8x256xf32>
 }

@@ -7,9 +7,9 @@
 func.func @gate(%x: tensor<4x64xf32> {scalify.scale = 0 : i32, scalify.moments = array<f64: 0.6, 0.8>}, %w: tensor<64x64xf32> {scalify.scale = -127 : i32},
                 %g: tensor<4x64xf32> {scalify.scale = 0 : i32}) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot with a weight of updates: K = 64", scalify.scale = 0 : i32
-  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 64)", scalify.scale = -3 : i32
-  %d = stablehlo.dot_general %g, %w, contracting_dims = [1] x [1] {scalify.phase = "backward"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %d = stablehlo.dot_general %g, %w, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   return %y, %d : tensor<4x64xf32>, tensor<4x64xf32>
 }
 
@@ -19,7 +19,7 @@ func.func @gate(%x: tensor<4x64xf32> {scalify.scale = 0 : i32, scalify.moments =
 // CHECK-LABEL: func.func @head
 func.func @head(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %w: tensor<64x64xf32> {scalify.scale = -127 : i32}) -> tensor<4x64xf32> {
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot with a weight of updates: K^(3/4), K = 64", scalify.scale = -2 : i32
-  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = "forward"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
   return %y : tensor<4x64xf32>
 }
 

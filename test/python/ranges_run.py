@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jax._src.interpreters import mlir as jax_mlir
 from jaxlib.mlir import ir
+from scale_probe import phase_of
 from stablehlo_run import run_stablehlo
 
 import scalify
@@ -92,7 +93,7 @@ def _expose(text: str) -> tuple[str, list[tuple[str, Mapping[str, Any], str]]]:
         for op in operations[:-1]:
             if "scalify.ranges" not in op.attributes:
                 continue
-            phase = op.attributes["scalify.phase"].value if "scalify.phase" in op.attributes else ""
+            phase = phase_of(op)
             for result, bounds in zip(op.results, op.attributes["scalify.ranges"], strict=True):
                 if isinstance(result.type, ir.RankedTensorType):
                     values.append(result)

@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 from stablehlo_run import parse_stablehlo, run_stablehlo
 
-__all__ = ["Probe", "measure_rms", "probe", "result_exponents"]
+__all__ = ["Probe", "measure_rms", "phase_of", "probe", "result_exponents"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +41,13 @@ def _is_wide(value: Any) -> bool:
         return False
     tensor = ir.RankedTensorType(value.type)
     return len(tensor.shape) > 0 and str(tensor.element_type) in ("f32", "bf16", "f16")
+
+
+def phase_of(operation: Any) -> str:
+    """Returns the name in an op's `#scalify.phase<...>`, empty where it has none."""
+    if "scalify.phase" not in operation.attributes:
+        return ""
+    return str(operation.attributes["scalify.phase"]).split("<")[1].rstrip(">")
 
 
 def _attribute(operation: Any, name: str) -> str:
@@ -119,7 +126,7 @@ def probe(text: str, *arrays: Any) -> list[Probe]:
                 ir.IntegerAttr(op.attributes["scalify.scale"]).value,
                 measure_rms(result),
                 result.shape,
-                _attribute(op, "scalify.phase"),
+                phase_of(op),
                 str(op)[:300],
             )
             for op, result in zip(seen, results, strict=True)

@@ -279,7 +279,7 @@ def test_phases_in_bodies_do_not_need_names(name: str) -> None:
     def dot_phases(debug_info: bool) -> list[str]:
         text = scalify.opt(lowered.as_text(debug_info=debug_info), "scalify-import")
         return [
-            line.split('scalify.phase = "')[1].split('"')[0]
+            line.split("#scalify.phase<")[1].split(">")[0]
             for line in text.splitlines()
             if "stablehlo.dot_general" in line
         ]

@@ -31,7 +31,7 @@ def opt(text: str, *passes: str) -> str:
 def phases(text: str, op: str = "dot_general") -> list[str]:
     """Returns the phases of the ops of one kind, in order."""
     # An op with a region has its attributes behind the region: start at any op of the kind.
-    pattern = rf'stablehlo\.{op}.*?scalify\.phase = "(\w+)"'
+    pattern = rf'stablehlo\.{op}.*?#scalify\.phase<(\w+)>'
     return re.findall(pattern, text, re.DOTALL)
 
 

@@ -284,7 +284,7 @@ def proved_inputs(text: str) -> dict[str, list[str] | None]:
             hints[match.group(1)] = (match.group(2), proof)
         if match := re.match(r" *%\w+ = stablehlo\.dot_general (%\w+), (%\w+),", line):
             (_, proof), (weight, _) = (hints[name] for name in match.groups())
-            if 'phase = "forward"' in line and weight in names:
+            if "#scalify.phase<forward>" in line and weight in names:
                 inputs[names[weight]] = proof
     return inputs
 

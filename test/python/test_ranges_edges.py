@@ -250,8 +250,8 @@ def test_what_a_cast_makes_of_a_value_is_within_its_bound(recipe: str, largest: 
       func.func public @main(%x: tensor<4xf32> {{scalify.range = {{max = {largest:.17e}}}}})
           -> tensor<4xf32> {{
         %s = stablehlo.constant dense<{2.0**hint}> : tensor<f32>
-        %0 = stablehlo.negate %x {{scalify.phase = "forward"}} : tensor<4xf32>
-        %1 = scalify.set_scale %0, %s {{scalify.phase = "forward"}} : tensor<4xf32>
+        %0 = stablehlo.negate %x {{scalify.phase = #scalify.phase<forward>}} : tensor<4xf32>
+        %1 = scalify.set_scale %0, %s {{scalify.phase = #scalify.phase<forward>}} : tensor<4xf32>
         return %1 : tensor<4xf32>
       }}
     }}"""
@@ -269,8 +269,8 @@ def test_what_the_forward_saves_is_read_as_it_was_rounded() -> None:
     text = """
     module attributes {scalify.recipe = #scalify.recipe<"fp8", saved = f8E5M2>} {
       func.func public @main(%x: tensor<4xf32> {scalify.range = {max = 430.0}}) -> tensor<4xf32> {
-        %0 = stablehlo.abs %x {scalify.phase = "forward"} : tensor<4xf32>
-        %1 = stablehlo.negate %0 {scalify.phase = "backward"} : tensor<4xf32>
+        %0 = stablehlo.abs %x {scalify.phase = #scalify.phase<forward>} : tensor<4xf32>
+        %1 = stablehlo.negate %0 {scalify.phase = #scalify.phase<backward>} : tensor<4xf32>
         return %1 : tensor<4xf32>
       }
     }"""
@@ -285,10 +285,10 @@ def test_slices_of_what_a_loop_saved_are_read_as_they_were_rounded() -> None:
     module attributes {scalify.recipe = #scalify.recipe<"fp8", saved = f8E5M2>} {
       func.func public @main(%x: tensor<3x4xf32> {scalify.range = {max = 430.0}}, %i: tensor<i32>)
           -> tensor<1x4xf32> {
-        %0 = stablehlo.abs %x {scalify.phase = "backward"} : tensor<3x4xf32>
-        %1 = stablehlo.dynamic_slice %0, %i, %i, sizes = [1, 4] {scalify.phase = "backward"}
+        %0 = stablehlo.abs %x {scalify.phase = #scalify.phase<backward>} : tensor<3x4xf32>
+        %1 = stablehlo.dynamic_slice %0, %i, %i, sizes = [1, 4] {scalify.phase = #scalify.phase<backward>}
             : (tensor<3x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
-        %2 = stablehlo.negate %1 {scalify.phase = "backward"} : tensor<1x4xf32>
+        %2 = stablehlo.negate %1 {scalify.phase = #scalify.phase<backward>} : tensor<1x4xf32>
         return %2 : tensor<1x4xf32>
       }
     }"""

@@ -13,7 +13,7 @@ TEXT = """
 func.func public @main(
     %a: tensor<4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
     %b: tensor<4xbf16>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<4xf8E4M3FN>, tensor<i1>) {
-  %0 = stablehlo.add %a, %a {scalify.phase = "forward"} : tensor<4xf32>
+  %0 = stablehlo.add %a, %a {scalify.phase = #scalify.phase<forward>} : tensor<4xf32>
   %1 = stablehlo.convert %b : (tensor<4xbf16>) -> tensor<4xf8E4M3FN>
   return %0, %1, %p : tensor<4xf32>, tensor<4xf8E4M3FN>, tensor<i1>
 }

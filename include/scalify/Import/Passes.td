@@ -125,8 +125,8 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
   let summary = "marks each op as forward, backward or optimizer";
   let description = [{
     After: each op of `@main`, and of the bodies of its loops and branches, has
-    `scalify.phase = "forward" | "backward" | "optimizer"`. Terminators and the
-    bodies of reductions have none.
+    `scalify.phase`: `#scalify.phase<forward>`, `<backward>` or `<optimizer>`.
+    Terminators and the bodies of reductions have none.
 
     With JAX's locations: `transpose(` in the stack of names is backward, unless
     `rematted_computation` is there too; `jvp(` and recomputation are forward;
@@ -176,7 +176,7 @@ def ChunkSumsPass : Pass<"scalify-chunk-sums", "::mlir::ModuleOp"> {
 
     ```mlir
     %n = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [0, 1]
-        {scalify.phase = "optimizer"} : (tensor<64x48xf32>, tensor<f32>) -> tensor<f32>
+        {scalify.phase = #scalify.phase<optimizer>} : (tensor<64x48xf32>, tensor<f32>) -> tensor<f32>
     // becomes
     %0 = stablehlo.reshape %s : (tensor<64x48xf32>) -> tensor<3072xf32>
     %1 = stablehlo.reshape %0 : (tensor<3072xf32>) -> tensor<96x32xf32>

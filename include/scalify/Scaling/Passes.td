@@ -139,7 +139,7 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
     one of gradients does not in a program without a backward.
 
     ```mlir
-    %g = stablehlo.add %skip, %branch {scalify.phase = "backward"} : tensor<16x128x256xf32>
+    %g = stablehlo.add %skip, %branch {scalify.phase = #scalify.phase<backward>} : tensor<16x128x256xf32>
     // followed by
     %r = scalify.rescale_point l2 %g {by = "residual_grad", sample = 4 : i64} : tensor<16x128x256xf32>
     ```

@@ -42,9 +42,35 @@ Attribute scalify::getArgumentAttr(Value value, StringRef name) {
                   : Attribute();
 }
 
-StringRef scalify::getPhase(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : StringRef("forward");
+PhaseAttr scalify::getPhaseAttr(Operation *op) {
+  return op->getAttrOfType<PhaseAttr>(kPhaseAttr);
+}
+
+Phase scalify::getPhase(Operation *op) {
+  PhaseAttr phase = getPhaseAttr(op);
+  return phase ? phase.getValue() : Phase::Forward;
+}
+
+bool scalify::isInPhase(Operation *op, Phase phase) {
+  PhaseAttr attr = getPhaseAttr(op);
+  return attr && attr.getValue() == phase;
+}
+
+void scalify::setPhase(Operation *op, Phase phase) {
+  op->setAttr(kPhaseAttr, PhaseAttr::get(op->getContext(), phase));
+}
+
+void scalify::copyPhase(Operation *from, Operation *to) {
+  if (!from)
+    return;
+  if (PhaseAttr phase = getPhaseAttr(from))
+    to->setAttr(kPhaseAttr, phase);
+}
+
+void scalify::copyPhaseToBuilt(Operation *op, Operation *before) {
+  for (Operation *built = op->getPrevNode(); built != before;
+       built = built->getPrevNode())
+    copyPhase(op, built);
 }
 
 double scalify::getLargestFinite(FloatType format) {

@@ -155,8 +155,7 @@ unsigned scalify::joinStacks(Block &block, IndexFolder &folder,
     if (!chain.collect())
       continue;
     Value whole = chain.join(folder, joinPieces);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      whole.getDefiningOp()->setAttr(kPhaseAttr, phase);
+    copyPhase(op, whole.getDefiningOp());
     op.getResult().replaceAllUsesWith(whole);
     op.erase();
     ++joined;

@@ -343,7 +343,7 @@ SmallVector<Value> IndexFolder::fold(Operation *root) {
     });
     if (isInMemory)
       continue;
-    Attribute phase = op->getAttr(kPhaseAttr);
+    PhaseAttr phase = getPhaseAttr(op);
     inserted.clear();
     rewriter.setInsertionPoint(op);
     if (failed(applicator.matchAndRewrite(op, rewriter)))

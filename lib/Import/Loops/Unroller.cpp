@@ -205,14 +205,12 @@ MaybeValues Unroller::select(Operation *op) {
           b, op->getLoc(), index,
           stablehlo::ConstantOp::create(b, op->getLoc(), number),
           stablehlo::ComparisonDirection::EQ);
-      if (Attribute phase = op->getAttr(kPhaseAttr))
-        isThis.getDefiningOp()->setAttr(kPhaseAttr, phase);
+      copyPhase(op, isThis.getDefiningOp());
     }
     for (auto [value, own] : llvm::zip(*chosen, *values)) {
       auto select =
           stablehlo::SelectOp::create(b, op->getLoc(), isThis, own, value);
-      if (Attribute phase = op->getAttr(kPhaseAttr))
-        select->setAttr(kPhaseAttr, phase);
+      copyPhase(op, select);
       value = select;
     }
   }

@@ -8,31 +8,9 @@
 
 #include "mlir/Transforms/RegionUtils.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 using namespace mlir;
 using namespace scalify;
 using namespace scalify::import;
-
-StringRef scalify::import::getPhaseName(Phase phase) {
-  switch (phase) {
-  case Phase::Forward:
-    return "forward";
-  case Phase::Backward:
-    return "backward";
-  case Phase::Optimizer:
-    return "optimizer";
-  }
-  llvm_unreachable("unknown phase");
-}
-
-std::optional<Phase> scalify::import::parsePhase(StringRef name) {
-  return llvm::StringSwitch<std::optional<Phase>>(name)
-      .Case("forward", Phase::Forward)
-      .Case("backward", Phase::Backward)
-      .Case("optimizer", Phase::Optimizer)
-      .Default(std::nullopt);
-}
 
 bool scalify::import::takesPhase(Operation *op) {
   if (op->hasTrait<OpTrait::IsTerminator>())

@@ -3,19 +3,15 @@
 #ifndef SCALIFY_LIB_IMPORT_PHASES_PHASES_H
 #define SCALIFY_LIB_IMPORT_PHASES_PHASES_H
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include "llvm/ADT/DenseMap.h"
 
 namespace scalify::import {
 
-/// In the order in which a step runs them; recomputation is Forward.
-enum class Phase { Forward, Backward, Optimizer };
-
 using PhaseMap = llvm::DenseMap<mlir::Operation *, Phase>;
-
-llvm::StringRef getPhaseName(Phase phase);
-std::optional<Phase> parsePhase(llvm::StringRef name);
 
 /// Whether the contract asks for a phase on `op`: not on terminators, nor
 /// inside the bodies of reductions and their like, which belong to their op.

@@ -81,7 +81,7 @@ static bool leadsToDot(Value value) {
   for (size_t i = 0; i < seen.size(); ++i)
     for (OpOperand &use : seen[i].getUses()) {
       Operation *user = use.getOwner();
-      if (getPhase(user) != "forward" && !stablehlo::isControlFlow(user))
+      if (getPhase(user) != Phase::Forward && !stablehlo::isControlFlow(user))
         continue;
       if (stablehlo::isContraction(user))
         return true;
@@ -94,7 +94,8 @@ static bool leadsToDot(Value value) {
 /// the loss. A gradient that starts there falls with the loss, while the error
 /// of the output stays. The gradient of a cross entropy falls with both.
 static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
-  if (!isFloatTensor(op.getResult(0).getType()) || getPhase(&op) != "forward")
+  if (!isFloatTensor(op.getResult(0).getType()) ||
+      getPhase(&op) != Phase::Forward)
     return false;
   std::optional<unsigned> target = getTargetOperand(&op);
   return target && !facts.lookup(op.getOperand(*target)).constant &&

@@ -31,7 +31,7 @@ static Value getRoot(Value value) {
 /// The format that the recipe casts the value to.
 static FloatType getFormat(RecipeAttr recipe, Value value) {
   Operation *op = getRoot(value).getDefiningOp();
-  bool isGradient = op && getPhase(op) == "backward";
+  bool isGradient = op && getPhase(op) == Phase::Backward;
   return cast<FloatType>(isGradient ? recipe.getGradient()
                                     : recipe.getForward());
 }

@@ -14,7 +14,7 @@ using namespace scalify;
 // What the backward reads
 //===----------------------------------------------------------------------===//
 
-static bool isForward(Operation *op) { return getPhase(op) == "forward"; }
+static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
 
 FloatType scalify::getSavedFormat(Operation *op) {
   if (isForward(op))
@@ -86,10 +86,9 @@ struct CastRounding {
 static CastRounding getCastRounding(Operation *op, double data) {
   RecipeAttr recipe = RecipeAttr::of(op->getParentOfType<ModuleOp>());
   Operation *def = op->getOperand(0).getDefiningOp();
-  auto phase = def ? def->getAttrOfType<StringAttr>(kPhaseAttr) : StringAttr();
   SmallVector<FloatType> formats = getFormats(recipe, /*isGradient=*/false);
   CastRounding forward(formats);
-  if (phase && phase.getValue() == "forward" && data <= forward.largest)
+  if (def && isInPhase(def, Phase::Forward) && data <= forward.largest)
     return forward;
   // What is not surely of the forward, or does not fit its format, may get
   // any; so may what the ranges choose E5M2 for.

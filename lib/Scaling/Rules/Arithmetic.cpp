@@ -90,7 +90,7 @@ static bool isMeanOf(Value value, Value x) {
   return false;
 }
 
-static bool isForward(Operation *op) { return getPhase(op) == "forward"; }
+static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
 
 /// A parameter that starts at zero, with something small added that a forward
 /// reads: at the start that alone (the step up of SAM, an update within the

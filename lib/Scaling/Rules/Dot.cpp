@@ -38,7 +38,7 @@ static constexpr double kAgreement = 0.75;
 /// Gradients change from step to step: what the weight has seen of them says
 /// little of the next one.
 static bool growsByUpdates(Operation *op) {
-  return getPhase(op) == "forward" &&
+  return getPhase(op) == Phase::Forward &&
          (startsAtZero(op->getOperand(0)) || startsAtZero(op->getOperand(1)));
 }
 
@@ -62,7 +62,7 @@ static constexpr double kUpdates = 0x1p-7;
 /// its last weight by its rate all the same.
 static void addUpdatesBehindGate(const FactsQuery &query, double k,
                                  ScaleFacts &out) {
-  if (getPhase(query.op) != "forward" || !isBehindSmallGate(query.op))
+  if (getPhase(query.op) != Phase::Forward || !isBehindSmallGate(query.op))
     return;
   unsigned weight = isParameter(query.op->getOperand(0)) ? 0 : 1;
   double updates =
@@ -85,7 +85,7 @@ static void contract(const FactsQuery &query, double k, StringRef name,
                       isShared ? "" : "^(3/4), K", static_cast<int64_t>(k));
     return;
   }
-  if (getPhase(query.op) == "forward") {
+  if (getPhase(query.op) == Phase::Forward) {
     out[0].alike = a.alike || b.alike || startsAlike(k, a, b);
     if (a.alike || b.alike) {
       out[0].rms *= std::pow(k, kTurn);

@@ -68,7 +68,7 @@ bool scalify::isBehindSmallGate(Operation *op) {
   for (unsigned step = 0; step < 4; ++step) {
     Operation *next = nullptr;
     for (Operation *user : value.getUsers()) {
-      if (getPhase(user) != "forward")
+      if (getPhase(user) != Phase::Forward)
         continue;
       if (isa<MulOp>(user) &&
           llvm::any_of(user->getOperands(), [&](Value factor) {

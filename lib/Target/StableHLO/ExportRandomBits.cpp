@@ -38,8 +38,7 @@ public:
 private:
   template <typename Op, typename... Args> Value create(Args &&...args) {
     auto made = Op::create(builder, loc, std::forward<Args>(args)...);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      made->setAttr(kPhaseAttr, phase);
+    copyPhase(op, made);
     return made->getResult(0);
   }
   Value makeConstant(RankedTensorType type, int32_t value) {

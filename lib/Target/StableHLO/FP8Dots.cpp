@@ -140,7 +140,7 @@ Value DotWriter::dequantizeToBF16(const Side &side) {
 /// otherwise.
 ArrayAttr DotWriter::getPrecision() {
   auto chosen = dot->getAttrOfType<StringAttr>(kAccumulationAttr);
-  bool isFast = chosen ? chosen == "fast" : getPhase(dot) == "forward";
+  bool isFast = chosen ? chosen == "fast" : getPhase(dot) == Phase::Forward;
   auto precision =
       isFast ? stablehlo::Precision::DEFAULT : stablehlo::Precision::HIGHEST;
   Attribute attr =

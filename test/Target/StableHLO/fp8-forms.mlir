@@ -35,7 +35,7 @@
 func.func @batched(%a: tensor<3x6x2x5x4xf8E4M3FN>, %b: tensor<2x7x6x5xf8E5M2>, %s: tensor<f32>) -> tensor<2x3x4x7xf32> {
   %x = scalify.dequantize %a, %s : tensor<3x6x2x5x4xf8E4M3FN> -> tensor<3x6x2x5x4xf32>
   %y = scalify.dequantize %b, %s : tensor<2x7x6x5xf8E5M2> -> tensor<2x7x6x5xf32>
-  %r = stablehlo.dot_general %x, %y, batching_dims = [2] x [0], contracting_dims = [3, 1] x [3, 2], precision = [HIGH, HIGH] {scalify.phase = "forward"} : (tensor<3x6x2x5x4xf32>, tensor<2x7x6x5xf32>) -> tensor<2x3x4x7xf32>
+  %r = stablehlo.dot_general %x, %y, batching_dims = [2] x [0], contracting_dims = [3, 1] x [3, 2], precision = [HIGH, HIGH] {scalify.phase = #scalify.phase<forward>} : (tensor<3x6x2x5x4xf32>, tensor<2x7x6x5xf32>) -> tensor<2x3x4x7xf32>
   return %r : tensor<2x3x4x7xf32>
 }
 
@@ -52,7 +52,7 @@ func.func @cast_of_a_gradient(%a: tensor<2x4x3x2xf8E5M2>, %b: tensor<2x4x3xf8E4M
   %s = stablehlo.constant dense<0.25> : tensor<f32>
   %x = scalify.dequantize %a, %s : tensor<2x4x3x2xf8E5M2> -> tensor<2x4x3x2xf32>
   %y = scalify.dequantize %b, %s : tensor<2x4x3xf8E4M3FN> -> tensor<2x4x3xf32>
-  %r = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] {scalify.phase = "backward"} : (tensor<2x4x3x2xf32>, tensor<2x4x3xf32>) -> tensor<3x2x3xf32>
+  %r = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x3x2xf32>, tensor<2x4x3xf32>) -> tensor<3x2x3xf32>
   %q = scalify.quantize %r, %s : tensor<3x2x3xf32> -> tensor<3x2x3xf8E5M2>
   return %q : tensor<3x2x3xf8E5M2>
 }
@@ -84,7 +84,7 @@ func.func @chosen_sums(%a: tensor<8x6xf8E4M3FN>, %b: tensor<3x6xf8E4M3FN>) -> (t
   %s = stablehlo.constant dense<0.25> : tensor<f32>
   %x = scalify.dequantize %a, %s : tensor<8x6xf8E4M3FN> -> tensor<8x6xf32>
   %y = scalify.dequantize %b, %s : tensor<3x6xf8E4M3FN> -> tensor<3x6xf32>
-  %r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = "forward", scalify.accumulation = "precise"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
-  %q = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = "backward", scalify.accumulation = "fast"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
+  %r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>, scalify.accumulation = "precise"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
+  %q = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>, scalify.accumulation = "fast"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
   return %r, %q : tensor<8x3xf32>, tensor<8x3xf32>
 }

@@ -50,6 +50,18 @@ def Scalify_RoundingAttr
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Scalify_Phase : I32EnumAttr<"Phase",
+    "part of a training step, in the order in which a step runs them", [
+      I32EnumAttrCase<"Forward", 0, "forward">,
+      I32EnumAttrCase<"Backward", 1, "backward">,
+      I32EnumAttrCase<"Optimizer", 2, "optimizer">]> {
+  let cppNamespace = "::scalify";
+  let genSpecializedAttr = 0;
+}
+def Scalify_PhaseAttr : EnumAttr<Scalify_Dialect, Scalify_Phase, "phase"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Scalify_Statistic : I32EnumAttr<"Statistic",
     "statistic that a dynamic rescale measures", [
       I32EnumAttrCase<"Max", 0, "max">,

@@ -16,9 +16,11 @@ def Scalify_Dialect : Dialect {
     has, where it changes, and where a tensor is cast to a narrow format. It is
     used between Import and Fusion.
 
-    Discardable attributes that the passes read and write:
+    Discardable attributes that the passes read and write, all verified by the
+    dialect (lib/Dialect/Scalify/DiscardableAttrs.cpp), the main ones being:
 
-    - `scalify.phase` (string, on ops): `forward`, `backward`, `optimizer`;
+    - `scalify.phase` (`#scalify.phase`, on ops): `forward`, `backward` or
+      `optimizer`; recomputation is of the forward;
     - `scalify.role`, `scalify.name` (strings, on arguments);
     - `scalify.scale` (i32 on ops and arguments): log2 of the scale; -127 on an
       argument that starts as all zeros;
@@ -27,6 +29,9 @@ def Scalify_Dialect : Dialect {
       is zero, infinite or a masking constant, which any scale fits;
     - `scalify.recipe` (`#scalify.recipe`, on the module).
   }];
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
 }

@@ -3,8 +3,7 @@
 #ifndef SCALIFY_DIALECT_SCALIFY_SCALIFYQUERIES_H
 #define SCALIFY_DIALECT_SCALIFY_SCALIFYQUERIES_H
 
-#include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/Value.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 
 #include <optional>
 #include <string>
@@ -19,9 +18,23 @@ std::string getArgumentName(mlir::BlockArgument argument);
 /// none of that name.
 mlir::Attribute getArgumentAttr(mlir::Value value, llvm::StringRef name);
 
-/// The phase of the step that an op is of; one that says nothing is of the
-/// forward.
-llvm::StringRef getPhase(mlir::Operation *op);
+/// The phase of the step that an op is of; null if it says nothing.
+PhaseAttr getPhaseAttr(mlir::Operation *op);
+
+/// The same; an op that says nothing is of the forward.
+Phase getPhase(mlir::Operation *op);
+
+/// Whether the op says that it is of the phase.
+bool isInPhase(mlir::Operation *op, Phase phase);
+
+void setPhase(mlir::Operation *op, Phase phase);
+
+/// Gives `to` the phase of `from`, if that is an op and says one.
+void copyPhase(mlir::Operation *from, mlir::Operation *to);
+
+/// Gives the phase of `op` to all between `before`, or the start of the block,
+/// and `op`: to what was built in its place.
+void copyPhaseToBuilt(mlir::Operation *op, mlir::Operation *before);
 
 /// log2 of a constant scale; none for one that the step measures.
 std::optional<int64_t> getScaleExponent(mlir::Value scale);
