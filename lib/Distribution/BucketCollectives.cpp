@@ -10,6 +10,7 @@
 #include "NarrowMoves.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"

@@ -12,6 +12,7 @@
 #include "PieceSums.h"
 #include "UniformValues.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 

@@ -9,6 +9,7 @@
 
 #include "PieceSums.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"

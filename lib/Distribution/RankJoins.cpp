@@ -9,6 +9,7 @@
 #include "RankJoins.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/ElementRegions.h"
 

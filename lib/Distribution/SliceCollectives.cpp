@@ -11,6 +11,7 @@
 #include "Pieces.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Scalify/Slices.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Distribution/Passes.h"

@@ -5,6 +5,7 @@
 #include "Stacks.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 

@@ -12,6 +12,7 @@
 #include "RepeatedOps.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Fusion/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -11,6 +11,7 @@
 #include "Expansions.h"
 #include "TargetOps.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Import/Locations.h"

@@ -6,6 +6,7 @@
 #include "ScaleEntries.h"
 
 #include "scalify/Dialect/Plan/PlanInPlace.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Fusion/HostCalls.h"
 
 #include "mlir/IR/Matchers.h"

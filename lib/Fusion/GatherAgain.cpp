@@ -11,6 +11,7 @@
 
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Precision/Recompute.h"
 

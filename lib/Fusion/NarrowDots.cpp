@@ -15,6 +15,7 @@
 #include "StridedView.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Fusion/Passes.h"
 

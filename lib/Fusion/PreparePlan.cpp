@@ -4,6 +4,7 @@
 #include "ScaleEntries.h"
 #include "TargetOps.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"

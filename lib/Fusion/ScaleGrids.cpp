@@ -12,6 +12,7 @@
 #include "StridedView.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
 

@@ -8,6 +8,7 @@
 
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Scalify/Slices.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Fusion/Passes.h"

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Dialect/StableHLO/Stacks.h"
 #include "scalify/Import/Passes.h"

@@ -77,7 +77,7 @@ static LogicalResult checkOp(Operation *op) {
         return failure();
   if (!takesPhase(op))
     return success();
-  if (!getPhaseAttr(op))
+  if (!scalify::getPhaseAttr(op))
     return op->emitOpError("has no '")
            << scalify::kPhaseAttr << "'; run --scalify-annotate-phases first";
   return success();

@@ -216,7 +216,7 @@ Value Caster::getRoot(Value operand, Attribute block) {
 }
 
 /// The phase of a cast is that of its value.
-static void setPhase(QuantizeOp quantize) {
+static void markPhase(QuantizeOp quantize) {
   Value root = quantize.getValue();
   // A slice in the backward of what the forward saved is of the forward.
   Operation *def = root.getDefiningOp();
@@ -236,7 +236,7 @@ Value Caster::castData(Value value, ScaleHint hint, Type format) {
                          builder.getStringAttr(getName(value, format)));
   quantize->setAttr(kRuleAttr,
                     hint.rule ? hint.rule : builder.getStringAttr("stacked"));
-  setPhase(quantize);
+  markPhase(quantize);
   return quantize;
 }
 
@@ -271,7 +271,7 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
             ": room for gradients that fall";
   quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));
-  setPhase(quantize);
+  markPhase(quantize);
   cast = {quantize, scale};
   return cast;
 }

@@ -3,6 +3,7 @@
 #include "scalify/Precision/Passes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Precision/MeasuredScale.h"
 

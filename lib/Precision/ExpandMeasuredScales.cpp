@@ -1,5 +1,6 @@
 //===- ExpandMeasuredScales.cpp - Measured scales as arithmetic -----------===//
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/Passes.h"
 
 #include "MeasuredScaleOps.h"

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/Rounding.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"

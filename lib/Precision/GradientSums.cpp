@@ -8,6 +8,7 @@
 
 #include "GradientSums.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/IR/Matchers.h"

@@ -11,6 +11,7 @@
 #include "KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Precision/KeptAmaxes.h"

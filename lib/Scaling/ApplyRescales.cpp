@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Scaling/Passes.h"
 
 #include "CorrectionFlow.h"

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Scaling/CarryFacts.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 

@@ -3,6 +3,7 @@
 #include "scalify/Scaling/Provenance.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/ScaleAnalysis.h"

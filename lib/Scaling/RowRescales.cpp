@@ -2,6 +2,7 @@
 
 #include "RowRescales.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 

@@ -1,14 +1,14 @@
 // RUN: scalify-opt %s --scalify-annotate-phases -split-input-file | FileCheck %s
 
 // CHECK-LABEL: @main
-// CHECK: stablehlo.add {{.*}}"optimizer"
-// CHECK: stablehlo.multiply {{.*}}"forward"
-// CHECK: stablehlo.exponential {{.*}}"forward"
-// CHECK: stablehlo.cosine {{.*}}"forward"
-// CHECK: stablehlo.sine {{.*}}"backward"
-// CHECK: stablehlo.negate {{.*}}"optimizer"
-// CHECK: stablehlo.subtract {{.*}}"optimizer"
-// CHECK: stablehlo.abs {{.*}}"forward"
+// CHECK: stablehlo.add {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.multiply {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.exponential {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.negate {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.subtract {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.abs {{.*}}#scalify.phase<forward>
 func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %n: tensor<i32> {tf.aliasing_output = 1 : i32}, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<i32>, tensor<4xf32>) {
   // Feeds state only.
   %0 = stablehlo.add %n, %n : tensor<i32> loc("jit(step)/add")
@@ -28,10 +28,10 @@ func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %n: ten
 
 // A primitive named transpose is no transposition of a derivative.
 // CHECK-LABEL: @main
-// CHECK: stablehlo.transpose {{.*}}"forward"
+// CHECK: stablehlo.transpose {{.*}}#scalify.phase<forward>
 // CHECK: stablehlo.while
-// CHECK: stablehlo.compare {{.*}}"forward"
-// CHECK: stablehlo.add {{.*}}"backward"
+// CHECK: stablehlo.compare {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.add {{.*}}#scalify.phase<backward>
 // CHECK: stablehlo.reduce(
 // CHECK-SAME: {scalify.phase = #scalify.phase<backward>}
 func.func public @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<f32> {
@@ -54,8 +54,8 @@ func.func public @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<f32> {
 
 // A gradient that the loss is made of is evaluated as the rest of the loss.
 // CHECK-LABEL: @main
-// CHECK: stablehlo.cosine {{.*}}"forward"
-// CHECK: stablehlo.sine {{.*}}"backward"
+// CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
 func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.cosine %x : tensor<4xf32> loc("jit(step)/jvp(transpose(jvp()))/cos")
   %1 = stablehlo.sine %0 : tensor<4xf32> loc("jit(step)/transpose(jvp(transpose(jvp())))/sin")
@@ -69,13 +69,13 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // what it reads and of what reads it; and so has all in its body.
 // CHECK-LABEL: @main
 // CHECK: stablehlo.while
-// CHECK: stablehlo.multiply {{.*}}"forward"
+// CHECK: stablehlo.multiply {{.*}}#scalify.phase<forward>
 // CHECK: stablehlo.while
-// CHECK: stablehlo.tanh {{.*}}"forward"
-// CHECK: stablehlo.cosine {{.*}}"forward"
-// CHECK: stablehlo.negate {{.*}}"backward"
-// CHECK: stablehlo.sine {{.*}}"backward"
-// CHECK: stablehlo.add {{.*}}"backward"
+// CHECK: stablehlo.tanh {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.negate {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.add {{.*}}#scalify.phase<backward>
 func.func public @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
   %0:3 = stablehlo.while(%i = %n, %a = %x, %s = %x) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
   cond {

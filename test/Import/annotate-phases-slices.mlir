@@ -13,41 +13,41 @@ func.func public @main(
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %two = stablehlo.constant dense<2.0> : tensor<8x4xf32>
   %one = stablehlo.constant dense<1> : tensor<i32>
-  // CHECK: stablehlo.dot_general {{.*}}"forward"
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
-  // CHECK: stablehlo.multiply {{.*}}"forward"
+  // CHECK: stablehlo.multiply {{.*}}#scalify.phase<forward>
   %yy = stablehlo.multiply %y, %y : tensor<8x4xf32>
-  // CHECK: stablehlo.reduce{{.*}}"forward"
+  // CHECK: stablehlo.reduce{{.*}}#scalify.phase<forward>
   %loss = stablehlo.reduce(%yy init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
   %b:2 = stablehlo.optimization_barrier %x, %w : tensor<8x4xf32>, tensor<4x4xf32>
   // A copy behind a barrier is computed again, not a gradient.
-  // CHECK: stablehlo.dot_general {{.*}}"forward"
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
   %again = stablehlo.dot_general %b#0, %b#1, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
-  // CHECK: stablehlo.multiply {{.*}}"backward"
+  // CHECK: stablehlo.multiply {{.*}}#scalify.phase<backward>
   %dy = stablehlo.multiply %two, %again : tensor<8x4xf32>
-  // CHECK: stablehlo.dot_general {{.*}}"backward"
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
   %g0 = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
-  // CHECK: stablehlo.transpose {{.*}}"backward"
+  // CHECK: stablehlo.transpose {{.*}}#scalify.phase<backward>
   %t = stablehlo.transpose %g0, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
   // A sum of gradients is still one.
-  // CHECK: stablehlo.add {{.*}}"backward"
+  // CHECK: stablehlo.add {{.*}}#scalify.phase<backward>
   %g = stablehlo.add %g0, %t : tensor<4x4xf32>
-  // CHECK: stablehlo.multiply {{.*}}"optimizer"
+  // CHECK: stablehlo.multiply {{.*}}#scalify.phase<optimizer>
   %gg = stablehlo.multiply %g, %g : tensor<4x4xf32>
-  // CHECK: stablehlo.reduce{{.*}}"optimizer"
+  // CHECK: stablehlo.reduce{{.*}}#scalify.phase<optimizer>
   %norm = stablehlo.reduce(%gg init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<f32>
-  // CHECK: stablehlo.compare {{.*}}"optimizer"
+  // CHECK: stablehlo.compare {{.*}}#scalify.phase<optimizer>
   %p = stablehlo.compare LT, %norm, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
-  // CHECK: stablehlo.select {{.*}}"optimizer"
+  // CHECK: stablehlo.select {{.*}}#scalify.phase<optimizer>
   %clipped = stablehlo.select %p, %g, %gg : tensor<i1>, tensor<4x4xf32>
-  // CHECK: stablehlo.add {{.*}}"optimizer"
+  // CHECK: stablehlo.add {{.*}}#scalify.phase<optimizer>
   %m1 = stablehlo.add %m, %clipped : tensor<4x4xf32>
   // What depends on a moment is the optimizer's, products too.
-  // CHECK: stablehlo.dot_general {{.*}}"optimizer"
+  // CHECK: stablehlo.dot_general {{.*}}#scalify.phase<optimizer>
   %o = stablehlo.dot_general %m1, %m1, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  // CHECK: stablehlo.subtract {{.*}}"optimizer"
+  // CHECK: stablehlo.subtract {{.*}}#scalify.phase<optimizer>
   %w1 = stablehlo.subtract %w, %o : tensor<4x4xf32>
-  // CHECK: stablehlo.add {{.*}}"optimizer"
+  // CHECK: stablehlo.add {{.*}}#scalify.phase<optimizer>
   %n1 = stablehlo.add %n, %one : tensor<i32>
   return %w1, %m1, %n1, %loss : tensor<4x4xf32>, tensor<4x4xf32>, tensor<i32>, tensor<f32>
 }
@@ -58,12 +58,12 @@ func.func public @main(
 // CHECK-LABEL: @main
 func.func public @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<f32>, tensor<4xf32>, tensor<4xi1>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  // CHECK: stablehlo.sine {{.*}}"forward"
+  // CHECK: stablehlo.sine {{.*}}#scalify.phase<forward>
   %s = stablehlo.sine %w : tensor<4xf32>
   %loss = stablehlo.reduce(%s init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
-  // CHECK: stablehlo.reverse {{.*}}"backward"
+  // CHECK: stablehlo.reverse {{.*}}#scalify.phase<backward>
   %g = stablehlo.reverse %w, dims = [0] : tensor<4xf32>
-  // CHECK: stablehlo.compare {{.*}}"forward"
+  // CHECK: stablehlo.compare {{.*}}#scalify.phase<forward>
   %right = stablehlo.compare EQ, %s, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   return %loss, %g, %right : tensor<f32>, tensor<4xf32>, tensor<4xi1>
 }
@@ -71,7 +71,7 @@ func.func public @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> (tensor<f32>, te
 // -----
 
 // CHECK-LABEL: @main
-// CHECK: stablehlo.exponential {{.*}}"forward"
+// CHECK: stablehlo.exponential {{.*}}#scalify.phase<forward>
 // expected-warning @+1 {{no scalar float result that could be the loss, and no locations of JAX: every op counts as forward; return the loss, or lower with debug_info=True}}
 func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
   %0 = stablehlo.exponential %w : tensor<4xf32>

@@ -6,18 +6,18 @@
 // CHECK-SAME: scalify.role = "param"
 // CHECK-SAME: scalify.role = "moment"
 // CHECK: stablehlo.constant {scalify.phase = #scalify.phase<optimizer>}
-// CHECK: stablehlo.cosine {{.*}}"forward"
-// CHECK: stablehlo.sine {{.*}}"backward"
+// CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
 // What only decays a moment reads no gradient.
-// CHECK: stablehlo.multiply {{.*}}"optimizer"
-// CHECK: stablehlo.add {{.*}}"optimizer"
-// CHECK: stablehlo.subtract {{.*}}"optimizer"
+// CHECK: stablehlo.multiply {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.add {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.subtract {{.*}}#scalify.phase<optimizer>
 // What prepares a batch for the second forward is forward.
-// CHECK: stablehlo.abs {{.*}}"forward"
-// CHECK: stablehlo.multiply {{.*}}"forward"
-// CHECK: stablehlo.sine {{.*}}"backward"
-// CHECK: stablehlo.add {{.*}}"optimizer"
-// CHECK: stablehlo.subtract {{.*}}"optimizer"
+// CHECK: stablehlo.abs {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.multiply {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.add {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.subtract {{.*}}#scalify.phase<optimizer>
 func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %m: tensor<4xf32> {tf.aliasing_output = 1 : i32}, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %half = stablehlo.constant dense<0.5> : tensor<4xf32>
   %0 = stablehlo.cosine %w : tensor<4xf32> loc("jit(f)/jvp()/cos")
@@ -42,11 +42,11 @@ func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %m: ten
 // CHECK-SAME: scalify.role = "moment"
 // CHECK: stablehlo.while
 // CHECK: stablehlo.while
-// CHECK: stablehlo.cosine {{.*}}"forward"
-// CHECK: stablehlo.sine {{.*}}"backward"
-// CHECK: stablehlo.add {{.*}}"backward"
-// CHECK: stablehlo.add {{.*}}"optimizer"
-// CHECK: stablehlo.subtract {{.*}}"optimizer"
+// CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.add {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.add {{.*}}#scalify.phase<optimizer>
+// CHECK: stablehlo.subtract {{.*}}#scalify.phase<optimizer>
 func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %m: tensor<4xf32> {tf.aliasing_output = 1 : i32}, %n: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
   %0:3 = stablehlo.while(%i = %n, %a = %w, %b = %m) : tensor<i32>, tensor<4xf32>, tensor<4xf32>

@@ -4,12 +4,12 @@
 // input and of its weight, and the backward multiplies them by a number. What
 // the loss needs is forward, the weight's product as well as the exponential.
 // CHECK-LABEL: @main
-// CHECK: stablehlo.dot_general {{.*}}"forward"
-// CHECK: stablehlo.exponential {{.*}}"forward"
-// CHECK: stablehlo.negate {{.*}}"backward"
-// CHECK: stablehlo.dot_general {{.*}}"backward"
-// CHECK: stablehlo.dot_general {{.*}}"backward"
-// CHECK: stablehlo.reduce{{.*}}"forward"
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.exponential {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.negate {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.reduce{{.*}}#scalify.phase<forward>
 func.func public @main(%w: tensor<8x6xf32>, %x: tensor<4x8xf32>, %g: tensor<f32>) -> (tensor<f32>, tensor<8x6xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32> loc("jit(f)/jvp()/dot_general")
@@ -29,11 +29,11 @@ func.func public @main(%w: tensor<8x6xf32>, %x: tensor<4x8xf32>, %g: tensor<f32>
 
 // A tied layer has the form of a gradient, and one of its own: it is forward.
 // CHECK-LABEL: @main
-// CHECK: stablehlo.dot_general {{.*}}"forward"
-// CHECK: stablehlo.dot_general {{.*}}"forward"
-// CHECK: stablehlo.sine {{.*}}"backward"
-// CHECK: stablehlo.dot_general {{.*}}"backward"
-// CHECK: stablehlo.dot_general {{.*}}"backward"
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<forward>
+// CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
+// CHECK: stablehlo.dot_general {{.*}}#scalify.phase<backward>
 func.func public @main(%w: tensor<8x6xf32>, %x: tensor<4x8xf32>) -> tensor<8x6xf32> {
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32> loc("jit(f)/jvp()/dot_general")
   %r = stablehlo.dot_general %h, %w, contracting_dims = [1] x [1] : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32> loc("jit(f)/jvp()/dot_general")

@@ -42,7 +42,7 @@
 // CHECK: %[[NEXT:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %[[STATE]]
 // CHECK: return {{.*}}, %[[NEXT]]
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
-func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32>, %g: tensor<4x8xf32> {scalify.name = "gain", scalify.moments = [1.0, 0.0]})
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32>, %g: tensor<4x8xf32> {scalify.name = "gain", scalify.moments = array<f64: 1.0, 0.0>})
     -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf8E4M3FN>, tensor<4x8xf32>) {
   %s = stablehlo.constant dense<0.5> : tensor<f32>
   %t = stablehlo.constant dense<4.0> : tensor<f32>

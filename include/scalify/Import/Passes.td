@@ -122,6 +122,7 @@ def NormalizeDonationPass
 }
 
 def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::scalify::ScalifyDialect"];
   let summary = "marks each op as forward, backward or optimizer";
   let description = [{
     After: each op of `@main`, and of the bodies of its loops and branches, has

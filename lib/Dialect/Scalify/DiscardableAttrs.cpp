@@ -120,18 +120,18 @@ static const Entry *findEntry(StringRef name) {
 
 static LogicalResult verifyAttr(Operation *op, NamedAttribute attr, Place place,
                                 StringRef where) {
-  StringRef name = attr.getName().strref();
+  StringRef full = attr.getName().strref(), name = full;
   name.consume_front("scalify.");
   const Entry *entry = findEntry(name);
   if (!entry)
     return op->emitOpError("has an attribute '")
-           << attr.getName() << "' that the scalify dialect does not know";
+           << full << "' that the scalify dialect does not know";
   if (!(entry->places & place))
-    return op->emitOpError("has '") << attr.getName() << "' on " << where
-                                    << ", where it does not belong";
+    return op->emitOpError("has '")
+           << full << "' on " << where << ", where it does not belong";
   if (!entry->fits(attr.getValue()))
     return op->emitOpError("has '")
-           << attr.getName() << "' = " << attr.getValue() << " on " << where
+           << full << "' = " << attr.getValue() << " on " << where
            << ": expected " << entry->expected;
   return success();
 }

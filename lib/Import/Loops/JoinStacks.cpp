@@ -10,6 +10,7 @@
 #include "scalify/Import/JoinStacks.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include <map>
 

@@ -3,6 +3,7 @@
 #include "scalify/Import/StaticIndices.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/StageBorders.h"

@@ -4,6 +4,7 @@
 
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 
 #include "mlir/IR/IRMapping.h"

@@ -2,6 +2,7 @@
 
 #include "ExportRandomBits.h"
 
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Scalify/Threefry.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
