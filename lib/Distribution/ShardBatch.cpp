@@ -114,10 +114,10 @@ LogicalResult ShardBatchPass::shardArguments(func::FuncOp main) {
   std::optional<int64_t> rows;
   for (BlockArgument argument : main.getArguments()) {
     unsigned index = argument.getArgNumber();
-    auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
     auto type = cast<RankedTensorType>(argument.getType());
     int64_t dim = -1;
-    if (role && role.getValue() == "batch") {
+    if (scalify::isOneOf(scalify::getRoleAttr(main, index),
+                         scalify::Role::Batch)) {
       dim = findRows(argument);
       int64_t own = dim < type.getRank() ? type.getDimSize(dim) : 0;
       InFlightDiagnostic error = emitError(argument.getLoc());

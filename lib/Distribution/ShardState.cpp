@@ -9,6 +9,7 @@
 #include "Shards.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Distribution/Passes.h"
@@ -154,7 +155,7 @@ void StateSharder::findStates() {
     BlockArgument argument = main.getArgument(index);
     auto alias =
         main.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-    auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+    RoleAttr role = getRoleAttr(main, index);
     if (!alias || !role || !isa<FloatType>(typeOf(argument).getElementType()) ||
         typeOf(argument).getRank() == 0)
       continue;
@@ -176,7 +177,7 @@ void StateSharder::findStates() {
           << "stays as it is: it already lies in parts on the ranks that sum";
       continue;
     }
-    bool isParam = role.getValue() == "param";
+    bool isParam = role.getValue() == Role::Param;
     states.push_back({index, result, sharing, !isParam || level >= 3});
   }
 }
@@ -317,8 +318,7 @@ void StateSharder::retype() {
 /// What costs memory or time that shares were to save.
 void StateSharder::reportWhole() {
   for (auto [gather, argument] : gathers) {
-    auto role = main.getArgAttrOfType<StringAttr>(argument, kRoleAttr);
-    if (role.getValue() != "param")
+    if (!isOneOf(getRoleAttr(main, argument), Role::Param))
       emitRemark(main.getArgument(argument).getLoc())
           << "is kept in shares and gathered in each step, since it is read "
              "whole";

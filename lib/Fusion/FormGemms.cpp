@@ -496,13 +496,9 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
                         double alpha, const Scales &scales, bool isTF32,
                         Value result) {
   OpBuilder builder(op);
-  // In the forward fewer bits of the sum do no harm; gradients want them all,
-  // unless the recipe says otherwise.
-  auto chosen = op->getAttrOfType<StringAttr>(kAccumulationAttr);
-  bool isFast = readsFP8(op) &&
-                (chosen ? chosen == "fast" : isInPhase(op, Phase::Forward));
+  bool isFast = readsFP8(op) && getAccumulation(op) == Accumulation::Fast;
   // The library's products by blocks sum in full.
-  if (isFast && chosen && !scales.areFactors())
+  if (isFast && op->hasAttr(kAccumulationAttr) && !scales.areFactors())
     op.emitRemark("is summed precisely, and not 'fast' as the recipe's "
                   "accumulation says: products by blocks have no other sum");
   isFast &= scales.areFactors();

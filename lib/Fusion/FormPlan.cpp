@@ -92,8 +92,14 @@ void PlanWriter::writeArguments() {
     BlockArgument argument = main.getArgument(i);
     buffers[argument] = newBuffer<plan::ArgumentOp>(
         argument.getLoc(), typeOf(argument), b.getI64IntegerAttr(i));
-    DictionaryAttr attrs = main.getArgAttrDict(i);
-    arguments.push_back(attrs ? attrs : b.getDictionaryAttr({}));
+    NamedAttrList attrs(main.getArgAttrDict(i));
+    // The plan's dialect stands by itself: it has the role's name.
+    if (RoleAttr role = getRoleAttr(main, i)) {
+      attrs.erase(kRoleAttr);
+      attrs.set(plan::kRoleKey,
+                b.getStringAttr(stringifyRole(role.getValue())));
+    }
+    arguments.push_back(attrs.getDictionary(b.getContext()));
     if (auto alias =
             main.getArgAttrOfType<IntegerAttr>(i, "tf.aliasing_output"))
       aliases[alias.getInt()] = i;

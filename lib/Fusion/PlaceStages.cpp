@@ -98,9 +98,8 @@ bool Placement::isOwned(BlockArgument argument) {
   unsigned number = argument.getArgNumber();
   if (getArgumentName(argument) == kStateScalesName)
     return false;
-  auto role = main.getArgAttrOfType<StringAttr>(number, kRoleAttr);
-  if (role &&
-      llvm::is_contained({"param", "moment", "master"}, role.getValue()))
+  if (isOneOf(getRoleAttr(main, number),
+              {Role::Param, Role::Moment, Role::Master}))
     return true;
   return main.getArgAttr(number, "tf.aliasing_output") && countOf(argument) > 1;
 }

@@ -39,18 +39,18 @@ static SmallVector<StringRef> splitPath(StringRef name) {
 
 /// A role that the fields of a path tell, or null. Keys of the user's own
 /// dictionaries are read too, but only words that mean nothing else.
-static StringRef getRoleFromPath(StringRef name) {
+static std::optional<Role> getRoleFromPath(StringRef name) {
   static const llvm::StringSet<> moments = {
       "mu",  "nu",  "trace",    "sum_of_squares", "v_row",   "v_col",
       "e_g", "e_x", "momentum", "moments",        "exp_avg", "exp_avg_sq"};
   SmallVector<StringRef> parts = splitPath(name);
   for (StringRef part : llvm::reverse(parts)) {
     if (moments.contains(part))
-      return "moment";
+      return Role::Moment;
     if (part == "count" || part == "mini_step" || part == "gradient_step")
-      return "state";
+      return Role::State;
     if (part == "master" || part == "master_params")
-      return "master";
+      return Role::Master;
   }
   return {};
 }
@@ -85,7 +85,7 @@ public:
       findData();
   }
 
-  StringRef decide(unsigned index);
+  Role decide(unsigned index);
 
 private:
   void findWeights();
@@ -94,8 +94,8 @@ private:
   bool hasGradient(unsigned index);
   void findData();
   bool hasParamOfShape(unsigned index);
-  StringRef decideState(unsigned index);
-  StringRef decideInput(unsigned index);
+  Role decideState(unsigned index);
+  Role decideInput(unsigned index);
 
   RankedTensorType getType(unsigned index) {
     return cast<RankedTensorType>(main.getArgumentTypes()[index]);
@@ -248,37 +248,37 @@ bool Roles::hasParamOfShape(unsigned index) {
   return false;
 }
 
-StringRef Roles::decideState(unsigned index) {
+Role Roles::decideState(unsigned index) {
   if (!isFloat(index))
-    return "state";
+    return Role::State;
   if (isMaster(index))
-    return "master";
+    return Role::Master;
   if (getType(index).getRank() == 0)
-    return isModelPath(getName(index)) ? "param" : "state";
+    return isModelPath(getName(index)) ? Role::Param : Role::State;
   if (isReadByForward(index))
-    return "param";
-  return hasParamOfShape(index) ? "moment" : "state";
+    return Role::Param;
+  return hasParamOfShape(index) ? Role::Moment : Role::State;
 }
 
-StringRef Roles::decideInput(unsigned index) {
+Role Roles::decideInput(unsigned index) {
   Type element = getType(index).getElementType();
   if (element.isUnsignedInteger())
-    return "input";
+    return Role::Input;
   if (getType(index).getRank() == 0)
-    return isModelPath(getName(index)) ? "param" : "scalar";
+    return isModelPath(getName(index)) ? Role::Param : Role::Scalar;
   if (!isFloat(index))
-    return "batch";
+    return Role::Batch;
   bool isWeight = !anyDonated && weights.contains(main.getArgument(index));
-  return isModelPath(getName(index)) || isWeight ? "param" : "batch";
+  return isModelPath(getName(index)) || isWeight ? Role::Param : Role::Batch;
 }
 
-StringRef Roles::decide(unsigned index) {
-  if (StringRef role = getRoleFromPath(getName(index)); !role.empty())
-    return role;
+Role Roles::decide(unsigned index) {
+  if (std::optional<Role> role = getRoleFromPath(getName(index)))
+    return *role;
   if (isFloat(index) && isWrittenInSlices(main, index))
-    return "state";
+    return Role::State;
   if (data.contains(main.getArgument(index)))
-    return "batch";
+    return Role::Batch;
   if (anyDonated)
     return state[index] ? decideState(index) : decideInput(index);
   // Gradients and new state have the types of what they belong to; data whose
@@ -286,11 +286,11 @@ StringRef Roles::decide(unsigned index) {
   if (state[index] && getType(index).getRank() > 0 && isFloat(index)) {
     if (!isReadByForward(index))
       return decideState(index);
-    return "param";
+    return Role::Param;
   }
   // A counter: batches have more than one element.
   if (state[index] && getType(index).getRank() == 0 && !isFloat(index))
-    return "state";
+    return Role::State;
   return decideInput(index);
 }
 
@@ -310,11 +310,10 @@ public:
         return signalPassFailure();
       }
     Roles roles(*main);
-    Builder builder(&getContext());
     for (unsigned index = 0; index < main->getNumArguments(); ++index)
       if (!main->getArgAttr(index, kRoleAttr))
         main->setArgAttr(index, kRoleAttr,
-                         builder.getStringAttr(roles.decide(index)));
+                         RoleAttr::get(&getContext(), roles.decide(index)));
   }
 };
 

@@ -17,9 +17,6 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify::import;
 
-static constexpr StringRef kRoles[] = {"batch", "input",  "master", "moment",
-                                       "param", "scalar", "state"};
-
 static LogicalResult checkModule(ModuleOp module, func::FuncOp main) {
   for (Operation &op : *module.getBody()) {
     if (&op == main || isa<scalify::sdy::MeshOp>(op))
@@ -84,15 +81,10 @@ static LogicalResult checkOp(Operation *op) {
 }
 
 static LogicalResult checkArgument(func::FuncOp main, unsigned index) {
-  auto role = main.getArgAttrOfType<StringAttr>(index, scalify::kRoleAttr);
-  if (!role)
+  if (!scalify::getRoleAttr(main, index))
     return main.emitOpError("argument ")
            << index << " has no '" << scalify::kRoleAttr
            << "'; run --scalify-annotate-roles first";
-  if (!llvm::is_contained(kRoles, role.getValue()))
-    return main.emitOpError("argument ")
-           << index << " has the role " << role << "; it must be one of "
-           << llvm::join(ArrayRef(kRoles), ", ");
   if (!main.getArgAttrOfType<StringAttr>(index, scalify::kNameAttr) ||
       main.getArgAttr(index, kDonorAttr))
     return main.emitOpError("argument ")

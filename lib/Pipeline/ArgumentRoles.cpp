@@ -12,22 +12,25 @@
 using namespace mlir;
 using namespace scalify;
 
-/// Those that `scalify-annotate-roles` gives.
-static constexpr StringLiteral kRoles[] = {"param", "master", "moment", "state",
-                                           "batch", "input",  "scalar"};
+static std::string listRoles() {
+  SmallVector<StringRef> names;
+  for (unsigned role = 0; role <= getMaxEnumValForRole(); ++role)
+    names.push_back(stringifyRole(static_cast<Role>(role)));
+  return llvm::join(names, ", ");
+}
 
 static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
                                SmallVectorImpl<bool> &isGiven) {
-  if (!llvm::is_contained(kRoles, StringRef(role.role)))
+  std::optional<Role> given = symbolizeRole(role.role);
+  if (!given)
     return main.emitOpError("cannot give arguments '")
            << role.pattern << "' the role '" << role.role
-           << "': expected one of " << llvm::join(ArrayRef(kRoles), ", ");
+           << "': expected one of " << listRoles();
   llvm::Regex pattern(role.pattern);
   std::string error;
   if (!pattern.isValid(error))
     return main.emitOpError("cannot give a role to arguments '")
            << role.pattern << "', which is no regular expression: " << error;
-  Builder builder(main.getContext());
   bool isMet = false;
   for (BlockArgument argument : main.getArguments()) {
     if (!pattern.match(getArgumentName(argument)))
@@ -35,7 +38,8 @@ static LogicalResult applyRole(func::FuncOp main, const ArgumentRole &role,
     isMet = true;
     unsigned index = argument.getArgNumber();
     if (!isGiven[index])
-      main.setArgAttr(index, kRoleAttr, builder.getStringAttr(role.role));
+      main.setArgAttr(index, kRoleAttr,
+                      RoleAttr::get(main.getContext(), *given));
     isGiven[index] = true;
   }
   if (isMet)

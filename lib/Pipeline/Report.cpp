@@ -76,8 +76,8 @@ void ReportBuilder::addArgument(BlockArgument arg) {
   row.op = "argument";
   row.location = describeLocation(arg.getLoc());
   row.format = getElement(arg);
-  if (auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr))
-    row.phase = role.str();
+  if (RoleAttr role = getRoleAttr(main, index))
+    row.phase = stringifyRole(role.getValue());
   row.reason = explainArgument(main, index);
   auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (scale && scale.getInt() != kZeroScale)

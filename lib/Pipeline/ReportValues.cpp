@@ -29,9 +29,8 @@ std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
                : "declared scale of the argument";
   if (main.getArgAttr(index, kMeasuredAttr))
     return kMeasuredReason.str();
-  auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr);
-  bool isState =
-      !role || role.getValue() == "moment" || role.getValue() == "state";
+  RoleAttr role = getRoleAttr(main, index);
+  bool isState = !role || isOneOf(role, {Role::Moment, Role::State});
   if (isState && main.getArgAttr(index, "tf.aliasing_output"))
     return "state: the scale of what is written into it";
   return "undeclared argument: 2^0";

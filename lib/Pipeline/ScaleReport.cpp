@@ -133,8 +133,8 @@ void ScaleReportBuilder::describeValue(Value value, ScaleRow &row) {
       arg && arg.getOwner()->getParentOp() == main) {
     unsigned index = arg.getArgNumber();
     row.value = getArgumentName(arg);
-    if (auto role = main.getArgAttrOfType<StringAttr>(index, kRoleAttr))
-      row.phase = role.str();
+    if (RoleAttr role = getRoleAttr(main, index))
+      row.phase = stringifyRole(role.getValue());
     if (row.rule.empty() && isFloatTensor(arg.getType()))
       row.rule = explainArgument(main, index);
   } else {

@@ -180,7 +180,8 @@ struct AdaptScalesPass : scalify::impl::AdaptScalesBase<AdaptScalesPass> {
                               builder.getStringAttr(kCastScalesName)),
          builder.getNamedAttr(kInitialAttr,
                               builder.getDenseI32ArrayAttr(initial)),
-         builder.getNamedAttr(kRoleAttr, builder.getStringAttr("input"))});
+         builder.getNamedAttr(
+             kRoleAttr, RoleAttr::get(builder.getContext(), Role::Input))});
     unsigned index = main.getNumArguments();
     if (failed(main.insertArgument(index, type, attrs, main.getLoc())))
       return signalPassFailure();

@@ -67,8 +67,8 @@ static Accumulation chooseSums(Operation *dot, std::optional<DotKind> kind,
 }
 
 DotRole DotFormatChooser::findRole(Operation *dot) const {
-  if (auto plain = dot->getAttrOfType<StringAttr>(kPlainRoleAttr))
-    return *symbolizeDotRole(plain);
+  if (auto plain = dot->getAttrOfType<DotRoleAttr>(kPlainRoleAttr))
+    return plain.getValue();
   return roles.lookup(dot);
 }
 
@@ -100,11 +100,11 @@ DotFormatChooser::choose(Operation *dot, ExceptionPatterns &exceptions) const {
   return {formats, part.str(), part.str(), role, "", sums};
 }
 
-StringAttr DotFormatChooser::getAccumulation(Operation *dot) const {
+AccumulationAttr DotFormatChooser::getAccumulation(Operation *dot) const {
   Accumulation chosen = choices.find(dot)->second.accumulation;
   if (!isFloat8(dot) || chosen == getUsualAccumulation(dot))
     return {};
-  return StringAttr::get(dot->getContext(), stringifyAccumulation(chosen));
+  return AccumulationAttr::get(dot->getContext(), chosen);
 }
 
 bool DotFormatChooser::isFloat8(Operation *dot) const {

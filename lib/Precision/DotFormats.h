@@ -30,7 +30,7 @@ public:
   std::pair<std::string, std::string> getJudgedPart(mlir::Operation *dot) const;
   /// How a dot on FP8 data is summed where that is not what its phase has; else
   /// null.
-  mlir::StringAttr getAccumulation(mlir::Operation *dot) const;
+  AccumulationAttr getAccumulation(mlir::Operation *dot) const;
   DotRole getRole(mlir::Operation *dot) const {
     return choices.find(dot)->second.role;
   }

@@ -181,7 +181,7 @@ void PlainForm::markOriginal() const {
     dot->setAttr(kPlainClassAttr, builder.getI64IntegerAttr(classes[i]));
     if (own.role)
       dot->setAttr(kPlainRoleAttr,
-                   builder.getStringAttr(stringifyDotRole(*own.role)));
+                   DotRoleAttr::get(dot->getContext(), *own.role));
     if (!own.exponents.empty())
       dot->setAttr(kPlainScalesAttr,
                    builder.getDenseI32ArrayAttr(own.exponents));

@@ -202,7 +202,8 @@ static void buildMeasureFunction(func::FuncOp main, ArrayRef<Kept> all,
   for (auto [i, kept] : llvm::enumerate(all)) {
     unsigned index = kept.argument.getArgNumber();
     measure.setArgAttr(i, kNameAttr, main.getArgAttr(index, kNameAttr));
-    measure.setArgAttr(i, kRoleAttr, builder.getStringAttr("input"));
+    measure.setArgAttr(i, kRoleAttr,
+                       RoleAttr::get(builder.getContext(), Role::Input));
     amaxes.push_back(buildAmaxes(builder, loc, measure.getArgument(i), kept));
   }
   measure.setResultAttr(0, "jax.result_info",

@@ -14,8 +14,8 @@ scalify::addKeptArgument(func::FuncOp main, RankedTensorType type,
   unsigned index = main.getNumArguments(), result = main.getNumResults();
   SmallVector<NamedAttribute> all(attrs);
   all.push_back(builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)));
-  all.push_back(
-      builder.getNamedAttr(kRoleAttr, builder.getStringAttr("state")));
+  all.push_back(builder.getNamedAttr(
+      kRoleAttr, RoleAttr::get(builder.getContext(), Role::State)));
   all.push_back(builder.getNamedAttr(
       "tf.aliasing_output",
       builder.getI32IntegerAttr(static_cast<int32_t>(result))));

@@ -128,10 +128,11 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
           moveProof(hint, operand.get());
         }
         ++numNarrowDots;
-        StringAttr sums = formats.getAccumulation(dot);
+        AccumulationAttr sums = formats.getAccumulation(dot);
         if (sums)
           dot->setAttr(kAccumulationAttr, sums);
-        if (strict && isByBlocks && sums && sums == "fast")
+        if (strict && isByBlocks && sums &&
+            sums.getValue() == Accumulation::Fast)
           failedStrict |= failed(dot->emitOpError(
               "cannot be summed 'fast' as a strict recipe's accumulation says: "
               "products by blocks have no other sum than the precise one"));

@@ -110,8 +110,10 @@ static func::FuncOp createFunction(OpBuilder &builder, Location loc,
   };
   name(0, kCastScalesName);
   name(1, "scalify.counters");
-  function.setArgAttr(0, kRoleAttr, builder.getStringAttr("state"));
-  function.setArgAttr(1, kRoleAttr, builder.getStringAttr("input"));
+  function.setArgAttr(0, kRoleAttr,
+                      RoleAttr::get(builder.getContext(), Role::State));
+  function.setArgAttr(1, kRoleAttr,
+                      RoleAttr::get(builder.getContext(), Role::Input));
   function.setArgAttr(0, "tf.aliasing_output", builder.getI32IntegerAttr(0));
   function.setResultAttr(0, "jax.result_info",
                          builder.getStringAttr(kCastScalesName));

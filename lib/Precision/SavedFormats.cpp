@@ -130,8 +130,21 @@ void SavedValues::run() {
     castUses(value);
 }
 
+/// Where no gradient is a product, results of the types of arguments may be
+/// those of an evaluation, and a step without products keeps little.
+static bool hasBackwardProduct(func::FuncOp func) {
+  return func
+      .walk([](Operation *op) {
+        return isContraction(op) && isInPhase(op, Phase::Backward)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 void scalify::castSavedValues(func::FuncOp func, RecipeAttr recipe,
                               Caster &caster) {
-  if (Type format = recipe.getStorage().saved)
+  Type format = recipe.getStorage().saved;
+  if (format && hasBackwardProduct(func))
     SavedValues(func, caster, format).run();
 }

@@ -159,8 +159,7 @@ private:
 } // namespace
 
 bool StateCaster::isSecondMoment(unsigned index, Value written) {
-  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
-  if (!role || role.getValue() != "moment")
+  if (!isOneOf(getRoleAttr(func, index), Role::Moment))
     return false;
   bool isRooted = llvm::any_of(findAlternatives(written), [](Value value) {
     return !isa<BlockArgument>(value) && reachesRoot(value);
@@ -187,12 +186,11 @@ void StateCaster::findStreams() {
   };
   llvm::MapVector<Type, Group> groups;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-    auto role = func.getArgAttrOfType<StringAttr>(i, kRoleAttr);
+    RoleAttr role = getRoleAttr(func, i);
     Group &group = groups[getWholeType(i)];
-    if (role && role.getValue() == "moment")
+    if (isOneOf(role, Role::Moment))
       group.moments.push_back(i);
-    else if (role &&
-             (role.getValue() == "param" || role.getValue() == "master"))
+    else if (isOneOf(role, {Role::Param, Role::Master}))
       group.params.push_back(i);
   }
   for (auto &[type, group] : groups) {
@@ -220,17 +218,17 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
 
 /// Null where the state stays as the program has it.
 Type StateCaster::getFormat(unsigned index, Value written) {
-  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
+  RoleAttr role = getRoleAttr(func, index);
   auto type = cast<ShapedType>(func.getArgument(index).getType());
   if (!role || !type.getElementType().isF32() || type.getRank() == 0)
     return {};
-  if (role.getValue() == "param" || role.getValue() == "master")
+  if (isOneOf(role, {Role::Param, Role::Master}))
     return recipe.getStorage().masters;
   // Sums of gradients between two updates (optax.MultiSteps) are no averages:
   // as those of micro-batches they are rounded once, when they are used.
   std::string name = getArgumentName(func.getArgument(index));
   bool isSum = StringRef(name).contains("acc_grads");
-  if (role.getValue() != "moment" || isSum)
+  if (role.getValue() != Role::Moment || isSum)
     return {};
   return isSecondMoment(index, written) ? recipe.getStorage().secondMoments
                                         : recipe.getStorage().firstMoments;

@@ -66,14 +66,8 @@ Value scalify::getOrigin(Value value) {
   }
 }
 
-static StringAttr getArgumentRole(BlockArgument arg) {
-  auto func = cast<FunctionOpInterface>(arg.getOwner()->getParentOp());
-  return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), kRoleAttr);
-}
-
 static bool isParameter(BlockArgument arg) {
-  StringAttr role = getArgumentRole(arg);
-  return role && (role.getValue() == "param" || role.getValue() == "master");
+  return isOneOf(getRoleAttr(arg), {Role::Param, Role::Master});
 }
 
 /// Whether an update makes its result of the used value, element by element.
@@ -149,8 +143,7 @@ Value scalify::getWeight(Value value) {
   auto arg = dyn_cast_or_null<BlockArgument>(getStepArgument(value));
   if (!arg)
     return {};
-  StringAttr role = getArgumentRole(arg);
-  return role && role.getValue() == "batch" ? Value() : arg;
+  return isOneOf(getRoleAttr(arg), Role::Batch) ? Value() : arg;
 }
 
 /// Whether weights and constants alone are behind the value; adds those.
@@ -160,7 +153,7 @@ static bool collectWeights(Value value, unsigned &budget,
   value = getOrigin(value);
   if (Value weight = getWeight(value)) {
     weights.insert(weight);
-    return getArgumentRole(cast<BlockArgument>(weight)) != nullptr;
+    return getRoleAttr(weight) != nullptr;
   }
   Operation *op = value.getDefiningOp();
   if (!op || stablehlo::isControlFlow(op) || budget == 0)

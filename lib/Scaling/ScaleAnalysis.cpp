@@ -1,6 +1,7 @@
 //===- ScaleAnalysis.cpp - The facts of every value of a function ---------===//
 
 #include "scalify/Scaling/ScaleAnalysis.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -55,9 +56,8 @@ const ScaleFacts &ScaleAnalysis::lookup(Value value) const {
 bool scalify::takesWrittenScale(FunctionOpInterface func, unsigned index) {
   if (auto scale = func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr))
     return scale.getInt() == kZeroScale;
-  auto role = func.getArgAttrOfType<StringAttr>(index, kRoleAttr);
-  return role && func.getArgAttr(index, "tf.aliasing_output") &&
-         (role.getValue() == "moment" || role.getValue() == "state");
+  return func.getArgAttr(index, "tf.aliasing_output") &&
+         isOneOf(getRoleAttr(func, index), {Role::Moment, Role::State});
 }
 
 bool scalify::feedsDot(Value value) {

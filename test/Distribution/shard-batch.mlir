@@ -4,13 +4,13 @@
 // Of the batch each rank has rows, of all else the whole.
 // CHECK: sdy.mesh @mesh = <["data"=4]>
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: tensor<8x4xf32> {scalify.role = "param", sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
-// CHECK-SAME: tensor<16x8xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
-// CHECK-SAME: tensor<2xui32> {scalify.role = "input", sdy.sharding = #sdy.sharding<@mesh, [{}]>}
+// CHECK-SAME: tensor<8x4xf32> {scalify.role = #scalify.role<param>, sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
+// CHECK-SAME: tensor<16x8xf32> {scalify.role = #scalify.role<batch>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
+// CHECK-SAME: tensor<2xui32> {scalify.role = #scalify.role<input>, sdy.sharding = #sdy.sharding<@mesh, [{}]>}
 // CHECK-SAME: -> (tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
 // ONE-NOT: sdy
-func.func @main(%w: tensor<8x4xf32> {scalify.role = "param"}, %x: tensor<16x8xf32> {scalify.role = "batch"},
-                %key: tensor<2xui32> {scalify.role = "input"}) -> tensor<16x4xf32> {
+func.func @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>}, %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>},
+                %key: tensor<2xui32> {scalify.role = #scalify.role<input>}) -> tensor<16x4xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
   return %0 : tensor<16x4xf32>
 }
@@ -19,8 +19,8 @@ func.func @main(%w: tensor<8x4xf32> {scalify.role = "param"}, %x: tensor<16x8xf3
 
 // A loop takes 8 micro-batches apart: rows are those of each.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: tensor<8x4x2xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}
-func.func @main(%x: tensor<8x4x2xf32> {scalify.role = "batch"}) -> tensor<1x4x2xf32> {
+// CHECK-SAME: tensor<8x4x2xf32> {scalify.role = #scalify.role<batch>, sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}
+func.func @main(%x: tensor<8x4x2xf32> {scalify.role = #scalify.role<batch>}) -> tensor<1x4x2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<8> : tensor<i32>
@@ -43,9 +43,9 @@ func.func @main(%x: tensor<8x4x2xf32> {scalify.role = "batch"}) -> tensor<1x4x2x
 // It is taken apart behind moves; what a loop reads whole, over layers, has its
 // rows in front.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: tensor<8x4x3xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}
-// CHECK-SAME: tensor<4x2xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
-func.func @main(%x: tensor<8x4x3xf32> {scalify.role = "batch"}, %m: tensor<4x2xf32> {scalify.role = "batch"}) -> tensor<1x4x2xf32> {
+// CHECK-SAME: tensor<8x4x3xf32> {scalify.role = #scalify.role<batch>, sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}
+// CHECK-SAME: tensor<4x2xf32> {scalify.role = #scalify.role<batch>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
+func.func @main(%x: tensor<8x4x3xf32> {scalify.role = #scalify.role<batch>}, %m: tensor<4x2xf32> {scalify.role = #scalify.role<batch>}) -> tensor<1x4x2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<8> : tensor<i32>

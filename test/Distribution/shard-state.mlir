@@ -7,7 +7,7 @@
 sdy.mesh @mesh = <["data"=2]>
 
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %[[W:.*]]: tensor<64xf32> {scalify.flat = {parts = [array<i64>, array<i64>], whole = tensor<8x16xf32>}, scalify.parts = [array<i64: 1, 2>], scalify.role = "param", scalify.whole_type = tensor<128xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>
+// CHECK-SAME: %[[W:.*]]: tensor<64xf32> {scalify.flat = {parts = [array<i64>, array<i64>], whole = tensor<8x16xf32>}, scalify.parts = [array<i64: 1, 2>], scalify.role = #scalify.role<param>, scalify.whole_type = tensor<128xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>
 // CHECK-SAME: %[[M:.*]]: tensor<64xf32> {scalify.flat
 // CHECK-SAME: %[[G:.*]]: tensor<16x8xf32>)
 // CHECK-SAME: -> (tensor<64xf32> {scalify.flat = {{.*}}}, tensor<64xf32> {scalify.flat = {{.*}}})
@@ -23,7 +23,7 @@ sdy.mesh @mesh = <["data"=2]>
 
 // Parameters are whole between steps.
 // KEPT-LABEL: func.func @main
-// KEPT-SAME: %[[W:.*]]: tensor<8x16xf32> {scalify.role = "param"
+// KEPT-SAME: %[[W:.*]]: tensor<8x16xf32> {scalify.role = #scalify.role<param>
 // KEPT-SAME: %[[M:.*]]: tensor<64xf32> {scalify.flat
 // KEPT-SAME: -> (tensor<8x16xf32>, tensor<64xf32> {scalify.flat
 // KEPT: %[[OWN:.*]] = stablehlo.dynamic_slice %{{.*}}, %{{.*}}, sizes = [64]
@@ -31,8 +31,8 @@ sdy.mesh @mesh = <["data"=2]>
 // KEPT: %[[ALL:.*]] = "stablehlo.all_gather"(%[[NEXT]])
 // KEPT: %[[WHOLE:.*]] = stablehlo.reshape %[[ALL]] : (tensor<128xf32>) -> tensor<8x16xf32>
 // KEPT: return %[[WHOLE]]
-func.func @main(%w: tensor<8x16xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
-                %m: tensor<8x16xf32> {scalify.role = "moment", tf.aliasing_output = 1 : i32},
+func.func @main(%w: tensor<8x16xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
+                %m: tensor<8x16xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 1 : i32},
                 %g: tensor<16x8xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -67,7 +67,7 @@ sdy.mesh @mesh = <["data"=4]>
 // CHECK: %[[CLIPPED:.*]] = stablehlo.divide %[[G]], %[[SHARED]] : tensor<3xf32>
 // CHECK: return
 // CHECK-NOT: all_reduce
-func.func @main(%m: tensor<10xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+func.func @main(%m: tensor<10xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
                 %g: tensor<10xf32>) -> tensor<10xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
@@ -91,11 +91,11 @@ func.func @main(%m: tensor<10xf32> {scalify.role = "moment", tf.aliasing_output 
 sdy.mesh @mesh = <["data"=2, "tensor"=2]>
 
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: tensor<4xf32> {scalify.flat = {parts = [array<i64: 1, 2>], whole = tensor<16xf32>}, scalify.parts = [array<i64: 1, 2, 2, 2>], scalify.role = "moment", scalify.whole_type = tensor<16xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"tensor", "data"}]>
+// CHECK-SAME: tensor<4xf32> {scalify.flat = {parts = [array<i64: 1, 2>], whole = tensor<16xf32>}, scalify.parts = [array<i64: 1, 2, 2, 2>], scalify.role = #scalify.role<moment>, scalify.whole_type = tensor<16xf32>, sdy.sharding = #sdy.sharding<@mesh, [{"tensor", "data"}]>
 // CHECK: "stablehlo.reduce_scatter"
 // CHECK-SAME: replica_groups = dense<{{\[\[}}0, 2], [1, 3]]>
 // CHECK: "stablehlo.all_reduce"
-func.func @main(%m: tensor<8xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32, scalify.whole_type = tensor<16xf32>, scalify.parts = [array<i64: 1, 2>], sdy.sharding = #sdy.sharding<@mesh, [{"tensor"}]>},
+func.func @main(%m: tensor<8xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32, scalify.whole_type = tensor<16xf32>, scalify.parts = [array<i64: 1, 2>], sdy.sharding = #sdy.sharding<@mesh, [{"tensor"}]>},
                 %g: tensor<8xf32>) -> (tensor<8xf32> {scalify.whole_type = tensor<16xf32>, scalify.parts = [array<i64: 1, 2>], sdy.sharding = #sdy.sharding<@mesh, [{"tensor"}]>}, tensor<8xf32>) {
   // expected-remark @+1 {{is summed whole and in shares: something reads the whole sum}}
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>}> ({
@@ -114,7 +114,7 @@ sdy.mesh @mesh = <["data"=2]>
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %{{.*}}: tensor<4x4xf32>
 // expected-remark @+1 {{stays whole on every rank: it is not computed element by element from a sum over ranks}}
-func.func @main(%m: tensor<4x4xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32}, %g: tensor<4x4xf32>) -> tensor<4x4xf32> {
+func.func @main(%m: tensor<4x4xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32}, %g: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = stablehlo.dot_general %m, %g, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
@@ -132,7 +132,7 @@ sdy.mesh @mesh = <["data"=2]>
 // KEPT: stablehlo.multiply %{{.*}} : tensor<64xf32>
 // KEPT-NOT: all_reduce
 // KEPT: return
-func.func @main(%w: tensor<128xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
+func.func @main(%w: tensor<128xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
                 %g: tensor<128xf32>) -> tensor<128xf32> {
   %rate = stablehlo.constant dense<0.5> : tensor<128xf32>
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
@@ -161,7 +161,7 @@ sdy.mesh @mesh = <["data"=4]>
 // CHECK: stablehlo.reduce({{.*}} : (tensor<10xf32>, tensor<f32>) -> tensor<f32>
 func.func @main(
     // expected-remark @+1 {{is kept in shares and gathered in each step, since it is read whole}}
-    %m: tensor<10xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+    %m: tensor<10xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
     %g: tensor<10xf32>) -> (tensor<10xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   // expected-remark @+1 {{is summed whole and in shares}}
@@ -187,7 +187,7 @@ sdy.mesh @mesh = <["data"=2]>
 // CHECK: stablehlo.reduce(%[[SUM]] init: %{{.*}}) applies stablehlo.maximum
 func.func @main(
     // expected-remark @+1 {{stays whole on every rank: it is not computed element by element}}
-    %m: tensor<4xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+    %m: tensor<4xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
     %g: tensor<1x4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
@@ -207,12 +207,12 @@ func.func @main(
 sdy.mesh @mesh = <["data"=2]>
 
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %{{.*}}: tensor<4xf32> {scalify.role = "param"
+// CHECK-SAME: %{{.*}}: tensor<4xf32> {scalify.role = #scalify.role<param>
 // CHECK: "stablehlo.all_reduce"
 // CHECK-NOT: reduce_scatter
 func.func @main(
     // expected-remark @+1 {{stays as it is: it already lies in parts on the ranks that sum}}
-    %e: tensor<4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32, sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>},
+    %e: tensor<4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32, sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>},
     %g: tensor<4xf32>) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}]>}) {
   %0 = "stablehlo.all_reduce"(%g) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -245,7 +245,7 @@ sdy.mesh @mesh = <["data"=4]>
 // CHECK: stablehlo.slice %{{.*}} [0:2, 0:10]
 // CHECK: stablehlo.reduce({{.*}} across dimensions = [0, 1]
 // CHECK: stablehlo.add %[[M]], %[[SUM]] : tensor<2x3xf32>
-func.func @main(%m: tensor<2x2x5xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+func.func @main(%m: tensor<2x2x5xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
                 %dy: tensor<1x2x5xf32>) -> (tensor<2x2x5xf32>, tensor<f32>) {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -283,7 +283,7 @@ sdy.mesh @mesh = <["data"=4]>
 // CHECK: "stablehlo.reduce_scatter"
 // CHECK: (tensor<2x12xf32>) -> tensor<2x3xf32>
 // CHECK-NOT: all_reduce
-func.func @main(%m: tensor<2x10xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+func.func @main(%m: tensor<2x10xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
                 %dy: tensor<1x2x5xf32>) -> tensor<2x10xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -321,7 +321,7 @@ sdy.mesh @mesh = <["data"=4]>
 // CHECK: "stablehlo.reduce_scatter"
 // CHECK: (tensor<20xf32>) -> tensor<5xf32>
 // CHECK-NOT: all_reduce
-func.func @main(%m: tensor<2x2x5xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+func.func @main(%m: tensor<2x2x5xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
                 %dy: tensor<1x2x5xf32>) -> tensor<2x2x5xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>

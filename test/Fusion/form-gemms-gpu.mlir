@@ -122,7 +122,7 @@ func.func @main(%x: tensor<16x32xf8E4M3FN>, %w: tensor<48x32xf8E4M3FN>) -> (tens
   %wx = scalify.dequantize %x, %s : tensor<16x32xf8E4M3FN> -> tensor<16x32xf32>
   %ww = scalify.dequantize %w, %t : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
   %wv = scalify.dequantize %w, %s : tensor<48x32xf8E4M3FN> -> tensor<48x32xf32>
-  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>, scalify.accumulation = "precise"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
-  %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>, scalify.accumulation = "fast"} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  %d = stablehlo.dot_general %wx, %ww, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>, scalify.accumulation = #scalify.accumulation<precise>} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+  %e = stablehlo.dot_general %wx, %wv, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>, scalify.accumulation = #scalify.accumulation<fast>} : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
   return %d, %e : tensor<16x48xf32>, tensor<16x48xf32>
 }

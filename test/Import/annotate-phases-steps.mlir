@@ -3,8 +3,8 @@
 // Two steps written out: what makes the second one's weight and moment of the
 // first one's gradient is the update, although the second forward needs it.
 // CHECK-LABEL: @main
-// CHECK-SAME: scalify.role = "param"
-// CHECK-SAME: scalify.role = "moment"
+// CHECK-SAME: scalify.role = #scalify.role<param>
+// CHECK-SAME: scalify.role = #scalify.role<moment>
 // CHECK: stablehlo.constant {scalify.phase = #scalify.phase<optimizer>}
 // CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>
 // CHECK: stablehlo.sine {{.*}}#scalify.phase<backward>
@@ -38,8 +38,8 @@ func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %m: ten
 // The same in a loop; the sum of gradients beside it is no update, in a loop
 // of its own: no forward reads it.
 // CHECK-LABEL: @main
-// CHECK-SAME: scalify.role = "param"
-// CHECK-SAME: scalify.role = "moment"
+// CHECK-SAME: scalify.role = #scalify.role<param>
+// CHECK-SAME: scalify.role = #scalify.role<moment>
 // CHECK: stablehlo.while
 // CHECK: stablehlo.while
 // CHECK: stablehlo.cosine {{.*}}#scalify.phase<forward>

@@ -4,8 +4,8 @@
 // RUN: scalify-opt %s --split-input-file --scalify-annotate-phases --scalify-annotate-roles --verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: func.func public @main
-// CHECK-SAME:    %[[CACHE:[a-z0-9]+]]: tensor<4x2xf32> {scalify.role = "state", tf.aliasing_output = 0 : i32}
-// CHECK-SAME:    %[[NEW:[a-z0-9]+]]: tensor<2xf32> {scalify.role = "batch"}
+// CHECK-SAME:    %[[CACHE:[a-z0-9]+]]: tensor<4x2xf32> {scalify.role = #scalify.role<state>, tf.aliasing_output = 0 : i32}
+// CHECK-SAME:    %[[NEW:[a-z0-9]+]]: tensor<2xf32> {scalify.role = #scalify.role<batch>}
 // CHECK:         stablehlo.dynamic_update_slice {{.*}} {scalify.phase = #scalify.phase<forward>}
 func.func public @main(%cache: tensor<4x2xf32> {tf.aliasing_output = 0 : i32}, %new: tensor<2xf32>, %at: tensor<i32>) -> (tensor<4x2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -19,7 +19,7 @@ func.func public @main(%cache: tensor<4x2xf32> {tf.aliasing_output = 0 : i32}, %
 // -----
 
 // CHECK-LABEL: func.func public @main
-// CHECK-SAME:    tensor<4x2xf32> {scalify.role = "state"}
+// CHECK-SAME:    tensor<4x2xf32> {scalify.role = #scalify.role<state>}
 func.func public @main(%cache: tensor<4x2xf32>, %other: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -4,8 +4,8 @@
 // The whole stage on a step as JAX prints it; running it twice changes nothing.
 
 // CHECK: func.func public @main
-// CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {scalify.name = "result[0]['w']", scalify.role = "param", tf.aliasing_output = 0 : i32}
-// CHECK-SAME: %[[X:[^:]*]]: tensor<8x4xf32> {scalify.name = "arg1", scalify.role = "batch"}
+// CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {scalify.name = "result[0]['w']", scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32}
+// CHECK-SAME: %[[X:[^:]*]]: tensor<8x4xf32> {scalify.name = "arg1", scalify.role = #scalify.role<batch>}
 // CHECK: %[[Y:.*]] = stablehlo.dot_general %[[X]], %[[W]], {{.*}} {scalify.phase = #scalify.phase<forward>}
 // CHECK: %[[S:.*]] = stablehlo.multiply %[[Y]], %[[Y]] {scalify.phase = #scalify.phase<forward>}
 // CHECK: %[[L:.*]] = stablehlo.reduce(%[[S]] {{.*}} {scalify.phase = #scalify.phase<forward>}

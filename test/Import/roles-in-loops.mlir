@@ -3,8 +3,8 @@
 // A loop over micro-batches counts as backward, since gradients come out of it;
 // the parameters that its forward reads are parameters all the same.
 
-// CHECK: func.func public @main(%{{.*}}: tensor<4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32}
-// CHECK-SAME: %{{.*}}: tensor<4xf32> {scalify.role = "moment", tf.aliasing_output = 1 : i32}
+// CHECK: func.func public @main(%{{.*}}: tensor<4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32}
+// CHECK-SAME: %{{.*}}: tensor<4xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 1 : i32}
 func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %m: tensor<4xf32> {tf.aliasing_output = 1 : i32}) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %zeros = stablehlo.constant dense<0.000000e+00> : tensor<4xf32>

@@ -16,7 +16,7 @@ func.func private @f() {
 
 // -----
 
-func.func public @main(%x: tensor<4xf64> {scalify.role = "batch", scalify.name = "x"}) -> tensor<4xf64> {
+func.func public @main(%x: tensor<4xf64> {scalify.role = #scalify.role<batch>, scalify.name = "x"}) -> tensor<4xf64> {
   // expected-error @+1 {{'chlo.bessel_i1e' op has no expansion in stablehlo for 'tensor<4xf64>'; compute it outside of the compiled function or write it with other ops}}
   %0 = chlo.bessel_i1e %x : tensor<4xf64> -> tensor<4xf64>
   return %0 : tensor<4xf64>
@@ -54,22 +54,15 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// expected-error @+1 {{'func.func' op argument 0 has the role "weight"; it must be one of batch, input, master, moment, param, scalar, state}}
-func.func public @main(%x: tensor<4xf32> {scalify.role = "weight"}) -> tensor<4xf32> {
-  return %x : tensor<4xf32>
-}
-
-// -----
-
 // expected-error @+1 {{'func.func' op argument 0 has no name or a donation that is not paired; run --scalify-normalize-donation first}}
-func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name = "x", jax.buffer_donor = true}) -> tensor<4xf32> {
+func.func public @main(%x: tensor<4xf32> {scalify.role = #scalify.role<param>, scalify.name = "x", jax.buffer_donor = true}) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 
 // -----
 
 // expected-error @+1 {{'func.func' op argument 0 is donated to result 0, which is not of its type}}
-func.func public @main(%x: tensor<4xf32> {scalify.role = "param", scalify.name = "x", tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
+func.func public @main(%x: tensor<4xf32> {scalify.role = #scalify.role<param>, scalify.name = "x", tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
   %0 = stablehlo.constant {scalify.phase = #scalify.phase<forward>} dense<0.0> : tensor<2xf32>
   return %0 : tensor<2xf32>
 }

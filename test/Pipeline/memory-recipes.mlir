@@ -17,10 +17,10 @@
 // O2: argument: param {{ *}}16,384 {{ *}}2.00
 module {
   func.func public @main(
-      %w: tensor<128x64xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
-      %m: tensor<128x64xf32> {scalify.role = "moment", tf.aliasing_output = 1 : i32},
-      %v: tensor<128x64xf32> {scalify.role = "moment", tf.aliasing_output = 2 : i32},
-      %x: tensor<32x128xf32> {scalify.role = "batch"})
+      %w: tensor<128x64xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
+      %m: tensor<128x64xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 1 : i32},
+      %v: tensor<128x64xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 2 : i32},
+      %x: tensor<32x128xf32> {scalify.role = #scalify.role<batch>})
       -> (tensor<128x64xf32>, tensor<128x64xf32>, tensor<128x64xf32>, tensor<f32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %one = stablehlo.constant dense<1.0> : tensor<32x64xf32>

@@ -4,7 +4,7 @@
 // activations it reads x, tanh(x w1) and y y as the forward cast them, 64 x (32 + 32 + 16) of 2 bytes.
 // CHECK: activations {{ *}}10,240
 // CHECK: casts of weights {{ *}}1,024
-func.func public @main(%w1: tensor<32x32xf32> {scalify.role = "param"}, %w2: tensor<32x16xf32> {scalify.role = "param"}, %x: tensor<64x32xf32>) -> (tensor<32x32xf32>, tensor<32x16xf32>) {
+func.func public @main(%w1: tensor<32x32xf32> {scalify.role = #scalify.role<param>}, %w2: tensor<32x16xf32> {scalify.role = #scalify.role<param>}, %x: tensor<64x32xf32>) -> (tensor<32x32xf32>, tensor<32x16xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<64x32xf32>
   %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64x32xf32>, tensor<32x32xf32>) -> tensor<64x32xf32>
   %t = stablehlo.tanh %h {scalify.phase = #scalify.phase<forward>} : tensor<64x32xf32>

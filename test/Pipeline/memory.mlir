@@ -8,7 +8,7 @@
 // CHECK: activations {{ *}}8,192
 // CHECK: gradients {{ *}}4,096 {{ *}}4.00
 // EARLY: --memory needs a plan
-func.func public @main(%w: tensor<32x32xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32}, %x: tensor<64x32xf32>) -> (tensor<32x32xf32>, tensor<f32>) {
+func.func public @main(%w: tensor<32x32xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32}, %x: tensor<64x32xf32>) -> (tensor<32x32xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %one = stablehlo.constant dense<1.0> : tensor<64x32xf32>
   %rate = stablehlo.constant dense<0.125> : tensor<32x32xf32>

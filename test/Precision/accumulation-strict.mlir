@@ -3,7 +3,7 @@
 // Products by blocks are summed precisely, whatever a recipe says: under strict
 // that is an error, dot by dot.
 module attributes {scalify.recipe = #scalify.recipe<"fp8-block", head = true, sensitive = true, accumulation = fast>} {
-  func.func @blocks(%a: tensor<256x256xf32> {scalify.role = "batch"}, %g: tensor<256x256xf32> {scalify.role = "batch"}, %w: tensor<256x256xf32> {scalify.name = "w"}) -> (tensor<256x256xf32>, tensor<256x256xf32>) {
+  func.func @blocks(%a: tensor<256x256xf32> {scalify.role = #scalify.role<batch>}, %g: tensor<256x256xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<256x256xf32> {scalify.name = "w"}) -> (tensor<256x256xf32>, tensor<256x256xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %as = scalify.set_scale %a, %s : tensor<256x256xf32>
     %ws = scalify.set_scale %w, %s : tensor<256x256xf32>
@@ -19,7 +19,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-block", head = true, se
 // -----
 
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, sensitive = true, accumulation = fast>} {
-  func.func @tensors(%a: tensor<256x256xf32> {scalify.role = "batch"}, %g: tensor<256x256xf32> {scalify.role = "batch"}) -> tensor<256x256xf32> {
+  func.func @tensors(%a: tensor<256x256xf32> {scalify.role = #scalify.role<batch>}, %g: tensor<256x256xf32> {scalify.role = #scalify.role<batch>}) -> tensor<256x256xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %as = scalify.set_scale %a, %s : tensor<256x256xf32>
     %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<256x256xf32>

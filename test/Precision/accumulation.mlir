@@ -4,14 +4,14 @@
 // forward is precise by name, of the second the gradient of the weight is fast.
 // CHECK-LABEL: func.func @kinds
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, accumulation = [fast, precise, fast], where = {"^a$" = precise, "^a$" = f8E5M2}>} {
-  func.func @kinds(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x8xf32> {scalify.name = "a"}, %b: tensor<8x8xf32> {scalify.name = "b"}, %g: tensor<16x8xf32> {scalify.role = "batch"})
+  func.func @kinds(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "a"}, %b: tensor<8x8xf32> {scalify.name = "b"}, %g: tensor<16x8xf32> {scalify.role = #scalify.role<batch>})
       -> (tensor<16x8xf32>, tensor<8x8xf32>, tensor<16x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
     %as = scalify.set_scale %a, %s : tensor<8x8xf32>
     // The exceptions for formats and for sums are apart.
     // CHECK: scalify.quantize %arg1, {{.*}} -> tensor<8x8xf8E5M2>
-    // CHECK: stablehlo.dot_general {{.*}}{scalify.accumulation = "precise"}
+    // CHECK: stablehlo.dot_general {{.*}}{scalify.accumulation = #scalify.accumulation<precise>}
     %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
     %h = stablehlo.tanh %y : tensor<16x8xf32>
     %hs = scalify.set_scale %h, %s : tensor<16x8xf32>
@@ -24,7 +24,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, accumula
     // CHECK: stablehlo.dot_general
     // CHECK-NOT: scalify.accumulation
     %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.accumulation = "fast"
+    // CHECK: stablehlo.dot_general {{.*}}scalify.accumulation = #scalify.accumulation<fast>
     %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
     return %z, %db, %dh : tensor<16x8xf32>, tensor<8x8xf32>, tensor<16x8xf32>
   }
@@ -36,7 +36,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, accumula
 // CHECK-LABEL: func.func @usual
 // CHECK-NOT: scalify.accumulation
 module attributes {scalify.recipe = #scalify.recipe<"bf16", accumulation = precise>} {
-  func.func @usual(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x8xf32> {scalify.name = "a"}) -> tensor<16x8xf32> {
+  func.func @usual(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "a"}) -> tensor<16x8xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
     %as = scalify.set_scale %a, %s : tensor<8x8xf32>

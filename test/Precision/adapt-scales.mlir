@@ -4,7 +4,7 @@
 // behind it, also through moves. A measured scale stays, and so does that of
 // what main returns, which the next step reads.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %[[S:[^:]*]]: tensor<4xf32> {scalify.casts = ["c0: x", "c1: w", "c2: w", "c3: w"], scalify.initial = array<i32: -1, 0, -1, -1>, scalify.name = "scalify.scales", scalify.role = "input"}
+// CHECK-SAME: %[[S:[^:]*]]: tensor<4xf32> {scalify.casts = ["c0: x", "c1: w", "c2: w", "c3: w"], scalify.initial = array<i32: -1, 0, -1, -1>, scalify.name = "scalify.scales", scalify.role = #scalify.role<input>}
 // CHECK-DAG: %[[E0:.*]] = stablehlo.slice %[[S]] [0:1]
 // CHECK-DAG: %[[R0:.*]] = stablehlo.reshape %[[E0]] : (tensor<1xf32>) -> tensor<f32>
 // CHECK-DAG: %[[E2:.*]] = stablehlo.slice %[[S]] [2:3]

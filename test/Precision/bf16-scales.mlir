@@ -2,6 +2,8 @@
 
 // BF16 has F32's exponents: what is cast to it is not measured, and what the
 // backward keeps neither; F8 beside it is.
+// A step that trains has a product in its backward; that of %n is one which no
+// recipe casts.
 // CHECK-LABEL: func.func @current
 // CHECK: %[[ONE:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f32>
 // CHECK: %[[ABS:.*]] = stablehlo.abs %arg0
@@ -11,14 +13,15 @@
 // CHECK-NOT: stablehlo.abs
 // CHECK: scalify.quantize %[[Y]], %[[ONE]] {{.*}}scalify.rule = "bf16: as many binades as f32"{{.*}} -> tensor<4x8xbf16>
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, saved = bf16>} {
-  func.func @current(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x8xf32> {scalify.role = "param"}) -> tensor<4x8xf32> {
+  func.func @current(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %n: tensor<2x2xi32>) -> (tensor<4x8xf32>, tensor<2x2xi32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = scalify.set_scale %x, %s : tensor<4x8xf32>
     %b = scalify.set_scale %w, %s : tensor<8x8xf32>
     %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %y = stablehlo.tanh %d {scalify.phase = #scalify.phase<forward>, scalify.scale = -1 : i32} : tensor<4x8xf32>
     %g = stablehlo.multiply %y, %y {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
-    return %g : tensor<4x8xf32>
+    %trained = stablehlo.dot_general %n, %n, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+    return %g, %trained : tensor<4x8xf32>, tensor<2x2xi32>
   }
 }
 
@@ -31,7 +34,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
 // CHECK-NOT: block =
 // CHECK: stablehlo.dot_general
 module attributes {scalify.recipe = #scalify.recipe<"fp8-block", linear = bf16, head = bf16>} {
-  func.func @block(%x: tensor<256x256xf32> {scalify.role = "batch"}, %w: tensor<256x256xf32> {scalify.role = "param"}) -> tensor<256x256xf32> {
+  func.func @block(%x: tensor<256x256xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<256x256xf32> {scalify.role = #scalify.role<param>}) -> tensor<256x256xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = scalify.set_scale %x, %s : tensor<256x256xf32>
     %b = scalify.set_scale %w, %s : tensor<256x256xf32>
@@ -50,7 +53,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-block", linear = bf16, 
 // CHECK-DAG: scalify.quantize %arg0, %[[ONE]]
 // CHECK-DAG: scalify.quantize %arg1, %[[HALF]]
 module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
-  func.func @of_run_time(%x: tensor<4x8xf32>, %w: tensor<8x8xf32> {scalify.role = "param"}, %r: tensor<f32>) -> tensor<4x8xf32> {
+  func.func @of_run_time(%x: tensor<4x8xf32>, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %r: tensor<f32>) -> tensor<4x8xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = scalify.set_scale %x, %r : tensor<4x8xf32>
     %b = scalify.set_scale %w, %s : tensor<8x8xf32>

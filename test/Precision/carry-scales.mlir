@@ -4,7 +4,7 @@
 // out in place. A cast to BF16 keeps its constant, and so does one whose data
 // main returns, and one with a proof that rests on the gain of a norm.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %[[STATE:[^:]*]]: tensor<2xf32> {scalify.casts = ["c0: x", "c1: w"], scalify.name = "scalify.carried_scales", scalify.role = "state", tf.aliasing_output = 4 : i32})
+// CHECK-SAME: %[[STATE:[^:]*]]: tensor<2xf32> {scalify.casts = ["c0: x", "c1: w"], scalify.name = "scalify.carried_scales", scalify.role = #scalify.role<state>, tf.aliasing_output = 4 : i32})
 // CHECK-SAME: tensor<2xf32> {jax.result_info = "scalify.carried_scales"})
 // The constants while an entry is zero.
 // CHECK: %[[PREDICTED:.*]] = stablehlo.constant dense<[5.000000e-01, 4.000000e+00]> : tensor<2xf32>

@@ -4,7 +4,7 @@
 // goes out in place. A cast to F16 keeps its constant, and so does one whose
 // data main returns.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME: %[[H:[^:]*]]: tensor<2x2xf32> {scalify.casts = ["c0: x", "c1: w"], scalify.name = "scalify.amax_history", scalify.role = "state", tf.aliasing_output = 3 : i32})
+// CHECK-SAME: %[[H:[^:]*]]: tensor<2x2xf32> {scalify.casts = ["c0: x", "c1: w"], scalify.name = "scalify.amax_history", scalify.role = #scalify.role<state>, tf.aliasing_output = 3 : i32})
 // CHECK-SAME: tensor<2x2xf32> {jax.result_info = "scalify.amax_history"})
 // The largest amax of a row over the format's largest value, rounded up to a
 // power of two; the constants while the row is zero.

@@ -5,8 +5,8 @@
 // same, by the input and by the size.
 // CHECK-LABEL: func.func @weight_grad
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, weight_grad = bf16, where = {"^params\\['a'\\]$" = wide}>} {
-  func.func @weight_grad(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x4xf32> {scalify.name = "params['a']", scalify.role = "param"},
-                         %b: tensor<4x2xf32> {scalify.name = "params['b']", scalify.role = "param"}, %g: tensor<16x2xf32> {scalify.role = "batch"})
+  func.func @weight_grad(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x4xf32> {scalify.name = "params['a']", scalify.role = #scalify.role<param>},
+                         %b: tensor<4x2xf32> {scalify.name = "params['b']", scalify.role = #scalify.role<param>}, %g: tensor<16x2xf32> {scalify.role = #scalify.role<batch>})
       -> (tensor<16x2xf32>, tensor<8x4xf32>, tensor<4x2xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
@@ -40,8 +40,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, weight_g
 // role that is wide stays so.
 // CHECK-LABEL: func.func @kinds
 module attributes {scalify.recipe = #scalify.recipe<"fp8", linear = true, head = false, input_grad = wide, where = {"weight_grad:'a'" = f8E5M2, "forward_dot:'a'" = wide}>} {
-  func.func @kinds(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x8xf32> {scalify.name = "params['a']", scalify.role = "param"},
-                   %b: tensor<8x8xf32> {scalify.name = "params['b']", scalify.role = "param"}, %g: tensor<16x8xf32> {scalify.role = "batch"})
+  func.func @kinds(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "params['a']", scalify.role = #scalify.role<param>},
+                   %b: tensor<8x8xf32> {scalify.name = "params['b']", scalify.role = #scalify.role<param>}, %g: tensor<16x8xf32> {scalify.role = #scalify.role<batch>})
       -> (tensor<16x8xf32>, tensor<8x8xf32>, tensor<16x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %h = stablehlo.tanh %x : tensor<16x8xf32>

@@ -18,11 +18,11 @@
 // STRICT: error: part 'where' of the recipe has the pattern 'input_grad:'a'', which meets dots, but none of this kind
 // STRICT-NOT: has the pattern
 module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = wide, "params\\['c" = wide, "input_grad:'a'" = bf16, "'b'" = wide, "weight_grad:." = bf16}>} {
-  func.func @other(%x: tensor<16x8xf32> {scalify.role = "batch"}, %b: tensor<8x4xf32> {scalify.name = "params['b']"}) -> tensor<16x4xf32> {
+  func.func @other(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %b: tensor<8x4xf32> {scalify.name = "params['b']"}) -> tensor<16x4xf32> {
     %0 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     return %0 : tensor<16x4xf32>
   }
-  func.func @main(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x4xf32> {scalify.name = "params['a']"}, %g: tensor<16x4xf32> {scalify.role = "batch"}) -> (tensor<16x4xf32>, tensor<8x4xf32>) {
+  func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x4xf32> {scalify.name = "params['a']"}, %g: tensor<16x4xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<16x4xf32>, tensor<8x4xf32>) {
     %y = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32> loc("jit(step)/layer0/dot_general")
     %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
     %da = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
@@ -37,7 +37,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0/" = 
 // CHECK: the pattern 'input_grad:x', which meets no dot
 // CHECK-NOT: has the pattern
 module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"weight_grad:'a'" = wide, "input_grad:x" = wide}>} {
-  func.func @main(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x4xf32> {scalify.name = "params['a']"}) -> tensor<16x4xf32> {
+  func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x4xf32> {scalify.name = "params['a']"}) -> tensor<16x4xf32> {
     %y = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     return %y : tensor<16x4xf32>
   }
@@ -67,7 +67,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0" = w
 // CHECK-NOT: scalify.quantize %[[DY]]
 // CHECK: stablehlo.dot_general %arg0, %[[DY]]{{.*}}scalify.wide = "name: a linear layer (recipe: where \22layer0/\22 = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = {"layer0/" = wide}>} {
-  func.func @main(%x: tensor<16x8xf32> {scalify.role = "batch"}, %a: tensor<8x8xf32> {scalify.name = "a"}, %b: tensor<8x8xf32> {scalify.name = "b"}, %g: tensor<16x8xf32> {scalify.role = "batch"}) -> (tensor<16x8xf32>, tensor<8x8xf32>) {
+  func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "a"}, %b: tensor<8x8xf32> {scalify.name = "b"}, %g: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<16x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
     %as = scalify.set_scale %a, %s : tensor<8x8xf32>

@@ -18,8 +18,8 @@
 
 // STRICT: error: 'stablehlo.while' op adds up 17 gradients in FP8, which holds 16: give the recipe another gradient_sum
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, gradient_sum = f8E4M3FN>} {
-  func.func @main(%w: tensor<8x4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
-                  %x: tensor<16x8xf32> {scalify.role = "batch"}, %t: tensor<16x4xf32> {scalify.role = "batch"}) -> tensor<8x4xf32> {
+  func.func @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
+                  %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<16x4xf32> {scalify.role = #scalify.role<batch>}) -> tensor<8x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
@@ -55,8 +55,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
 // CHECK-LABEL: func.func @main
 // CHECK: stablehlo.add {{.*}} : tensor<8x4xf32>
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, gradient_sum = bf16>} {
-  func.func @main(%w: tensor<8x4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
-                  %x: tensor<16x8xf32> {scalify.role = "batch"}, %t: tensor<16x4xf32> {scalify.role = "batch"}) -> tensor<8x4xf32> {
+  func.func @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
+                  %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<16x4xf32> {scalify.role = #scalify.role<batch>}) -> tensor<8x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
     %x0 = scalify.set_scale %x, %s : tensor<16x8xf32>

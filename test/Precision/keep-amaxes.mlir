@@ -4,7 +4,7 @@
 // returns that of the new weight; @measure makes it of a weight from elsewhere.
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<4x8xf32> {{.*}}, %[[X:[a-z0-9]*]]: tensor<4x8xf32>,
-// CHECK-SAME: %[[A:[a-z0-9]*]]: tensor<1xf32> {scalify.name = "scalify.argument_amax", scalify.role = "state", tf.aliasing_output = 2 : i32})
+// CHECK-SAME: %[[A:[a-z0-9]*]]: tensor<1xf32> {scalify.name = "scalify.argument_amax", scalify.role = #scalify.role<state>, tf.aliasing_output = 2 : i32})
 // CHECK-SAME: -> (tensor<4x8xf32>, tensor<bf16>, tensor<1xf32> {jax.result_info = "scalify.argument_amax"})
 // CHECK: %[[E:.*]] = stablehlo.slice %[[A]] [0:1]
 // CHECK: %[[AMAX:.*]] = stablehlo.reshape %[[E]] : (tensor<1xf32>) -> tensor<f32>
@@ -20,7 +20,7 @@
 // CHECK: %[[NEXT:.*]] = stablehlo.concatenate %[[ROW]], dim = 0
 // CHECK: return %[[NEW]], %[[ROUNDED]], %[[NEXT]]
 // CHECK-LABEL: func.func @measure(
-// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<4x8xf32> {scalify.name = "w", scalify.role = "input"}) -> (tensor<1xf32>
+// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<4x8xf32> {scalify.name = "w", scalify.role = #scalify.role<input>}) -> (tensor<1xf32>
 // CHECK: stablehlo.abs %[[W]]
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current">} {
   func.func @main(%w: tensor<4x8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32}, %x: tensor<4x8xf32>)

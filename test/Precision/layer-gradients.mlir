@@ -8,7 +8,7 @@
 // CHECK: dot_general {{.*}}scalify.wide = "head:
 // CHECK: dot_general {{.*}}scalify.wide = "head:
 module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
-  func.func @remat(%h: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x6xf32> {scalify.role = "param"}, %d: tensor<4x6xf32> {scalify.role = "batch"}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>) {
+  func.func @remat(%h: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %x = stablehlo.tanh %h {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
     %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
@@ -33,7 +33,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 // CHECK: dot_general {{.*}}scalify.wide = "head:
 // CHECK: dot_general {{.*}}scalify.wide = "head:
 module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
-  func.func @stopped(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x6xf32> {scalify.role = "param"}, %d: tensor<4x6xf32> {scalify.role = "batch"}) -> (tensor<4x6xf32>, tensor<6x8xf32>) {
+  func.func @stopped(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
     %ws = scalify.set_scale %w, %s : tensor<8x6xf32>
@@ -61,7 +61,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 // CHECK-NOT: scalify.wide
 // CHECK: return
 module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
-  func.func @per_example(%x: tensor<4x8xf32> {scalify.role = "batch"}, %a: tensor<8x8xf32> {scalify.role = "param"}, %w: tensor<8x6xf32> {scalify.role = "param"}, %d: tensor<4x6xf32> {scalify.role = "batch"}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<4x8x8xf32>) {
+  func.func @per_example(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<4x8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %e = stablehlo.tanh %x {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
     %es = scalify.set_scale %e, %s : tensor<4x8xf32>

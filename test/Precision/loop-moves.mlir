@@ -14,7 +14,7 @@
 // CHECK:           %[[D:.*]] = scalify.dequantize %[[T]]
 // CHECK:           stablehlo.dot_general %[[D]], %{{.*}}
 // CHECK:           stablehlo.dot_general %[[E]], %{{.*}}
-func.func @main(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32, scalify.role = "param"}) -> tensor<8x8xf32> {
+func.func @main(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32, scalify.role = #scalify.role<param>}) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<4> : tensor<i32>

@@ -17,7 +17,7 @@
 // CHECK:           %[[T:.*]] = stablehlo.reshape %[[S]]
 // CHECK:           scalify.dequantize %[[T]]
 // CHECK:         return
-func.func @main(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32, scalify.role = "param"}) -> (tensor<8x8xf32>, tensor<4x8x8xf32>) {
+func.func @main(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32, scalify.role = #scalify.role<param>}) -> (tensor<8x8xf32>, tensor<4x8x8xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<4> : tensor<i32>

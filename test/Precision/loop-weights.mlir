@@ -10,7 +10,7 @@
 // CHECK:         do
 // CHECK:           %[[D:.*]] = scalify.dequantize %[[Q]]
 // CHECK:           stablehlo.dot_general %{{.*}}, %[[D]]
-func.func @carried(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32, scalify.role = "param"}, %n: tensor<i32>) -> tensor<8x8xf32> {
+func.func @carried(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32, scalify.role = #scalify.role<param>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %r:3 = stablehlo.while(%i = %zero, %c = %x, %v = %w) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
@@ -35,7 +35,7 @@ func.func @carried(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8
 // CHECK:           stablehlo.dynamic_slice %[[Q]], %{{.*}} -> tensor<1x8x8xf8E4M3FN>
 // CHECK:         stablehlo.while
 // CHECK:           stablehlo.dynamic_slice %[[Q]], %{{.*}} -> tensor<1x8x8xf8E4M3FN>
-func.func @stack(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<4x8x8xf32> {scalify.scale = -2 : i32, scalify.role = "param"}) -> tensor<8x8xf32> {
+func.func @stack(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<4x8x8xf32> {scalify.scale = -2 : i32, scalify.role = #scalify.role<param>}) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<4> : tensor<i32>
@@ -74,7 +74,7 @@ func.func @stack(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<4x8x8
 // CHECK:         do
 // CHECK:           %[[S:.*]] = stablehlo.dynamic_slice {{.*}} -> tensor<1x8x8xf32>
 // CHECK:           scalify.quantize %[[S]]
-func.func @once(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<4x8x8xf32> {scalify.scale = -2 : i32, scalify.role = "param"}) -> tensor<8x8xf32> {
+func.func @once(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<4x8x8xf32> {scalify.scale = -2 : i32, scalify.role = #scalify.role<param>}) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %n = stablehlo.constant dense<4> : tensor<i32>

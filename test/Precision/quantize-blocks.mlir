@@ -12,7 +12,7 @@
 // CHECK-NOT: scalify.quantize %arg1
 // CHECK: return
 module attributes {scalify.recipe = #scalify.recipe<"fp8-block", head = true>} {
-  func.func @linear(%x: tensor<256x200xf32> {scalify.role = "batch", scalify.name = "x"}, %w: tensor<200x64xf32> {scalify.role = "param"}, %g: tensor<256x64xf32>)
+  func.func @linear(%x: tensor<256x200xf32> {scalify.role = #scalify.role<batch>, scalify.name = "x"}, %w: tensor<200x64xf32> {scalify.role = #scalify.role<param>}, %g: tensor<256x64xf32>)
       -> (tensor<256x64xf32>, tensor<200x64xf32>, tensor<256x200xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<256x64xf32>

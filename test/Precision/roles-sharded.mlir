@@ -5,7 +5,7 @@
 // CHECK-LABEL: func.func @sharded
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   sdy.mesh @mesh = <["data"=2]>
-  func.func @sharded(%x: tensor<4x8xf32> {scalify.role = "batch"}, %a: tensor<8x8xf32> {scalify.role = "param"}, %b: tensor<8x8xf32> {scalify.role = "param"}) -> tensor<4x8xf32> {
+  func.func @sharded(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %b: tensor<8x8xf32> {scalify.role = #scalify.role<param>}) -> tensor<4x8xf32> {
     %r = sdy.manual_computation(%x, %a, %b)
         in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{"data"}, {}]>, <@mesh, [{"data"}, {}]>]
         out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data"}

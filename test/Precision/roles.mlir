@@ -146,7 +146,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>}
 // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss (recipe: head = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
-  func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x8xf32> {scalify.role = "param"}, %u: tensor<8x8xf32> {scalify.role = "param"})
+  func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<4x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = stablehlo.add %w, %w {scalify.phase = #scalify.phase<forward>} : tensor<8x8xf32>

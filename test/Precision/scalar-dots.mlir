@@ -10,7 +10,7 @@
 // CHECK-NOT: scalify.quantize
 // CHECK: dot_general {{.*}}scalify.wide = "shape: an operand or the result is one number"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
-  func.func @main(%w: tensor<64xf32> {scalify.role = "param"}) -> (tensor<f32>, tensor<64xf32>) {
+  func.func @main(%w: tensor<64xf32> {scalify.role = #scalify.role<param>}) -> (tensor<f32>, tensor<64xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %ws = scalify.set_scale %w, %s : tensor<64xf32>
     %norm = stablehlo.dot_general %ws, %ws, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<64xf32>, tensor<64xf32>) -> tensor<f32>

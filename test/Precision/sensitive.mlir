@@ -9,10 +9,10 @@
 // gradients, it stays wide, and the others, of the backward, do not.
 // CHECK-LABEL: func.func @regression
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
-  func.func @regression(%x: tensor<256x64xf32> {scalify.role = "batch", scalify.scale = 0 : i32},
-                        %t: tensor<256x64xf32> {scalify.role = "batch", scalify.scale = 0 : i32},
-                        %a: tensor<64x64xf32> {scalify.role = "param", scalify.scale = -3 : i32},
-                        %b: tensor<64x64xf32> {scalify.role = "param", scalify.scale = -3 : i32})
+  func.func @regression(%x: tensor<256x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
+                        %t: tensor<256x64xf32> {scalify.role = #scalify.role<batch>, scalify.scale = 0 : i32},
+                        %a: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -3 : i32},
+                        %b: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -3 : i32})
       -> (tensor<64x64xf32>, tensor<64x64xf32>) {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<256x64xf32>
@@ -42,10 +42,10 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // Arguments that count as 2^0 for want of a scale say nothing of errors.
 // CHECK-LABEL: func.func @undeclared
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
-  func.func @undeclared(%x: tensor<256x64xf32> {scalify.role = "batch"},
-                        %t: tensor<256x64xf32> {scalify.role = "batch"},
-                        %a: tensor<64x64xf32> {scalify.role = "param"},
-                        %b: tensor<64x64xf32> {scalify.role = "param"})
+  func.func @undeclared(%x: tensor<256x64xf32> {scalify.role = #scalify.role<batch>},
+                        %t: tensor<256x64xf32> {scalify.role = #scalify.role<batch>},
+                        %a: tensor<64x64xf32> {scalify.role = #scalify.role<param>},
+                        %b: tensor<64x64xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<64x64xf32>, tensor<64x64xf32>) {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<256x64xf32>

@@ -3,7 +3,7 @@
 // A parameter and its first moment take the two words of one block, the second
 // moment another block's; of the next parameter all are others.
 // CHECK-LABEL: func.func public @main
-// CHECK-SAME: %[[STEP:[a-z0-9]+]]: tensor<2xui32> {scalify.name = "scalify.step", scalify.role = "state", tf.aliasing_output = 6 : i32})
+// CHECK-SAME: %[[STEP:[a-z0-9]+]]: tensor<2xui32> {scalify.name = "scalify.step", scalify.role = #scalify.role<state>, tf.aliasing_output = 6 : i32})
 // CHECK-SAME: tensor<2xui32> {jax.result_info = "scalify.step"})
 // CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}rounding = #scalify.rounding<stochastic>, {{.*}}stream = 0 : i64
 // CHECK: scalify.quantize {{.*}} at %[[STEP]] {{.*}}stream = 1 : i64
@@ -16,12 +16,12 @@
 // CHECK: return {{.*}}, %[[NEXT]] :
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func public @main(
-      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32},
-      %x: tensor<4xf32> {tf.aliasing_output = 3 : i32, scalify.role = "param", scalify.scale = 0 : i32},
-      %mw: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
-      %mx: tensor<4xf32> {tf.aliasing_output = 4 : i32, scalify.role = "moment"},
-      %vw: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment"},
-      %vx: tensor<4xf32> {tf.aliasing_output = 5 : i32, scalify.role = "moment"},
+      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<param>, scalify.scale = 0 : i32},
+      %x: tensor<4xf32> {tf.aliasing_output = 3 : i32, scalify.role = #scalify.role<param>, scalify.scale = 0 : i32},
+      %mw: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<moment>},
+      %mx: tensor<4xf32> {tf.aliasing_output = 4 : i32, scalify.role = #scalify.role<moment>},
+      %vw: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = #scalify.role<moment>},
+      %vx: tensor<4xf32> {tf.aliasing_output = 5 : i32, scalify.role = #scalify.role<moment>},
       %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
     %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     %1 = stablehlo.add %mw, %g {scalify.scale = 0 : i32} : tensor<4xf32>
@@ -39,7 +39,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
 // CHECK-LABEL: func.func public @main
 // CHECK-NOT: scalify.step
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
-  func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32}) -> tensor<4xf32> {
+  func.func public @main(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<param>, scalify.scale = 0 : i32}) -> tensor<4xf32> {
     %0 = stablehlo.add %w, %w {scalify.scale = 0 : i32} : tensor<4xf32>
     return %0 : tensor<4xf32>
   }
@@ -60,9 +60,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   sdy.mesh @mesh = <["data"=2, "tensor"=2]>
   func.func public @main(
-      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = 0 : i32, scalify.flat = {parts = [array<i64>], whole = tensor<8xf32>}, scalify.parts = [array<i64: 2, 2>], scalify.whole_type = tensor<8xf32>},
-      %x: tensor<2x3xf32> {tf.aliasing_output = 1 : i32, scalify.role = "param", scalify.scale = 0 : i32},
-      %mx: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment", scalify.flat = {parts = [array<i64>, array<i64>], whole = tensor<2x3xf32>}, scalify.parts = [array<i64: 2, 2>], scalify.whole_type = tensor<8xf32>},
+      %w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<param>, scalify.scale = 0 : i32, scalify.flat = {parts = [array<i64>], whole = tensor<8xf32>}, scalify.parts = [array<i64: 2, 2>], scalify.whole_type = tensor<8xf32>},
+      %x: tensor<2x3xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<param>, scalify.scale = 0 : i32},
+      %mx: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = #scalify.role<moment>, scalify.flat = {parts = [array<i64>, array<i64>], whole = tensor<2x3xf32>}, scalify.parts = [array<i64: 2, 2>], scalify.whole_type = tensor<8xf32>},
       %g: tensor<4xf32>, %h: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>) {
     %0 = stablehlo.add %w, %g {scalify.scale = 0 : i32} : tensor<4xf32>
     %1 = stablehlo.add %x, %h {scalify.scale = 0 : i32} : tensor<2x3xf32>

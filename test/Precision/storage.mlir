@@ -2,9 +2,11 @@
 
 // What the backward reads of the forward is cast once; statistics, what is
 // compared, and what only repeats a smaller value are not.
+// A step that trains has a product in its backward; that of %n is one which no
+// recipe casts.
 // CHECK-LABEL: func.func @saved
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
-  func.func @saved(%x: tensor<4x8xf32>, %gain: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>) {
+  func.func @saved(%x: tensor<4x8xf32>, %gain: tensor<8xf32>, %n: tensor<2x2xi32>) -> (tensor<4x8xf32>, tensor<4x8xi1>, tensor<2x2xi32>) {
     // CHECK: %[[GAINS:.*]] = stablehlo.broadcast_in_dim %arg1
     %gains = stablehlo.broadcast_in_dim %gain, dims = [1] {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<8xf32>) -> tensor<4x8xf32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -26,7 +28,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     %h = stablehlo.multiply %g, %c {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     // CHECK: stablehlo.multiply %{{.*}}, %[[GAINS]]
     %k = stablehlo.multiply %h, %gains {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
-    return %k, %mask : tensor<4x8xf32>, tensor<4x8xi1>
+    %trained = stablehlo.dot_general %n, %n, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+    return %k, %mask, %trained : tensor<4x8xf32>, tensor<4x8xi1>, tensor<2x2xi32>
   }
 }
 
@@ -36,7 +39,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
 // which one that has it whole keeps as it is, too.
 // CHECK-LABEL: func.func @gathered
 module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
-  func.func @gathered(%x: tensor<8xf32>, %share: tensor<4xf32>) -> tensor<8xf32> {
+  func.func @gathered(%x: tensor<8xf32>, %share: tensor<4xf32>, %n: tensor<2x2xi32>) -> (tensor<8xf32>, tensor<2x2xi32>) {
     // CHECK: %[[ALL:.*]] = "stablehlo.all_gather"
     %all = "stablehlo.all_gather"(%share) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<4xf32>) -> tensor<8xf32>
     // CHECK: %[[Y:.*]] = stablehlo.multiply %arg0, %[[ALL]]
@@ -44,7 +47,24 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
     // CHECK-NOT: scalify.quantize
     %y = stablehlo.multiply %x, %all {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : tensor<8xf32>
     %g = stablehlo.multiply %y, %all {scalify.phase = #scalify.phase<backward>} : tensor<8xf32>
-    return %g : tensor<8xf32>
+    %trained = stablehlo.dot_general %n, %n, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+    return %g, %trained : tensor<8xf32>, tensor<2x2xi32>
+  }
+}
+
+// -----
+
+// An evaluation may return what has the type of an argument: without a product
+// behind it, nothing is kept for a backward.
+// CHECK-LABEL: func.func @no_backward
+// CHECK-NOT: scalify.quantize
+module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
+  func.func @no_backward(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<f32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %y = stablehlo.exponential %x {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : tensor<8xf32>
+    %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [0] {scalify.phase = #scalify.phase<forward>, scalify.scale = 3 : i32} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    %r = stablehlo.reverse %y, dims = [0] {scalify.phase = #scalify.phase<backward>} : tensor<8xf32>
+    return %r, %sum : tensor<8xf32>, tensor<f32>
   }
 }
 
@@ -54,10 +74,10 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
 // written, the second as its root with half the exponent.
 // CHECK-LABEL: func.func @state
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
-  func.func @state(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = -5 : i32},
-                   %m: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
-                   %v: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment"},
-                   %count: tensor<f32> {tf.aliasing_output = 3 : i32, scalify.role = "state"},
+  func.func @state(%w: tensor<4xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<param>, scalify.scale = -5 : i32},
+                   %m: tensor<4xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<moment>},
+                   %v: tensor<4xf32> {tf.aliasing_output = 2 : i32, scalify.role = #scalify.role<moment>},
+                   %count: tensor<f32> {tf.aliasing_output = 3 : i32, scalify.role = #scalify.role<state>},
                    %g: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) {
     // CHECK-DAG: %[[SW:.*]] = stablehlo.constant dense<3.125000e-02> : tensor<f32>
     // CHECK-DAG: %[[SM:.*]] = stablehlo.constant dense<9.765625E-4> : tensor<f32>

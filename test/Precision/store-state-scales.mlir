@@ -5,11 +5,11 @@
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<4x2xf8E4M3FN> {{.*}}scalify.stored = {exponent = -10 : i64, root = false, scale_index = 0 : i64}
 // CHECK-SAME: %[[V:[a-z0-9]*]]: tensor<4x2xf16> {{.*}}scalify.stored = {exponent = -11 : i64, root = true, scale_index = 1 : i64}
-// CHECK-SAME: %[[S:[a-z0-9]*]]: tensor<2xf32> {scalify.name = "scalify.state_scales", scalify.role = "state", tf.aliasing_output = 3 : i32}
-// CHECK-SAME: %[[A:[a-z0-9]*]]: tensor<2xf32> {scalify.name = "scalify.state_amax", scalify.role = "state", tf.aliasing_output = 4 : i32}
+// CHECK-SAME: %[[S:[a-z0-9]*]]: tensor<2xf32> {scalify.name = "scalify.state_scales", scalify.role = #scalify.role<state>, tf.aliasing_output = 3 : i32}
+// CHECK-SAME: %[[A:[a-z0-9]*]]: tensor<2xf32> {scalify.name = "scalify.state_amax", scalify.role = #scalify.role<state>, tf.aliasing_output = 4 : i32}
 module attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o2">} {
-  func.func @main(%m: tensor<4x2xf32> {tf.aliasing_output = 0 : i32, scalify.role = "moment"},
-                  %v: tensor<4x2xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
+  func.func @main(%m: tensor<4x2xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<moment>},
+                  %v: tensor<4x2xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<moment>},
                   %g: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
     // CHECK: %[[PREDICTED:.*]] = stablehlo.constant dense<[9.765625E-4, 4.8828125E-4]>
     // CHECK: %[[READ:.*]] = stablehlo.select %{{.*}}, %[[S]], %[[PREDICTED]]

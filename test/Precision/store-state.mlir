@@ -4,16 +4,16 @@
 // reader, squares of a second moment's root. A value returned as it is and one
 // without a format stay as they are.
 // CHECK-LABEL: func.func @main(
-// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<4x2xf16> {scalify.role = "param", scalify.scale = -5 : i32, scalify.stored = {exponent = -5 : i64, root = false}, tf.aliasing_output = 0 : i32}
+// CHECK-SAME: %[[W:[a-z0-9]*]]: tensor<4x2xf16> {scalify.role = #scalify.role<param>, scalify.scale = -5 : i32, scalify.stored = {exponent = -5 : i64, root = false}, tf.aliasing_output = 0 : i32}
 // CHECK-SAME: %[[M:[a-z0-9]*]]: tensor<4x2xf8E4M3FN> {{.*}}scalify.stored = {exponent = -10 : i64, root = false}
 // CHECK-SAME: %[[V:[a-z0-9]*]]: tensor<4x2xf8E4M3FN> {{.*}}scalify.stored = {exponent = -11 : i64, root = true}
-// CHECK-SAME: %{{[a-z0-9]*}}: tensor<4x2xf32> {scalify.role = "param", tf.aliasing_output = 3 : i32}
+// CHECK-SAME: %{{[a-z0-9]*}}: tensor<4x2xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 3 : i32}
 // CHECK-SAME: -> (tensor<4x2xf16>, tensor<4x2xf8E4M3FN>, tensor<4x2xf8E4M3FN>, tensor<4x2xf32>)
 module attributes {scalify.recipe = #scalify.recipe<"fp16", moments = f8E4M3FN>} {
-  func.func @main(%w: tensor<4x2xf32> {tf.aliasing_output = 0 : i32, scalify.role = "param", scalify.scale = -5 : i32},
-                  %m: tensor<4x2xf32> {tf.aliasing_output = 1 : i32, scalify.role = "moment"},
-                  %v: tensor<4x2xf32> {tf.aliasing_output = 2 : i32, scalify.role = "moment"},
-                  %frozen: tensor<4x2xf32> {tf.aliasing_output = 3 : i32, scalify.role = "param"},
+  func.func @main(%w: tensor<4x2xf32> {tf.aliasing_output = 0 : i32, scalify.role = #scalify.role<param>, scalify.scale = -5 : i32},
+                  %m: tensor<4x2xf32> {tf.aliasing_output = 1 : i32, scalify.role = #scalify.role<moment>},
+                  %v: tensor<4x2xf32> {tf.aliasing_output = 2 : i32, scalify.role = #scalify.role<moment>},
+                  %frozen: tensor<4x2xf32> {tf.aliasing_output = 3 : i32, scalify.role = #scalify.role<param>},
                   %g: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
     // CHECK-DAG: %[[SW:.*]] = stablehlo.constant dense<3.125000e-02>
     // CHECK-DAG: %[[SM:.*]] = stablehlo.constant dense<9.765625E-4>

@@ -15,7 +15,7 @@
 
 // mu is an argument and a result; 0 stands for 1.
 // MU-LABEL: func.func @main
-// MU-SAME: %[[KEPT:[a-z0-9]*]]: tensor<1xf32> {scalify.name = "scalify.gradient_mu", scalify.role = "state", tf.aliasing_output = 2 : i32})
+// MU-SAME: %[[KEPT:[a-z0-9]*]]: tensor<1xf32> {scalify.name = "scalify.gradient_mu", scalify.role = #scalify.role<state>, tf.aliasing_output = 2 : i32})
 // MU: %[[MU:.*]] = stablehlo.select %{{.*}}, %[[KEPT]], %[[ONE:.*]] :
 // MU: %[[INVERSE:.*]] = stablehlo.divide %[[ONE]], %[[MU]]
 // MU: %[[M0:.*]] = stablehlo.slice %[[MU]] [0:1]
@@ -41,8 +41,8 @@
 // NONE: remark: mu of gradients stays 1
 // NONE-NOT: scalify.gradient_mu
 module attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o1", head = true, masters = given>} {
-  func.func @main(%w: tensor<8x4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
-                  %x: tensor<16x8xf32> {scalify.role = "batch"}, %t: tensor<16x4xf32> {scalify.role = "batch"}) -> (tensor<8x4xf32>, tensor<f32>) {
+  func.func @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
+                  %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<16x4xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<8x4xf32>, tensor<f32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
     %ws = scalify.set_scale %w, %s : tensor<8x4xf32>

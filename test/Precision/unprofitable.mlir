@@ -4,8 +4,8 @@
 // FP8 saves; an exception by name is not judged.
 // CHECK-LABEL: func.func @wide
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, unprofitable = wide, where = {"'c'" = true}>} {
-  func.func @wide(%x: tensor<8192x1024xf32> {scalify.role = "batch"}, %a: tensor<1024x1024xf32> {scalify.role = "param"},
-                  %b: tensor<1024x8192xf32> {scalify.role = "param"}, %c: tensor<1024x16xf32> {scalify.name = "params['c']", scalify.role = "param"})
+  func.func @wide(%x: tensor<8192x1024xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<1024x1024xf32> {scalify.role = #scalify.role<param>},
+                  %b: tensor<1024x8192xf32> {scalify.role = #scalify.role<param>}, %c: tensor<1024x16xf32> {scalify.name = "params['c']", scalify.role = #scalify.role<param>})
       -> (tensor<8192x1024xf32>, tensor<8192x8192xf32>, tensor<8192x16xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %xs = scalify.set_scale %x, %s : tensor<8192x1024xf32>

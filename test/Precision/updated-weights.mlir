@@ -11,7 +11,7 @@
 // CHECK-NOT: scalify.quantize
 // CHECK: return
 module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensitive = true>} {
-  func.func @written_out(%x: tensor<4x8xf32> {scalify.role = "batch"}, %w: tensor<8x8xf32> {scalify.role = "param"}, %m: tensor<8x8xf32> {scalify.role = "moment"}, %g: tensor<8x8xf32> {scalify.role = "batch"}, %d: tensor<4x8xf32> {scalify.role = "batch"})
+  func.func @written_out(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %m: tensor<8x8xf32> {scalify.role = #scalify.role<moment>}, %g: tensor<8x8xf32> {scalify.role = #scalify.role<batch>}, %d: tensor<4x8xf32> {scalify.role = #scalify.role<batch>})
       -> (tensor<8x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %g0 = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<8x8xf32>
@@ -34,6 +34,8 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensit
 
 // What a loop over steps changes is not rounded on its way in, although the
 // loop as a whole counts as backward; a value that it only reads may be.
+// A step that trains has a product in its backward; that of %k is one which no
+// recipe casts.
 // CHECK-LABEL: func.func @in_a_loop
 // CHECK: %[[W:.*]] = stablehlo.abs
 // CHECK: %[[C:.*]] = stablehlo.cosine
@@ -42,7 +44,7 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensit
 // CHECK-NOT: scalify.quantize %[[W]]
 // CHECK: stablehlo.while
 module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
-  func.func @in_a_loop(%w: tensor<8x8xf32> {scalify.role = "batch"}, %n: tensor<i32>) -> tensor<8x8xf32> {
+  func.func @in_a_loop(%w: tensor<8x8xf32> {scalify.role = #scalify.role<batch>}, %n: tensor<i32>, %k: tensor<2x2xi32>) -> (tensor<8x8xf32>, tensor<2x2xi32>) {
     %w0 = stablehlo.abs %w {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32, scalify.rule = "abs"} : tensor<8x8xf32>
     %c0 = stablehlo.cosine %w {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32, scalify.rule = "cosine"} : tensor<8x8xf32>
     %0:3 = stablehlo.while(%i = %n, %a = %w0, %c = %c0) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32> attributes {scalify.phase = #scalify.phase<backward>}
@@ -54,6 +56,7 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
       %a1 = stablehlo.subtract %a, %1 {scalify.phase = #scalify.phase<optimizer>} : tensor<8x8xf32>
       stablehlo.return %i, %a1, %c : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
     }
-    return %0#1 : tensor<8x8xf32>
+    %trained = stablehlo.dot_general %k, %k, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+    return %0#1, %trained : tensor<8x8xf32>, tensor<2x2xi32>
   }
 }

@@ -5,11 +5,11 @@
 // branch without a gate, or with one of the usual size, does not.
 // CHECK-LABEL: func.func @gates
 func.func @gates(%h: tensor<8x4096xf32> {scalify.scale = 0 : i32},
-                 %a: tensor<4096x64xf32> {scalify.scale = -6 : i32, scalify.role = "param"},
-                 %b: tensor<4096x64xf32> {scalify.scale = -6 : i32, scalify.role = "param"},
-                 %bias: tensor<64xf32> {scalify.scale = -6 : i32, scalify.role = "param"},
-                 %small: tensor<64xf32> {scalify.scale = -13 : i32, scalify.moments = array<f64: 1.0e-4, 0.0>, scalify.role = "param"},
-                 %usual: tensor<64xf32> {scalify.scale = 0 : i32, scalify.moments = array<f64: 1.0, 0.0>, scalify.role = "param"}) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+                 %a: tensor<4096x64xf32> {scalify.scale = -6 : i32, scalify.role = #scalify.role<param>},
+                 %b: tensor<4096x64xf32> {scalify.scale = -6 : i32, scalify.role = #scalify.role<param>},
+                 %bias: tensor<64xf32> {scalify.scale = -6 : i32, scalify.role = #scalify.role<param>},
+                 %small: tensor<64xf32> {scalify.scale = -13 : i32, scalify.moments = array<f64: 1.0e-4, 0.0>, scalify.role = #scalify.role<param>},
+                 %usual: tensor<64xf32> {scalify.scale = 0 : i32, scalify.moments = array<f64: 1.0, 0.0>, scalify.role = #scalify.role<param>}) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 4096), with updates behind a gate", scalify.scale = 2 : i32
   %x = stablehlo.dot_general %h, %a, contracting_dims = [1] x [0] : (tensor<8x4096xf32>, tensor<4096x64xf32>) -> tensor<8x64xf32>
   %c = stablehlo.broadcast_in_dim %bias, dims = [1] : (tensor<64xf32>) -> tensor<8x64xf32>

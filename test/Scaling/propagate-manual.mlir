@@ -23,7 +23,7 @@ sdy.mesh @mesh = <["data"=2]>
 // OUT:           stablehlo.dot_general
 // OUT:           sdy.return
 // OUT:         return
-func.func @dot(%a: tensor<8x64xf32> {scalify.scale = 2 : i32}, %b: tensor<64x64xf32> {scalify.scale = -3 : i32, scalify.role = "param"}) -> tensor<8x64xf32> {
+func.func @dot(%a: tensor<8x64xf32> {scalify.scale = 2 : i32}, %b: tensor<64x64xf32> {scalify.scale = -3 : i32, scalify.role = #scalify.role<param>}) -> tensor<8x64xf32> {
   %0 = sdy.manual_computation(%a, %b) in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data"} (%x: tensor<4x64xf32>, %w: tensor<64x64xf32>) {
     %1 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
     %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>

@@ -6,8 +6,8 @@
 // 256^(5/8) = 2^5. Rows of random directions grow by 2^4 to 2^-2. A gradient of
 // the backward is none of the values that weights see.
 // CHECK-LABEL: func.func @slope
-func.func @slope(%w: tensor<256x1xf32> {scalify.scale = -2 : i32, scalify.role = "param"},
-                 %v: tensor<256x256xf32> {scalify.scale = -4 : i32, scalify.role = "param"},
+func.func @slope(%w: tensor<256x1xf32> {scalify.scale = -2 : i32, scalify.role = #scalify.role<param>},
+                 %v: tensor<256x256xf32> {scalify.scale = -4 : i32, scalify.role = #scalify.role<param>},
                  %x: tensor<8x256xf32> {scalify.scale = -2 : i32}) -> (tensor<8x256xf32>, tensor<8x256xf32>, tensor<8x256xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<8x1xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.rule = "dot: sqrt(K = 1)", scalify.scale = -2 : i32

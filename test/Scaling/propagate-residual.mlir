@@ -5,9 +5,9 @@
 // residual has the target's size. Without a square it is no residual, nor is
 // the difference of two predictions.
 // CHECK-LABEL: func.func @loss
-func.func @loss(%w: tensor<64x16xf32> {scalify.scale = -1 : i32, scalify.role = "param"},
-                %x: tensor<8x64xf32> {scalify.scale = 0 : i32, scalify.role = "batch"},
-                %target: tensor<8x16xf32> {scalify.scale = 0 : i32, scalify.role = "batch"}) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
+func.func @loss(%w: tensor<64x16xf32> {scalify.scale = -1 : i32, scalify.role = #scalify.role<param>},
+                %x: tensor<8x64xf32> {scalify.scale = 0 : i32, scalify.role = #scalify.role<batch>},
+                %target: tensor<8x16xf32> {scalify.scale = 0 : i32, scalify.role = #scalify.role<batch>}) -> (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) {
   %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
   %q = stablehlo.tanh %p : tensor<8x16xf32>
   // CHECK: stablehlo.subtract {{.*}}scalify.rule = "residual: the size of the data", scalify.scale = 0 : i32

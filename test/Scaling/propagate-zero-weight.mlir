@@ -51,8 +51,8 @@ func.func @stacked(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %w: tensor<2x
 // At the start the sum is what is added, 2^-12; later it is the parameter, 2^-6.
 // What is no parameter, or does not start at zero, has no such path before it.
 // CHECK-LABEL: func.func @step_up
-func.func @step_up(%p: tensor<10xf32> {scalify.scale = -127 : i32, scalify.role = "param"},
-                   %q: tensor<10xf32> {scalify.scale = -6 : i32, scalify.role = "param"},
+func.func @step_up(%p: tensor<10xf32> {scalify.scale = -127 : i32, scalify.role = #scalify.role<param>},
+                   %q: tensor<10xf32> {scalify.scale = -6 : i32, scalify.role = #scalify.role<param>},
                    %d: tensor<10xf32> {scalify.scale = -12 : i32}) -> (tensor<10xf32>, tensor<10xf32>) {
   // CHECK: stablehlo.add {{.*}}scalify.rule = "sum with a parameter that starts at zero: half-way to it", scalify.scale = -9 : i32
   %y = stablehlo.add %p, %d : tensor<10xf32>

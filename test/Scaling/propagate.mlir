@@ -72,7 +72,7 @@ func.func @softmax(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %m: tensor<4x
 // Adam's first moment has no declared scale and starts at zero: it takes that
 // of what is written into it, a tenth of the gradient's 2^-3 in the long run.
 // CHECK-LABEL: func.func @state
-func.func @state(%m: tensor<8xf32> {scalify.role = "moment", tf.aliasing_output = 0 : i32},
+func.func @state(%m: tensor<8xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
                  %g: tensor<8xf32> {scalify.scale = -3 : i32}) -> tensor<8xf32> {
   %b = stablehlo.constant dense<0.9> : tensor<8xf32>
   %c = stablehlo.constant dense<0.1> : tensor<8xf32>

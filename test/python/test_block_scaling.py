@@ -69,8 +69,8 @@ def casts(
     out = f"{left[0]}x{right[1]}"
     text = f"""
       module attributes {{scalify.recipe = #scalify.recipe<{recipe}, head = true>}} {{
-        func.func public @main(%x: tensor<{a}xf32> {{scalify.role = "batch"}},
-                               %w: tensor<{b}xf32> {{scalify.role = "param"}})
+        func.func public @main(%x: tensor<{a}xf32> {{scalify.role = #scalify.role<batch>}},
+                               %w: tensor<{b}xf32> {{scalify.role = #scalify.role<param>}})
             -> tensor<{out}xf32> {{
           %s = stablehlo.constant dense<1.0> : tensor<f32>
           %a = scalify.set_scale %x, %s : tensor<{a}xf32>

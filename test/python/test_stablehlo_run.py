@@ -11,7 +11,7 @@ from stablehlo_run import run_stablehlo
 
 TEXT = """
 func.func public @main(
-    %a: tensor<4xf32> {scalify.role = "param", tf.aliasing_output = 0 : i32},
+    %a: tensor<4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
     %b: tensor<4xbf16>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<4xf8E4M3FN>, tensor<i1>) {
   %0 = stablehlo.add %a, %a {scalify.phase = #scalify.phase<forward>} : tensor<4xf32>
   %1 = stablehlo.convert %b : (tensor<4xbf16>) -> tensor<4xf8E4M3FN>

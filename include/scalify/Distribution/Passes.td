@@ -55,11 +55,11 @@ def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
     programs with shardings are errors.
 
     ```mlir
-    func.func public @main(%w: tensor<8x4xf32> {scalify.role = "param"}, %x: tensor<16x8xf32> {scalify.role = "batch"}) -> tensor<16x4xf32>
+    func.func public @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>}, %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}) -> tensor<16x4xf32>
     // becomes, for 4 ranks
     sdy.mesh @mesh = <["data"=4]>
-    func.func public @main(%w: tensor<8x4xf32> {scalify.role = "param", sdy.sharding = #sdy.sharding<@mesh, [{}, {} ]>},
-                           %x: tensor<16x8xf32> {scalify.role = "batch", sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {} ]>})
+    func.func public @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>, sdy.sharding = #sdy.sharding<@mesh, [{}, {} ]>},
+                           %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>, sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {} ]>})
         -> (tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {} ]>})
     ```
   }];

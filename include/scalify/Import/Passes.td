@@ -152,6 +152,7 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
 }
 
 def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
+  let dependentDialects = ["::scalify::ScalifyDialect"];
   let summary = "marks what each argument of main is for";
   let description = [{
     Before: phases are known and donation is normal. After: each argument of

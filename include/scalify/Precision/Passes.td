@@ -281,7 +281,7 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
     `scalify-delay-scales` gives casts a row, and takes the attributes away.
 
     ```mlir
-    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_class = 0, scalify.plain_role = "linear", scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {scalify.plain_class = 0, scalify.plain_role = #scalify.dot_role<linear>, scalify.plain_scales = array<i32: 1, -3>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     ```
   }];
 }

@@ -39,7 +39,7 @@ static DenseSet<Value> findCastWeights(plan::ProgramOp program) {
     if (!argument || !attrs || argument.getIndex() >= attrs.size())
       return false;
     auto role = cast<DictionaryAttr>(attrs[argument.getIndex()])
-                    .getAs<StringAttr>("scalify.role");
+                    .getAs<StringAttr>(plan::kRoleKey);
     return role && role.getValue() == "param";
   };
   DenseSet<Value> found;
@@ -96,7 +96,7 @@ static void measureArguments(plan::ProgramOp program,
     std::string role = "input";
     if (attrs && argument.getIndex() < attrs.size())
       if (auto given = cast<DictionaryAttr>(attrs[argument.getIndex()])
-                           .getAs<StringAttr>("scalify.role"))
+                           .getAs<StringAttr>(plan::kRoleKey))
         role = given.str();
     if (role == "param")
       memory.parameters +=

@@ -51,7 +51,7 @@ static constexpr Entry kEntries[] = {
     // Of the input, for every stage.
     {"phase", OnOp, is<PhaseAttr>, "#scalify.phase"},
     {"recipe", OnModule, is<RecipeAttr>, "#scalify.recipe"},
-    makeText("role", OnArgument),
+    {"role", OnArgument, is<RoleAttr>, "#scalify.role"},
     makeText("name", OnArgument),
     makeFlag("in_memory", OnOp),
     makeFlag("in_order", OnOp),
@@ -80,7 +80,7 @@ static constexpr Entry kEntries[] = {
     makeList("wide_casts", OnModule),
     makeText("wide", OnOp),
     makeText("judgement", OnOp),
-    makeText("accumulation", OnOp),
+    {"accumulation", OnOp, is<AccumulationAttr>, "#scalify.accumulation"},
     makeFlag("uncounted", OnOp),
     makeFlag("carried", OnOp),
     makeFlag("scaled", OnOp),
@@ -95,7 +95,7 @@ static constexpr Entry kEntries[] = {
     {"plain_scales", OnOp, is<DenseI32ArrayAttr>, "an array of i32"},
     makeText("plain_part", OnOp),
     makeText("plain_reason", OnOp),
-    makeText("plain_role", OnOp),
+    {"plain_role", OnOp, is<DotRoleAttr>, "#scalify.dot_role"},
     makeNumber("plain_class", OnOp),
     // Distribution.
     makeRecord("mark", OnOp),

@@ -5,7 +5,6 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/FunctionInterfaces.h"
 
 #include <cmath>
 
@@ -42,6 +41,18 @@ Attribute scalify::getArgumentAttr(Value value, StringRef name) {
                   : Attribute();
 }
 
+RoleAttr scalify::getRoleAttr(FunctionOpInterface function, unsigned index) {
+  return function.getArgAttrOfType<RoleAttr>(index, kRoleAttr);
+}
+
+RoleAttr scalify::getRoleAttr(Value argument) {
+  return dyn_cast_or_null<RoleAttr>(getArgumentAttr(argument, kRoleAttr));
+}
+
+bool scalify::isOneOf(RoleAttr role, ArrayRef<Role> roles) {
+  return role && llvm::is_contained(roles, role.getValue());
+}
+
 PhaseAttr scalify::getPhaseAttr(Operation *op) {
   return op->getAttrOfType<PhaseAttr>(kPhaseAttr);
 }
@@ -58,6 +69,13 @@ bool scalify::isInPhase(Operation *op, Phase phase) {
 
 void scalify::setPhase(Operation *op, Phase phase) {
   op->setAttr(kPhaseAttr, PhaseAttr::get(op->getContext(), phase));
+}
+
+Accumulation scalify::getAccumulation(Operation *dot) {
+  if (auto chosen = dot->getAttrOfType<AccumulationAttr>(kAccumulationAttr))
+    return chosen.getValue();
+  return isInPhase(dot, Phase::Forward) ? Accumulation::Fast
+                                        : Accumulation::Precise;
 }
 
 void scalify::copyPhase(Operation *from, Operation *to) {

@@ -30,9 +30,8 @@ static bool isSquared(Value value) {
 static bool mayBeParameter(BlockArgument argument) {
   if (stablehlo::isControlFlow(argument.getOwner()->getParentOp()))
     return false;
-  auto role =
-      dyn_cast_or_null<StringAttr>(getArgumentAttr(argument, kRoleAttr));
-  return !role || role.getValue() == "param" || role.getValue() == "master";
+  RoleAttr role = getRoleAttr(argument);
+  return !role || isOneOf(role, {Role::Param, Role::Master});
 }
 
 /// Whether the value could depend on a parameter.

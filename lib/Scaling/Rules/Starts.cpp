@@ -28,8 +28,7 @@ static Value skipViews(Value value) {
 }
 
 static bool isParameterItself(Value value) {
-  auto role = dyn_cast_or_null<StringAttr>(getArgumentAttr(value, kRoleAttr));
-  return role && role.getValue() == "param";
+  return isOneOf(getRoleAttr(value), Role::Param);
 }
 
 bool scalify::isParameter(Value value) {

@@ -383,7 +383,7 @@ void ManifestWriter::writeArgs(json::Object &manifest) {
     json::Object arg =
         typeInfo(cast<TypeAttr>(list("plan.arg_types")[i]).getValue());
     arg["name"] = nameOf(attrs, i);
-    arg["role"] = text(attrs, "scalify.role", "input");
+    arg["role"] = text(attrs, plan::kRoleKey, "input");
     auto scale = attrs.getAs<IntegerAttr>("scalify.scale");
     arg["scale_exp"] =
         scale ? json::Value(scale.getInt()) : json::Value(nullptr);

@@ -139,8 +139,7 @@ Value DotWriter::dequantizeToBF16(const Side &side) {
 /// for activations; gradients get the precise one, unless the recipe says
 /// otherwise.
 ArrayAttr DotWriter::getPrecision() {
-  auto chosen = dot->getAttrOfType<StringAttr>(kAccumulationAttr);
-  bool isFast = chosen ? chosen == "fast" : getPhase(dot) == Phase::Forward;
+  bool isFast = getAccumulation(dot) == Accumulation::Fast;
   auto precision =
       isFast ? stablehlo::Precision::DEFAULT : stablehlo::Precision::HIGHEST;
   Attribute attr =

@@ -34,6 +34,13 @@ func.func @main(%x: tensor<4xf32> {scalify.phase = #scalify.phase<forward>}) -> 
 
 // -----
 
+// expected-error @+1 {{'func.func' op has 'scalify.role' = "weight" on argument 0: expected #scalify.role}}
+func.func @main(%x: tensor<4xf32> {scalify.role = "weight"}) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
 // expected-error @+1 {{'func.func' op has 'scalify.moments' = [1.000000e+00] on argument 1: expected an array of f64}}
 func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32> {scalify.moments = [1.0]}) -> tensor<4xf32> {
   return %x : tensor<4xf32>

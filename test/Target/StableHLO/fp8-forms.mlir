@@ -84,7 +84,7 @@ func.func @chosen_sums(%a: tensor<8x6xf8E4M3FN>, %b: tensor<3x6xf8E4M3FN>) -> (t
   %s = stablehlo.constant dense<0.25> : tensor<f32>
   %x = scalify.dequantize %a, %s : tensor<8x6xf8E4M3FN> -> tensor<8x6xf32>
   %y = scalify.dequantize %b, %s : tensor<3x6xf8E4M3FN> -> tensor<3x6xf32>
-  %r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>, scalify.accumulation = "precise"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
-  %q = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>, scalify.accumulation = "fast"} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
+  %r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<forward>, scalify.accumulation = #scalify.accumulation<precise>} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
+  %q = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>, scalify.accumulation = #scalify.accumulation<fast>} : (tensor<8x6xf32>, tensor<3x6xf32>) -> tensor<8x3xf32>
   return %r, %q : tensor<8x3xf32>, tensor<8x3xf32>
 }

@@ -24,6 +24,10 @@ namespace scalify::plan {
 /// The phase of the step that a command belongs to, where that is known.
 inline constexpr llvm::StringLiteral kCommandPhaseAttr = "plan.phase";
 
+/// In an entry of a program's `plan.args`: what the argument is to the step, as
+/// "param" or "batch".
+inline constexpr llvm::StringLiteral kRoleKey = "role";
+
 /// The task of a pipeline that an op or command belongs to: "F2.1" and "B2.1"
 /// are the forward and the backward of chunk 2 for micro-batch 1, "U0" what
 /// stage 0 does when its backwards are done. What has none is done by every

@@ -31,8 +31,7 @@ namespace scalify {
 inline constexpr llvm::StringLiteral kPhaseAttr = "scalify.phase";
 inline constexpr llvm::StringLiteral kRoleAttr = "scalify.role";
 inline constexpr llvm::StringLiteral kNameAttr = "scalify.name";
-/// Of a dot on FP8 data that is not summed as its phase has it: fast or
-/// precise.
+/// Of a dot on FP8 data that is not summed as its phase has it.
 inline constexpr llvm::StringLiteral kAccumulationAttr = "scalify.accumulation";
 inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";

@@ -36,6 +36,11 @@ def Scalify_Accumulation : I32EnumAttr<"Accumulation",
       I32EnumAttrCase<"Fast", 0, "fast">,
       I32EnumAttrCase<"Precise", 1, "precise">]> {
   let cppNamespace = "::scalify";
+  let genSpecializedAttr = 0;
+}
+def Scalify_AccumulationAttr
+    : EnumAttr<Scalify_Dialect, Scalify_Accumulation, "accumulation"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 
 def Scalify_Rounding : I32EnumAttr<"RoundingMode",
@@ -59,6 +64,22 @@ def Scalify_Phase : I32EnumAttr<"Phase",
   let genSpecializedAttr = 0;
 }
 def Scalify_PhaseAttr : EnumAttr<Scalify_Dialect, Scalify_Phase, "phase"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Scalify_Role : I32EnumAttr<"Role",
+    "what an argument is to a training step", [
+      I32EnumAttrCase<"Param", 0, "param">,
+      I32EnumAttrCase<"Master", 1, "master">,
+      I32EnumAttrCase<"Moment", 2, "moment">,
+      I32EnumAttrCase<"State", 3, "state">,
+      I32EnumAttrCase<"Batch", 4, "batch">,
+      I32EnumAttrCase<"Input", 5, "input">,
+      I32EnumAttrCase<"Scalar", 6, "scalar">]> {
+  let cppNamespace = "::scalify";
+  let genSpecializedAttr = 0;
+}
+def Scalify_RoleAttr : EnumAttr<Scalify_Dialect, Scalify_Role, "role"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
@@ -87,6 +108,11 @@ def Scalify_DotRole : I32EnumAttr<"DotRole",
       I32EnumAttrCase<"Router", 7, "router">,
       I32EnumAttrCase<"Optimizer", 8, "optimizer">]> {
   let cppNamespace = "::scalify";
+  let genSpecializedAttr = 0;
+}
+def Scalify_DotRoleAttr
+    : EnumAttr<Scalify_Dialect, Scalify_DotRole, "dot_role"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 
 def Scalify_DotKind : I32EnumAttr<"DotKind",

@@ -21,7 +21,7 @@ def Scalify_Dialect : Dialect {
 
     - `scalify.phase` (`#scalify.phase`, on ops): `forward`, `backward` or
       `optimizer`; recomputation is of the forward;
-    - `scalify.role`, `scalify.name` (strings, on arguments);
+    - `scalify.role` (`#scalify.role`, on arguments), `scalify.name` (a string);
     - `scalify.scale` (i32 on ops and arguments): log2 of the scale; -127 on an
       argument that starts as all zeros;
     - `scalify.rule` (string, on ops): the rule that set the scale;

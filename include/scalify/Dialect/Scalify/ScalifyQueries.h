@@ -5,6 +5,8 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 #include <optional>
 #include <string>
 
@@ -18,6 +20,13 @@ std::string getArgumentName(mlir::BlockArgument argument);
 /// none of that name.
 mlir::Attribute getArgumentAttr(mlir::Value value, llvm::StringRef name);
 
+/// The role of a function's argument; null if nothing says it.
+RoleAttr getRoleAttr(mlir::FunctionOpInterface function, unsigned index);
+RoleAttr getRoleAttr(mlir::Value argument);
+
+/// Whether the attribute says one of the roles.
+bool isOneOf(RoleAttr role, llvm::ArrayRef<Role> roles);
+
 /// The phase of the step that an op is of; null if it says nothing.
 PhaseAttr getPhaseAttr(mlir::Operation *op);
 
@@ -28,6 +37,10 @@ Phase getPhase(mlir::Operation *op);
 bool isInPhase(mlir::Operation *op, Phase phase);
 
 void setPhase(mlir::Operation *op, Phase phase);
+
+/// How a dot on FP8 data is summed: as it says, else activations fast, and
+/// gradients precisely.
+Accumulation getAccumulation(mlir::Operation *dot);
 
 /// Gives `to` the phase of `from`, if that is an op and says one.
 void copyPhase(mlir::Operation *from, mlir::Operation *to);
