@@ -18,7 +18,7 @@ from random_programs import Program
 import scalify
 from scalify import _compiler, _runtime
 
-__all__ = ["check", "check_gradient", "check_recipe", "run_ours"]
+__all__ = ["check", "check_gradient", "check_recipe", "run_oracle", "run_ours"]
 
 
 def _flat(fn: Callable[..., Any], inputs: Sequence[Any], donated: Sequence[int]) -> str:
