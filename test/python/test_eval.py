@@ -180,7 +180,10 @@ def test_a_cache_is_state_and_takes_the_scale_of_what_is_written() -> None:
         row = rows[f"cache[{layer}]['value']"]
         assert row["reason"].endswith("the scale of what is written into it"), row
     text = jax.jit(step_of, donate_argnums=1).lower(*args).as_text(debug_info=True)
-    assert scalify.opt(text, "scalify-import").count('scalify.role = #scalify.role<state>') == 2 * CFG.layers
+    assert (
+        scalify.opt(text, "scalify-import").count("scalify.role = #scalify.role<state>")
+        == 2 * CFG.layers
+    )
 
 
 def greedy_full(params: Any, prompt: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
