@@ -51,11 +51,16 @@ double scalify::countWork(Operation *dot) {
   return work;
 }
 
-/// The part of a recipe, or the fault, that a reason starts with. Attention's
-/// three roles are one part.
-static StringRef getPart(StringRef reason) {
-  StringRef part = reason.take_until([](char c) { return c == ':'; });
-  return part.starts_with("attention") ? "attention" : part;
+/// What decided. Attention's three roles are one part.
+static StringRef getPart(DecisionAttr decision) {
+  switch (symbolizeDotRole(decision.getPart()).value_or(DotRole::Linear)) {
+  case DotRole::AttentionQK:
+  case DotRole::AttentionPV:
+  case DotRole::AttentionDS:
+    return "attention";
+  default:
+    return decision.getPart();
+  }
 }
 
 static std::optional<DotRole> getRole(StringRef part) {
@@ -125,13 +130,13 @@ std::string scalify::describeWideWork(ModuleOp module) {
   main.walk([&](Operation *op) {
     if (!stablehlo::isContraction(op) || !stablehlo::isProgramCode(op))
       return;
-    auto reason = op->getAttrOfType<StringAttr>(kWideAttr);
-    StringRef part = reason ? getPart(reason.getValue()) : "";
-    if (reason && !wanted.contains(part))
+    auto decision = op->getAttrOfType<DecisionAttr>(kWideAttr);
+    StringRef part = decision ? getPart(decision) : "";
+    if (decision && !wanted.contains(part))
       return;
     double flops = countWork(op);
-    for (Work *work :
-         {&all, reason ? &wide : nullptr, reason ? &reasons[part] : nullptr})
+    for (Work *work : {&all, decision ? &wide : nullptr,
+                       decision ? &reasons[part] : nullptr})
       if (work) {
         ++work->count;
         work->flops += flops;

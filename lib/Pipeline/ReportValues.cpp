@@ -50,10 +50,10 @@ std::string scalify::describeDotFormats(Operation *dot) {
 }
 
 std::string scalify::getWideReason(Operation *dot) {
-  auto reason = dot->getAttrOfType<StringAttr>(kWideAttr);
-  if (auto judgement = dot->getAttrOfType<StringAttr>(kJudgementAttr))
-    return "not in FP8: " + judgement.str();
-  return reason ? "stays wide: " + reason.str() : "";
+  if (auto judgement = dot->getAttrOfType<DecisionAttr>(kJudgementAttr))
+    return "not in FP8: " + judgement.describe();
+  auto decision = dot->getAttrOfType<DecisionAttr>(kWideAttr);
+  return decision ? "stays wide: " + decision.describe() : "";
 }
 
 std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {

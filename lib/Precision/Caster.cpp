@@ -39,18 +39,10 @@ Value Caster::makeConstant(float value) {
       mlir::cast<ElementsAttr>(DenseElementsAttr::get(type, value)));
 }
 
-/// What becomes state is read by the next step, at the scale that it was given;
-/// all ranks agree on the scale of a weight's gradient, and of what they sum.
-static bool hasOwnScale(ScaleHint hint) {
-  return hint.rule && (hint.rule.getValue().starts_with("state: ") ||
-                       hint.rule.getValue().starts_with("gradient: ") ||
-                       hint.rule.getValue().ends_with(kSharedByRanks));
-}
-
 /// A scale of run time is for formats that hold fewer binades than F32. BF16
 /// holds as many, so that a power of two changes no digit of what it keeps.
 bool Caster::needsNoScale(ScaleHint hint, FloatType format) const {
-  if (!format.isBF16() || hasOwnScale(hint))
+  if (!format.isBF16() || hint.isAgreed)
     return false;
   switch (recipe.getScales()) {
   case ScaleSource::Propagated:
@@ -82,7 +74,7 @@ void Caster::insertBehind(Value scale) {
 }
 
 Value Caster::makeScale(Value root, ScaleHint hint, FloatType format) {
-  if (hasOwnScale(hint))
+  if (hint.isAgreed)
     return hint.scale;
   if (needsNoScale(hint, format))
     return makeConstant(1.0f);
@@ -149,11 +141,14 @@ std::string Caster::getName(Value root, Type format, ScaleHint hint,
           .first->second);
 }
 
-std::string Caster::getReasonToStayWide(Value operand, Type format,
-                                        ScaleHint hint) {
+DecisionAttr Caster::getReasonToStayWide(Value operand, Type format,
+                                         ScaleHint hint) {
   Value root = getRoot(operand, hint.block);
   std::string name = getName(root, format, hint);
-  return wideCasts.match(name, root);
+  std::string reason = wideCasts.match(name, root);
+  if (reason.empty())
+    return {};
+  return DecisionAttr::get(operand.getContext(), "health", reason);
 }
 
 /// The stack of a slice that a loop's body takes of a value from outside; null

@@ -27,15 +27,15 @@ struct ScaleHint {
   mlir::IntegerAttr stream = {};
   /// It holds the value, whatever sizes arguments take.
   bool isProved = false;
+  /// Others go by it, too: the next step, for state, or all ranks, for what
+  /// they sum. A cast takes it as it is, whatever the recipe's scales are.
+  bool isAgreed = false;
 
   /// What tells apart casts of a value to one format.
   mlir::Attribute getKind() const {
     return stream ? mlir::Attribute(stream) : mlir::Attribute(block);
   }
 };
-
-/// Ends the rule of a scale that all ranks have measured together.
-inline constexpr llvm::StringLiteral kSharedByRanks = ", shared by ranks";
 
 /// Casts a value to a format once, and replays the moves between the value and
 /// its uses on the narrow data.
@@ -50,8 +50,8 @@ public:
   /// Why the cast of the operand's root to `format` is left out; empty if it is
   /// made. It has its number either way, so that names of casts stay what they
   /// were in the run that found it.
-  std::string getReasonToStayWide(mlir::Value operand, mlir::Type format,
-                                  ScaleHint hint = {});
+  DecisionAttr getReasonToStayWide(mlir::Value operand, mlir::Type format,
+                                   ScaleHint hint = {});
 
   /// `operand` made wide again from its root's data in `format`, for a reader
   /// in `user`.

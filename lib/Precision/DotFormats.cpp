@@ -170,7 +170,7 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
     return;
   llvm::MapVector<Operation *, RoundedDot> rounded;
   func.getFunctionBody().walk([&](Operation *dot) {
-    if (!isContraction(dot) || !getReasonToStayWide(dot).empty())
+    if (!isContraction(dot) || getReasonToStayWide(dot))
       return;
     double noise = 0;
     for (Value operand : dot->getOperands().take_front(2))
@@ -188,13 +188,14 @@ void DotFormatChooser::judgeNoise(FunctionOpInterface func) {
 /// What was judged on the plain form of the step.
 void DotFormatChooser::takePlainForm(FunctionOpInterface func) {
   func.getFunctionBody().walk([&](Operation *dot) {
-    auto part = dot->getAttrOfType<StringAttr>(kPlainPartAttr);
-    if (!part || choices[dot].reason == "name")
+    auto decision = dot->getAttrOfType<DecisionAttr>(kPlainDecisionAttr);
+    if (!decision || choices[dot].reason == "name")
       return;
-    DotFormats formats =
-        part == "sensitive" ? recipe.getSensitive() : recipe.getUnprofitable();
-    replaceFormats(dot, formats, part,
-                   dot->getAttrOfType<StringAttr>(kPlainReasonAttr).str());
+    DotFormats formats = decision.getPart() == "sensitive"
+                             ? recipe.getSensitive()
+                             : recipe.getUnprofitable();
+    replaceFormats(dot, formats, decision.getPart(),
+                   decision.getReason().str());
   });
 }
 
@@ -213,12 +214,11 @@ DotFormatChooser::DotFormatChooser(RecipeAttr recipe, FunctionOpInterface func,
   judgeNoise(func);
 }
 
-std::pair<std::string, std::string>
-DotFormatChooser::getJudgedPart(Operation *dot) const {
+DecisionAttr DotFormatChooser::getJudgement(Operation *dot) const {
   const Choice &choice = choices.find(dot)->second;
   if (choice.judgement.empty())
     return {};
-  return {choice.part, choice.judgement};
+  return DecisionAttr::get(dot->getContext(), choice.part, choice.judgement);
 }
 
 Type DotFormatChooser::getOperandFormat(Operation *dot, Value operand) const {
@@ -240,18 +240,21 @@ static bool hasScalar(Operation *dot) {
           isOneNumber(dot->getResult(0).getType()));
 }
 
-std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
+DecisionAttr DotFormatChooser::getReasonToStayWide(Operation *dot) const {
   const Choice &choice = choices.find(dot)->second;
+  auto because = [&](StringRef part, const Twine &reason) {
+    return DecisionAttr::get(dot->getContext(), part, reason.str());
+  };
   if (hasScalar(dot))
-    return "shape: an operand or the result is one number";
+    return because("shape", "an operand or the result is one number");
   for (Value operand : dot->getOperands().take_front(2)) {
     Type type = getElementTypeOrSelf(operand.getType());
     if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8)
-      return "given: the program itself casts its operands to FP8";
+      return because("given", "the program itself casts its operands to FP8");
     if (!type.isF32() && !type.isF16() && !type.isBF16()) {
       std::string text;
-      llvm::raw_string_ostream(text) << "type: an operand is " << type;
-      return text;
+      llvm::raw_string_ostream(text) << "an operand is " << type;
+      return because("type", text);
     }
     if (!getOperandFormat(dot, operand).isF32())
       continue;
@@ -259,8 +262,10 @@ std::string DotFormatChooser::getReasonToStayWide(Operation *dot) const {
         choice.judgement.empty()
             ? describeRole(choice.role, roles.hasBackward()).str()
             : choice.judgement;
-    return choice.reason + ": " + what + " (recipe: " + choice.part +
-           (isWide(choice.formats) ? " = false)" : " has an f32 operand)");
+    return because(
+        choice.reason,
+        what + " (recipe: " + choice.part +
+            (isWide(choice.formats) ? " = false)" : " has an f32 operand)"));
   }
-  return "";
+  return {};
 }

@@ -14,20 +14,14 @@ public:
   DotFormatChooser(RecipeAttr recipe, mlir::FunctionOpInterface func,
                    ExceptionPatterns &exceptions);
 
-  /// Empty if the recipe wants the dot narrow.
-  std::string getReasonToStayWide(mlir::Operation *dot) const;
+  /// Null if the recipe wants the dot narrow.
+  DecisionAttr getReasonToStayWide(mlir::Operation *dot) const;
   /// The format of an operand of the dot, by the phase that made it.
   mlir::Type getOperandFormat(mlir::Operation *dot, mlir::Value operand) const;
 
-  /// Why a dot that could be FP8 gets other formats, such as "unprofitable:
-  /// .."; else empty.
-  std::string getJudgement(mlir::Operation *dot) const {
-    const Choice &choice = choices.find(dot)->second;
-    return choice.judgement.empty() ? ""
-                                    : choice.part + ": " + choice.judgement;
-  }
-  /// The part of the recipe that says so and the model's figures; else empty.
-  std::pair<std::string, std::string> getJudgedPart(mlir::Operation *dot) const;
+  /// Why a dot that could be FP8 gets other formats by a model, with its
+  /// figures; else null.
+  DecisionAttr getJudgement(mlir::Operation *dot) const;
   /// How a dot on FP8 data is summed where that is not what its phase has; else
   /// null.
   AccumulationAttr getAccumulation(mlir::Operation *dot) const;

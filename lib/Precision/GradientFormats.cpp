@@ -119,8 +119,11 @@ bool GradientCaster::playsRanks(Value gradient) const {
 /// The scale of a gradient; none where the rules gave none.
 std::optional<ScaleHint> GradientCaster::makeHint(Value root, bool playsRanks,
                                                   Type format) {
-  return makeSharedHint(recipe, caster, root, format, "gradient: of a weight",
-                        playsRanks);
+  std::optional<ScaleHint> hint = makeSharedHint(
+      recipe, caster, root, format, "gradient: of a weight", playsRanks);
+  if (hint)
+    hint->isAgreed = true;
+  return hint;
 }
 
 void GradientCaster::cast(Value value, ArrayRef<OpOperand *> reads,
@@ -140,10 +143,10 @@ void GradientCaster::store(Value gradient, ArrayRef<OpOperand *> reads) {
   if (!hint)
     return caster.refuse(gradient.getDefiningOp(),
                          "gradient stays wide: its scale is not known");
-  std::string reason =
-      caster.getReasonToStayWide(gradient, recipe.getGradients().stored);
-  if (!reason.empty()) {
-    gradient.getDefiningOp()->emitRemark("gradient stays wide: ") << reason;
+  if (DecisionAttr decision =
+          caster.getReasonToStayWide(gradient, recipe.getGradients().stored)) {
+    gradient.getDefiningOp()->emitRemark("gradient stays wide: ")
+        << decision.describe();
     return;
   }
   stored[root] = {*hint, numStored};
@@ -193,9 +196,9 @@ QuantizeOp GradientCaster::castBeforeSum(Operation *sum,
                        "known (scales = current measures it)");
     return nullptr;
   }
-  std::string reason = caster.getReasonToStayWide(read->get(), format);
-  if (!reason.empty()) {
-    sum->emitRemark("gradient stays wide between ranks: ") << reason;
+  if (DecisionAttr decision = caster.getReasonToStayWide(read->get(), format)) {
+    sum->emitRemark("gradient stays wide between ranks: ")
+        << decision.describe();
     return nullptr;
   }
   return castReads(caster, read->get(), read, *hint, format);

@@ -98,6 +98,7 @@ static void narrowBody(WhileOp loop, unsigned index, FloatType format,
   builder.setInsertionPointAfterValue(sum);
   ScaleHint hint{buildAmaxScale(builder, loc, sum, format, /*margin=*/0),
                  builder.getStringAttr("gradient: a sum over micro-batches")};
+  hint.isAgreed = true;
   auto stored =
       caster.cast(sum, hint, format, &body).getDefiningOp<DequantizeOp>();
   end->setOperand(index, stored.getData());

@@ -31,7 +31,7 @@ namespace {
 /// What was found of dots that are decided together.
 struct Judgement {
   std::optional<DotRole> role;
-  std::string part, reason;
+  DecisionAttr decision;
   SmallVector<int32_t> exponents;
 };
 
@@ -150,8 +150,8 @@ static void add(Judgement &found, Operation *dot,
                 const DotFormatChooser &formats) {
   if (!found.role)
     found.role = formats.getRole(dot);
-  if (found.part.empty())
-    std::tie(found.part, found.reason) = formats.getJudgedPart(dot);
+  if (!found.decision)
+    found.decision = formats.getJudgement(dot);
   SmallVector<int32_t> exponents;
   for (Value operand : dot->getOperands().take_front(2)) {
     std::optional<int64_t> exponent = getHintExponent(operand);
@@ -185,10 +185,8 @@ void PlainForm::markOriginal() const {
     if (!own.exponents.empty())
       dot->setAttr(kPlainScalesAttr,
                    builder.getDenseI32ArrayAttr(own.exponents));
-    if (own.part.empty())
-      continue;
-    dot->setAttr(kPlainPartAttr, builder.getStringAttr(own.part));
-    dot->setAttr(kPlainReasonAttr, builder.getStringAttr(own.reason));
+    if (own.decision)
+      dot->setAttr(kPlainDecisionAttr, own.decision);
   }
 }
 

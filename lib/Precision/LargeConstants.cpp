@@ -66,16 +66,18 @@ static double findLargestConstant(Value root) {
   return largest;
 }
 
-std::string scalify::describeLargeConstant(SetScaleOp hint, FloatType format) {
+DecisionAttr scalify::describeLargeConstant(SetScaleOp hint, FloatType format) {
   std::optional<int64_t> exponent = getScaleExponent(hint.getScale());
   double largest = findLargestConstant(hint.getValue());
   if (!exponent || std::ldexp(largest, -*exponent) <= getLargestFinite(format))
-    return "";
+    return {};
   std::string name;
   llvm::raw_string_ostream(name) << format;
-  return llvm::formatv("!constant: {0:E2} stands among the elements of an "
-                       "operand and saturates in {1} at scale 2^{2}; keep it "
-                       "out of the operand, or this dot wide by name",
-                       largest, name, *exponent)
-      .str();
+  return DecisionAttr::get(
+      hint.getContext(), "constant",
+      llvm::formatv("{0:E2} stands among the elements of an operand and "
+                    "saturates in {1} at scale 2^{2}; keep it out of the "
+                    "operand, or this dot wide by name",
+                    largest, name, *exponent)
+          .str());
 }

@@ -5,14 +5,11 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 
-#include <string>
-
 namespace scalify {
 
 /// Why the value of `hint` cannot be cast to `format`: a finite constant stands
-/// among its elements that would saturate at its scale. Empty if none does;
-/// else it starts with `!`: this is not the recipe's choice.
-std::string describeLargeConstant(SetScaleOp hint, mlir::FloatType format);
+/// among its elements that would saturate at its scale. Null if none does.
+DecisionAttr describeLargeConstant(SetScaleOp hint, mlir::FloatType format);
 
 } // namespace scalify
 

@@ -34,8 +34,7 @@ void scalify::dropPlainForm(FunctionOpInterface func) {
   func.getFunctionBody().walk([](Operation *op) {
     for (StringRef name :
          {StringRef(kPlainClassAttr), StringRef(kPlainRoleAttr),
-          StringRef(kPlainPartAttr), StringRef(kPlainReasonAttr),
-          StringRef(kPlainScalesAttr)})
+          StringRef(kPlainDecisionAttr), StringRef(kPlainScalesAttr)})
       op->removeAttr(name);
   });
 }

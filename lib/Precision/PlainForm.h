@@ -23,8 +23,8 @@ inline constexpr llvm::StringLiteral kPlainFormAttr = "scalify.plain_form";
 inline constexpr llvm::StringLiteral kPlainScalesAttr = "scalify.plain_scales";
 /// On a dot that a model keeps from FP8 in the plain form: the part of the
 /// recipe that says so, and the model's figures.
-inline constexpr llvm::StringLiteral kPlainPartAttr = "scalify.plain_part";
-inline constexpr llvm::StringLiteral kPlainReasonAttr = "scalify.plain_reason";
+inline constexpr llvm::StringLiteral kPlainDecisionAttr =
+    "scalify.plain_decision";
 /// On a dot: its role in the plain form.
 inline constexpr llvm::StringLiteral kPlainRoleAttr = "scalify.plain_role";
 /// On a dot: the number of those that are decided together.

@@ -96,28 +96,28 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     };
     SmallVector<SetScaleOp> hints;
     for (Operation *dot : dots)
-      if (getReasonToStayWide(dot, formats, recipe).empty())
+      if (!getReasonToStayWide(dot, formats, recipe))
         for (Value operand : dot->getOperands().take_front(2))
           hints.push_back(operand.getDefiningOp<SetScaleOp>());
     caster.findStacks(hints);
     bool failedStrict = false;
     for (Operation *dot : dots) {
-      std::string reason = getReasonToStayWide(dot, formats, recipe);
-      if (reason.empty() && strict && usesRanges)
-        reason = getReasonUnproved(dot, formats);
-      if (reason.empty())
+      DecisionAttr decision = getReasonToStayWide(dot, formats, recipe);
+      if (!decision && strict && usesRanges)
+        decision = getReasonUnproved(dot, formats);
+      if (!decision)
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           // Both operands are numbered, whichever is left wide.
           auto hint = operand.get().getDefiningOp<SetScaleOp>();
           auto format = cast<FloatType>(getFormat(dot, operand.get()));
-          std::string found = caster.getReasonToStayWide(
+          DecisionAttr found = caster.getReasonToStayWide(
               hint.getValue(), format, {{}, {}, getBlock(dot, operand)});
-          if (found.empty() && isPropagated)
+          if (!found && isPropagated)
             found = describeLargeConstant(hint, format);
-          if (reason.empty())
-            reason = found;
+          if (!decision)
+            decision = found;
         }
-      if (reason.empty()) {
+      if (!decision) {
         bool isByBlocks = false;
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           auto hint = operand.get().getDefiningOp<SetScaleOp>();
@@ -138,7 +138,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
               "products by blocks have no other sum than the precise one"));
         listJudged(dot, formats.getJudgement(dot));
       } else {
-        failedStrict |= failed(keepWide(dot, reason, recipe));
+        failedStrict |= failed(keepWide(dot, decision, recipe));
       }
     }
     func.walk([](SetScaleOp hint) {
@@ -178,10 +178,10 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     }
   }
 
-  /// Why an operand that the forward made is not proved to fit; empty if all
+  /// Why an operand that the forward made is not proved to fit; null if all
   /// are. Of gradients nothing is asked.
-  static std::string getReasonUnproved(Operation *dot,
-                                       const DotFormatChooser &formats) {
+  static DecisionAttr getReasonUnproved(Operation *dot,
+                                        const DotFormatChooser &formats) {
     for (Value operand : dot->getOperands().take_front(2)) {
       if (isGradient(getDotOperandRoot(operand)))
         continue;
@@ -189,61 +189,63 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       std::string reason = scalify::getReasonUnproved(
           operand.getDefiningOp<SetScaleOp>(), cast<FloatType>(format));
       if (!reason.empty())
-        return reason;
+        return DecisionAttr::get(dot->getContext(), "range", reason);
     }
-    return "";
+    return {};
   }
 
-  /// Empty if the dot is cast. Reasons that start with `!` are not the
-  /// recipe's choice.
-  static std::string getReasonToStayWide(Operation *dot,
-                                         const DotFormatChooser &formats,
-                                         RecipeAttr recipe) {
+  /// Null if the dot is cast.
+  static DecisionAttr getReasonToStayWide(Operation *dot,
+                                          const DotFormatChooser &formats,
+                                          RecipeAttr recipe) {
+    auto because = [&](StringRef part, const Twine &reason) {
+      return DecisionAttr::get(dot->getContext(), part, reason.str());
+    };
     if (!recipe.castsDots())
-      return "recipe: casts nothing";
+      return because("recipe", "casts nothing");
     if (!stablehlo::isProgramCode(dot))
-      return ("!body: inside of '" +
-              dot->getParentOp()->getName().getStringRef() +
-              "', whose body computes single elements")
-          .str();
-    std::string reason = formats.getReasonToStayWide(dot);
-    if (!reason.empty())
-      return reason;
+      return because("body", "inside of '" +
+                                 dot->getParentOp()->getName().getStringRef() +
+                                 "', whose body computes single elements");
+    if (DecisionAttr decision = formats.getReasonToStayWide(dot))
+      return decision;
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated ||
                         recipe.getScales() == ScaleSource::Delayed;
     for (Value operand : dot->getOperands().take_front(2)) {
       auto hint = operand.getDefiningOp<SetScaleOp>();
       if (!hint)
-        return "!scale: an operand has none (run scalify-propagate and "
-               "scalify-fold first)";
+        return because("scale", "an operand has none (run scalify-propagate "
+                                "and scalify-fold first)");
       auto exponent = getScaleExponent(hint.getScale());
       if (isPropagated && exponent && *exponent > kLastExponent)
-        return "!scale: an operand's is 2^" + std::to_string(*exponent) +
-               ", whose square F32 cannot hold (declare the scales of "
-               "arguments, as scalify.measure gives them, or measure the "
-               "value by scalify.lax.rescale)";
+        return because("scale",
+                       "an operand's is 2^" + Twine(*exponent) +
+                           ", whose square F32 cannot hold (declare the scales "
+                           "of arguments, as scalify.measure gives them, or "
+                           "measure the value by scalify.lax.rescale)");
     }
-    return "";
+    return {};
   }
 
-  void listJudged(Operation *dot, StringRef judgement) {
-    if (judgement.empty())
+  void listJudged(Operation *dot, DecisionAttr judgement) {
+    if (!judgement)
       return;
-    dot->setAttr(kJudgementAttr, StringAttr::get(&getContext(), judgement));
+    dot->setAttr(kJudgementAttr, judgement);
     if (remarks)
-      dot->emitRemark("dot is not made FP8: ") << judgement;
+      dot->emitRemark("dot is not made FP8: ") << judgement.describe();
   }
 
-  LogicalResult keepWide(Operation *dot, StringRef reason, RecipeAttr recipe) {
+  LogicalResult keepWide(Operation *dot, DecisionAttr decision,
+                         RecipeAttr recipe) {
     ++numWideDots;
-    bool isChoice = !reason.consume_front("!");
     if (!recipe.castsDots())
       return success();
-    dot->setAttr(kWideAttr, StringAttr::get(&getContext(), reason));
-    if (strict && !isChoice)
-      return dot->emitOpError("stays wide under a strict recipe: ") << reason;
+    dot->setAttr(kWideAttr, decision);
+    if (strict && !decision.isChoice())
+      return dot->emitOpError("stays wide under a strict recipe: ")
+             << decision.describe();
     if (remarks)
-      dot->emitRemark("dot stays wide: ") << reason;
+      dot->emitRemark("dot stays wide: ") << decision.describe();
     return success();
   }
 };

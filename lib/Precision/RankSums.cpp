@@ -77,8 +77,10 @@ std::optional<ScaleHint> scalify::makeSharedHint(RecipeAttr recipe,
         static_cast<float>(getLargestFinite(cast<FloatType>(format)));
     Value scales = buildScalesOfAmaxes(builder, loc, amaxes, largest,
                                        recipe.getDelayed().margin);
-    return ScaleHint{SharedScaleOp::create(builder, loc, scales),
-                     builder.getStringAttr(rule + kSharedByRanks)};
+    ScaleHint shared{SharedScaleOp::create(builder, loc, scales),
+                     builder.getStringAttr(rule + ", shared by ranks")};
+    shared.isAgreed = true;
+    return shared;
   }
   std::optional<int64_t> exponent = source == ScaleSource::Unit
                                         ? recipe.getGradientExponent()

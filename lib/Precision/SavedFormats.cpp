@@ -96,9 +96,9 @@ void SavedValues::castUses(Value value) {
   }
   if (uses.empty() || !mayCast(value))
     return;
-  std::string reason = caster.getReasonToStayWide(value, format);
-  if (!reason.empty()) {
-    value.getDefiningOp()->emitRemark("saved value stays wide: ") << reason;
+  if (DecisionAttr decision = caster.getReasonToStayWide(value, format)) {
+    value.getDefiningOp()->emitRemark("saved value stays wide: ")
+        << decision.describe();
     return;
   }
   Operation *root = getDotOperandRoot(value).getDefiningOp();

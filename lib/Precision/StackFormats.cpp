@@ -158,7 +158,7 @@ LogicalResult SavedStack::useSavedFormat() {
       llvm::any_of(source.getUsers(), llvm::IsaPred<stablehlo::CompareOp>))
     return failure();
   // Health may keep it wide.
-  if (!caster.getReasonToStayWide(source, saved).empty())
+  if (caster.getReasonToStayWide(source, saved))
     return failure();
   if (format)
     return success(format == saved);

@@ -211,6 +211,7 @@ ScaleHint StateCaster::makeHint(unsigned index, int64_t exponent,
   ScaleHint hint{
       caster.makeConstant(std::ldexp(1.0f, static_cast<int>(exponent))),
       builder.getStringAttr(rule)};
+  hint.isAgreed = true;
   if (isStochastic && hasRoundingKey)
     hint.stream = builder.getI64IntegerAttr(streams.lookup(index));
   return hint;
@@ -325,9 +326,9 @@ Value StateCaster::castSecondMoment(Value written, unsigned index,
   root = create<stablehlo::MaxOp>({root, least});
   ScaleHint hint =
       makeHint(index, half, "state: the root of the second moment");
-  if (std::string reason = caster.getReasonToStayWide(root, format, hint);
-      !reason.empty()) {
-    written.getDefiningOp()->emitRemark("state stays wide: ") << reason;
+  if (DecisionAttr decision = caster.getReasonToStayWide(root, format, hint)) {
+    written.getDefiningOp()->emitRemark("state stays wide: ")
+        << decision.describe();
     return written;
   }
   Value stored = caster.cast(root, hint, format, terminator->getBlock());
@@ -363,9 +364,10 @@ void StateCaster::run() {
       continue;
     }
     ScaleHint hint = makeHint(i, *exponent, "state: written by the step");
-    if (std::string reason = caster.getReasonToStayWide(written, format, hint);
-        !reason.empty()) {
-      written.getDefiningOp()->emitRemark("state stays wide: ") << reason;
+    if (DecisionAttr decision =
+            caster.getReasonToStayWide(written, format, hint)) {
+      written.getDefiningOp()->emitRemark("state stays wide: ")
+          << decision.describe();
       continue;
     }
     Value stored = caster.cast(written, hint, format, terminator->getBlock());

@@ -52,7 +52,7 @@ std::string WideCasts::match(StringRef cast, Value root) {
         getNameStack(root.getLoc()) != entry.names)
       continue;
     met[index] = true;
-    return "health: of cast '" + entry.cast + "', " + entry.reason;
+    return "of cast '" + entry.cast + "', " + entry.reason;
   }
   return "";
 }

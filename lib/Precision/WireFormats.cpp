@@ -43,16 +43,18 @@ void scalify::castProductsOfRanks(func::FuncOp func, RecipeAttr recipe,
   });
   for (auto [op, dot] : sums) {
     OpOperand *read = getRankPart(op);
-    std::string reason = formats.getReasonToStayWide(dot);
+    DecisionAttr decision = formats.getReasonToStayWide(dot);
     std::optional<ScaleHint> hint;
-    if (reason.empty())
+    if (!decision) {
       hint = makeSharedHint(recipe, caster, dot->getResult(0), format,
                             "part of a product");
-    if (reason.empty())
-      reason = hint ? caster.getReasonToStayWide(read->get(), format)
-                    : "its scale is not known";
-    if (!reason.empty())
-      op->emitRemark("parts of a product stay wide between ranks: ") << reason;
+      decision = hint ? caster.getReasonToStayWide(read->get(), format)
+                      : DecisionAttr::get(op->getContext(), "scale",
+                                          "that of the parts is not known");
+    }
+    if (decision)
+      op->emitRemark("parts of a product stay wide between ranks: ")
+          << decision.describe();
     else
       castReads(caster, read->get(), read, *hint, format);
   }

@@ -130,7 +130,7 @@ llvm::SetVector<Value> ProvenanceWriter::getSources(Value value) {
     Operation *terminator = func.getFunctionBody().front().getTerminator();
     bool isWritten = !declared || declared.getInt() == kZeroScale;
     if (analysis)
-      isWritten = StringRef(analysis->lookup(arg).rule).contains("written");
+      isWritten = analysis->startsFromWritten(arg);
     if (alias && isWritten && alias.getInt() < terminator->getNumOperands())
       sources.insert(terminator->getOperand(alias.getInt()));
     return sources;

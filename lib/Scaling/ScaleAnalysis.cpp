@@ -111,6 +111,11 @@ static ScaleFacts seedMoments(double mean, double deviation, bool isParameter) {
   return ScaleFacts::moments(growth * mean, std::pow(growth * deviation, 2));
 }
 
+bool ScaleAnalysis::startsFromWritten(BlockArgument arg) const {
+  return takesWrittenScale(func, arg.getArgNumber()) && !feedsDot(arg) &&
+         !isParameter(arg);
+}
+
 ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   ScaleFacts seed;
@@ -196,8 +201,7 @@ bool ScaleAnalysis::updateState() {
     unsigned index = arg.getArgNumber();
     auto alias =
         func.getArgAttrOfType<IntegerAttr>(index, "tf.aliasing_output");
-    if (!alias || !takesWrittenScale(func, index) ||
-        !isFloatTensor(arg.getType()) || feedsDot(arg) || isParameter(arg) ||
+    if (!alias || !startsFromWritten(arg) || !isFloatTensor(arg.getType()) ||
         alias.getInt() >= terminator->getNumOperands())
       continue;
     const ScaleFacts &next = lookup(terminator->getOperand(alias.getInt()));

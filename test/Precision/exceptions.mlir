@@ -58,14 +58,14 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0" = w
 // By its location one layer stays wide, its gradient in the backward with it;
 // the other has the formats of the recipe.
 // CHECK-LABEL: func.func @main
-// CHECK: stablehlo.dot_general %arg0, %arg1{{.*}}scalify.wide = "name: a linear layer (recipe: where \22layer0/\22 = false)"
+// CHECK: stablehlo.dot_general %arg0, %arg1{{.*}}scalify.wide = #scalify.decision<"name", "a linear layer (recipe: where \22layer0/\22 = false)"
 // CHECK: %[[H:.*]] = stablehlo.tanh
 // CHECK: scalify.quantize %[[H]], {{.*}} -> tensor<16x8xf8E4M3FN>
 // CHECK: stablehlo.dot_general
 // CHECK-NOT: scalify.wide
 // CHECK: %[[DY:.*]] = stablehlo.negate
 // CHECK-NOT: scalify.quantize %[[DY]]
-// CHECK: stablehlo.dot_general %arg0, %[[DY]]{{.*}}scalify.wide = "name: a linear layer (recipe: where \22layer0/\22 = false)"
+// CHECK: stablehlo.dot_general %arg0, %[[DY]]{{.*}}scalify.wide = #scalify.decision<"name", "a linear layer (recipe: where \22layer0/\22 = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = {"layer0/" = wide}>} {
   func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "a"}, %b: tensor<8x8xf32> {scalify.name = "b"}, %g: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<16x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>

@@ -5,7 +5,7 @@
 // 1e4 beside data of unit size: whichever scale is taken, one of both is lost.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: scalify.quantize {{.*}}tensor<16x16xf8
-// CHECK: stablehlo.dot_general {{.*}}scalify.wide = "constant: 1.00E+04 stands among the elements of an operand and saturates in f8E4M3FN at scale 2^0; keep it out of the operand, or this dot wide by name"
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"constant", "1.00E+04 stands among the elements of an operand and saturates in f8E4M3FN at scale 2^0; keep it out of the operand, or this dot wide by name"
 // CHECK: scalify.quantize {{.*}}cast = "c2: tanh"
 // STRICT: error: 'stablehlo.dot_general' op stays wide under a strict recipe: constant: 1.00E+04 stands
 // BF16-NOT: scalify.wide

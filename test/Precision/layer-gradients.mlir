@@ -4,9 +4,9 @@
 // the head: the gradient of the weight is told by the gradient of the output,
 // which multiplies the weight elsewhere, and by size.
 // CHECK-LABEL: func.func @remat
-// CHECK: dot_general {{.*}}scalify.wide = "head:
-// CHECK: dot_general {{.*}}scalify.wide = "head:
-// CHECK: dot_general {{.*}}scalify.wide = "head:
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
   func.func @remat(%h: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -30,8 +30,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 // A head whose input takes no gradient has no product with its weight in the
 // backward: the input and the size tell.
 // CHECK-LABEL: func.func @stopped
-// CHECK: dot_general {{.*}}scalify.wide = "head:
-// CHECK: dot_general {{.*}}scalify.wide = "head:
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
   func.func @stopped(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
@@ -52,8 +52,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 // CHECK-LABEL: func.func @per_example
 // CHECK: dot_general
 // CHECK-NOT: scalify.wide
-// CHECK: dot_general {{.*}}scalify.wide = "head:
-// CHECK: dot_general {{.*}}scalify.wide = "head:
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 // CHECK-NOT: scalify.wide
 // CHECK: dot_general {{.*}}contracting_dims = [1] x [1]
 // CHECK-NOT: scalify.wide

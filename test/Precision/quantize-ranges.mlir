@@ -18,7 +18,7 @@
 // STRICT-DAG: scalify.quantize %arg0, {{.*}} -> tensor<4x64xf8E4M3FN>
 // STRICT-DAG: scalify.quantize %arg1, {{.*}} -> tensor<4x64xf8E5M2>
 // STRICT-NOT: scalify.quantize %arg2
-// STRICT: stablehlo.dot_general %arg2, {{.*}}scalify.wide = "range: not proved to fit f8E4M3FN: no bound: argument 'arg2' without a declared range"
+// STRICT: stablehlo.dot_general %arg2, {{.*}}scalify.wide = #scalify.decision<"range", "not proved to fit f8E4M3FN: no bound: argument 'arg2' without a declared range"
 func.func @main(%a: tensor<4x64xf32> {scalify.range = {max = 100.0}},
                 %b: tensor<4x64xf32> {scalify.range = {max = 5000.0}},
                 %c: tensor<4x64xf32>,

@@ -22,7 +22,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
       %h = stablehlo.dot_general %x2, %was, contracting_dims = [1] x [0] : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
       %h1 = stablehlo.tanh %h : tensor<2x8xf32>
       %h2 = scalify.set_scale %h1, %s : tensor<2x8xf32>
-      // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before a result
+      // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before a result
       %z = stablehlo.dot_general %h2, %wbs, contracting_dims = [1] x [0] : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
       sdy.return %z : tensor<2x8xf32>
     } : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>

@@ -33,7 +33,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, 
     %dv = stablehlo.dot_general %ps, %dos, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
     %ds = stablehlo.abs %dp {scalify.phase = #scalify.phase<backward>} : tensor<2x4x4xf32>
     %dss = scalify.set_scale %ds, %s : tensor<2x4x4xf32>
-    // CHECK: scalify.wide = "attention_ds: the gradient of scores (recipe: attention_ds = false)"
+    // CHECK: scalify.wide = #scalify.decision<"attention_ds", "the gradient of scores (recipe: attention_ds = false)"
     %dq = stablehlo.dot_general %dss, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
     return %o, %dv, %dq : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>
   }
@@ -54,13 +54,13 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
     %h = stablehlo.tanh %y : tensor<4x8xf32>
     %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
     %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name: the last linear layer before the loss (recipe: where \22params
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name", "the last linear layer before the loss (recipe: where \22params
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %dz = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     %dzs = scalify.set_scale %dz, %s : tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name:
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name", "
     %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "name:
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name", "
     %db = stablehlo.dot_general %hs, %dzs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %z, %db, %dh : tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>
   }
@@ -76,7 +76,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
     %g = stablehlo.negate %w {scalify.phase = #scalify.phase<backward>} : tensor<4x4xf32>
     %a = scalify.set_scale %g, %s : tensor<4x4xf32>
     // CHECK-NOT: scalify.quantize
-    // CHECK: scalify.wide = "optimizer: a dot of the update (recipe: optimizer = false)"
+    // CHECK: scalify.wide = #scalify.decision<"optimizer", "a dot of the update (recipe: optimizer = false)"
     %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %0 : tensor<4x4xf32>
   }
@@ -116,23 +116,23 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %h = stablehlo.dot_general %x1, %as, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %h0 = stablehlo.tanh %h : tensor<4x8xf32>
     %h1 = scalify.set_scale %h0, %s : tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %p = stablehlo.dot_general %h1, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %y0 = stablehlo.sine %y : tensor<4x8xf32>
     %y1 = scalify.set_scale %y0, %s : tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %q = stablehlo.dot_general %y1, %cs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %logits = stablehlo.dot_general %p, %q, contracting_dims = [1] x [1] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
     %d = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<4x4xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %dp = stablehlo.dot_general %d, %q, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %dq = stablehlo.dot_general %d, %p, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     %dq1 = scalify.set_scale %dq, %s : tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %dy = stablehlo.dot_general %dq1, %cs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %dc = stablehlo.dot_general %y1, %dq1, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %logits, %dp, %dy, %dc : tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>
   }
@@ -144,7 +144,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 // behind it, it is that layer, and no head, though only gradients follow.
 // CHECK-LABEL: func.func @computed_weight
 // CHECK-COUNT-2: stablehlo.dot_general %{{.*}}, %{{.*}}, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>}
-// CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before the loss (recipe: head = false)"
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @computed_weight(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %u: tensor<8x8xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<4x8xf32>, tensor<4x8xf32>) {

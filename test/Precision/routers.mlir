@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @top_k
 // In 16 bits, too, and nothing else does.
 // BF16-LABEL: func.func @top_k
-// BF16-COUNT-3: scalify.wide = "router: chooses experts (recipe: router = false)"
+// BF16-COUNT-3: scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
 // BF16-NOT: scalify.wide
 // BF16: return
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
@@ -17,7 +17,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %h = stablehlo.tanh %x : tensor<8x8xf32>
     %hs = scalify.set_scale %h, %s : tensor<8x8xf32>
     %rs = scalify.set_scale %router, %s : tensor<8x4xf32>
-    // CHECK: stablehlo.dot_general %[[H:.*]], %{{.*}}scalify.wide = "router: chooses experts (recipe: router = false)"
+    // CHECK: stablehlo.dot_general %[[H:.*]], %{{.*}}scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
     %logits = stablehlo.dot_general %hs, %rs, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %p = stablehlo.exponential %logits : tensor<8x4xf32>
     // CHECK: stablehlo.sort
@@ -34,13 +34,13 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %gated = stablehlo.multiply %sorted#0, %expert : tensor<8x4xf32>
     %gs = scalify.set_scale %gated, %s : tensor<8x4xf32>
     %ds = scalify.set_scale %down, %s : tensor<4x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head:
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
     %y = stablehlo.dot_general %gs, %ds, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     %dl = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
     %dls = scalify.set_scale %dl, %s : tensor<8x4xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "router: chooses experts (recipe: router = false)"
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
     %dx = stablehlo.dot_general %dls, %rs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
-    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "router: chooses experts (recipe: router = false)"
+    // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
     %dw = stablehlo.dot_general %hs, %dls, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     return %y, %dx, %dw, %sorted#1 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xf32>, tensor<8x4xi32>
   }
@@ -95,7 +95,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     }) : (tensor<8x4xi32>, tensor<8x4xf32>) -> (tensor<8x4xi32>, tensor<8x4xf32>)
     %hs = scalify.set_scale %sorted#1, %s : tensor<8x4xf32>
     %ds = scalify.set_scale %down, %s : tensor<4x8xf32>
-    // CHECK: scalify.wide = "head:
+    // CHECK: scalify.wide = #scalify.decision<"head", "
     %y = stablehlo.dot_general %hs, %ds, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %y : tensor<8x8xf32>
   }
@@ -130,7 +130,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = false, router 
       %c = stablehlo.cosine %h : tensor<1x8xf32>
       %hs = scalify.set_scale %c, %s : tensor<1x8xf32>
       %os = scalify.set_scale %out, %s : tensor<8x16xf32>
-      // CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head: the last linear layer before a result (recipe: head = false)"
+      // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before a result (recipe: head = false)"
       %logits = stablehlo.dot_general %hs, %os, contracting_dims = [1] x [0] : (tensor<1x8xf32>, tensor<8x16xf32>) -> tensor<1x16xf32>
       %best:2 = stablehlo.reduce(%logits init: %least), (%at init: %zero) across dimensions = [1] : (tensor<1x16xf32>, tensor<1x16xi32>, tensor<f32>, tensor<i32>) -> (tensor<1xf32>, tensor<1xi32>)
       reducer(%a: tensor<f32>, %b: tensor<f32>) (%i: tensor<i32>, %j: tensor<i32>) {

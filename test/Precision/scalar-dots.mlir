@@ -6,9 +6,9 @@
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: scalify.quantize
-// CHECK: dot_general {{.*}}scalify.wide = "shape: an operand or the result is one number"
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"shape", "an operand or the result is one number"
 // CHECK-NOT: scalify.quantize
-// CHECK: dot_general {{.*}}scalify.wide = "shape: an operand or the result is one number"
+// CHECK: dot_general {{.*}}scalify.wide = #scalify.decision<"shape", "an operand or the result is one number"
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @main(%w: tensor<64xf32> {scalify.role = #scalify.role<param>}) -> (tensor<f32>, tensor<64xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>

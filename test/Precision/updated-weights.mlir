@@ -5,9 +5,9 @@
 // CHECK-LABEL: func.func @written_out
 // CHECK: %[[W1:.*]] = stablehlo.subtract
 // CHECK-NOT: scalify.quantize %[[W1]]
-// CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head:
-// CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head:
-// CHECK: stablehlo.dot_general {{.*}}scalify.wide = "head:
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
+// CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
 // CHECK-NOT: scalify.quantize
 // CHECK: return
 module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensitive = true>} {

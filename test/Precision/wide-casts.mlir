@@ -8,7 +8,7 @@
 // CHECK-DAG: %[[W:.*]] = scalify.quantize %arg1, {{.*}}cast = "c1: arg1"
 // CHECK-DAG: %[[V:.*]] = scalify.quantize %arg2, {{.*}}cast = "c2: arg2"
 // CHECK: stablehlo.dot_general %arg0, %arg1
-// CHECK-SAME: scalify.wide = "health: of cast 'c0: arg0', 50 % of the values saturated"
+// CHECK-SAME: scalify.wide = #scalify.decision<"health", "of cast 'c0: arg0', 50 % of the values saturated"
 // CHECK: stablehlo.dot_general
 // CHECK-NOT: scalify.wide
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>,

@@ -276,7 +276,7 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
 
     `scalify-quantize` takes the decisions: `scalify.plain_role` is a dot's
     role, `scalify.plain_scales` log2 of the scales of its operands,
-    `scalify.plain_part` and `scalify.plain_reason` why it stays wide. By
+    `scalify.plain_decision` why it stays wide. By
     `scalify.plain_class`, which dots that are decided together have in common,
     `scalify-delay-scales` gives casts a row, and takes the attributes away.
 

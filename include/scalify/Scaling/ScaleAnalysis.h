@@ -78,6 +78,9 @@ public:
                          bool composites = true);
 
   const ScaleFacts &lookup(mlir::Value value) const;
+  /// Whether the scale of an argument of the function is that of what a step
+  /// writes into it; what starts at zero and is a weight has a size of its own.
+  bool startsFromWritten(mlir::BlockArgument arg) const;
   /// Ops without a rule that touch floating-point tensors.
   llvm::ArrayRef<mlir::Operation *> getOpsWithoutRule() const {
     return withoutRule;

@@ -78,8 +78,8 @@ static constexpr Entry kEntries[] = {
     makeList("provenance", OnModule),
     // Precision.
     makeList("wide_casts", OnModule),
-    makeText("wide", OnOp),
-    makeText("judgement", OnOp),
+    {"wide", OnOp, is<DecisionAttr>, "#scalify.decision"},
+    {"judgement", OnOp, is<DecisionAttr>, "#scalify.decision"},
     {"accumulation", OnOp, is<AccumulationAttr>, "#scalify.accumulation"},
     makeFlag("uncounted", OnOp),
     makeFlag("carried", OnOp),
@@ -93,8 +93,7 @@ static constexpr Entry kEntries[] = {
     makeNumber("gradient_group", OnOp),
     makeFlag("plain_form", OnOp),
     {"plain_scales", OnOp, is<DenseI32ArrayAttr>, "an array of i32"},
-    makeText("plain_part", OnOp),
-    makeText("plain_reason", OnOp),
+    {"plain_decision", OnOp, is<DecisionAttr>, "#scalify.decision"},
     {"plain_role", OnOp, is<DotRoleAttr>, "#scalify.dot_role"},
     makeNumber("plain_class", OnOp),
     // Distribution.

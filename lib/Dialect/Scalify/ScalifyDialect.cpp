@@ -48,6 +48,14 @@ void ScalifyDialect::initialize() {
   addInterfaces<ScalifyInliner>();
 }
 
+std::string DecisionAttr::describe() const {
+  return (getPart() + ": " + getReason()).str();
+}
+
+bool DecisionAttr::isChoice() const {
+  return !llvm::is_contained({"body", "scale", "constant"}, getPart());
+}
+
 LogicalResult
 ScaledType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                    RankedTensorType data, ArrayRef<int64_t> block) {

@@ -284,7 +284,7 @@ std::string scalify::getReasonUnproved(Operation *hint, FloatType wanted) {
   if (getDataBound(proof) <= Rounding::of(format).largest)
     return "";
   auto reason = proof.getAs<StringAttr>("reason");
-  return "range: not proved to fit " + describeFormat(format) +
+  return "not proved to fit " + describeFormat(format) +
          (reason ? ": " + reason.str() : "");
 }
 

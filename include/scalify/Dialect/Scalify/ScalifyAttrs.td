@@ -124,6 +124,33 @@ def Scalify_DotKind : I32EnumAttr<"DotKind",
   let cppNamespace = "::scalify";
 }
 
+def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
+  let mnemonic = "decision";
+  let summary = "why a dot is not made narrow";
+  let description = [{
+    The part that decided is a keyword: a role or a kind of dots in the recipe
+    (`head`, `input_grad`), `name` for one of its exceptions, `unprofitable` or
+    `sensitive` for a model's judgement, `health` for a run's, or a property of
+    the program (`shape`, `type`, `given`, `body`, `scale`, `constant`,
+    `range`). The reason is for people, and no code reads it.
+
+    ```mlir
+    #scalify.decision<"head", "the last linear layer before the loss">
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"the part of the recipe or program that decided">:$part,
+    StringRefParameter<"the reason, for people">:$reason);
+  let assemblyFormat = "`<` $part `,` $reason `>`";
+  let extraClassDeclaration = [{
+    /// "part: reason".
+    std::string describe() const;
+    /// Whether the recipe, or a run by it, wants this: a strict recipe refuses
+    /// all else.
+    bool isChoice() const;
+  }];
+}
+
 def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
   let mnemonic = "recipe";
   let summary = "what is cast to which format, and where its scale comes from";
