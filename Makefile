@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test setup build lint format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test check setup build lint tidy format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -21,8 +21,14 @@ setup: ## install Debian and Python packages
 build: ## set up, then build into build/
 	@scripts/setup.sh packages python build
 
-lint: build ## check format, style and types
+check: build ## the quick tests: lint without clang-tidy, lit, GoogleTest, and the main ways through (3 minutes)
+	@scripts/test.sh -L 'quick|unit'
+
+lint: build ## check format, style and types; clang-tidy over what changed, for four minutes at most
 	@scripts/lint.sh
+
+tidy: build ## clang-tidy over every file that changed, or whose headers did, however long it takes
+	@.venv/bin/python scripts/tidy.py --seconds 0
 
 format: setup ## mend the format of C++ and Python sources
 	@git ls-files '*.cpp' '*.h' '*.c' | xargs -r clang-format-22 -i

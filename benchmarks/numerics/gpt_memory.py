@@ -136,7 +136,7 @@ def kept(layout: Layout, recipe: str, layers: int) -> int:
     # The last argument is x; the others are weights.
     count = len(jax.tree.leaves(params))
     for number in range(count):
-        role = f'%arg{number}: tensor<\\1> {{scalify.role = #scalify.role<param>}}'
+        role = f"%arg{number}: tensor<\\1> {{scalify.role = #scalify.role<param>}}"
         text = re.sub(rf"%arg{number}: tensor<([^>]*)>", role, text, count=1)
     build = pathlib.Path(os.environ.get("SCALIFY_BUILD", "build"))
     with tempfile.TemporaryDirectory() as folder:

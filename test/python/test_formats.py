@@ -265,7 +265,9 @@ def test_convolutions_are_cast_where_asked(recipe: str, wide: bool) -> None:
     ]
     # Two in the forward, two gradients of kernels, one of an input.
     assert len(lines) == 5
-    assert all(('scalify.wide = #scalify.decision<"convolution", "' in line) == wide for line in lines)
+    assert all(
+        ('scalify.wide = #scalify.decision<"convolution", "' in line) == wide for line in lines
+    )
     step = scalify.transform(grads, recipe=recipe, strict=True)
     # E5M2 rounds a gradient by 2^-3 at most, and errors are independent.
     assert cosine(step(*args), jax.jit(grads)(*args)) > (0.98 if "fp8" in recipe else 0.99999)

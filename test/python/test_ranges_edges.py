@@ -286,7 +286,8 @@ def test_slices_of_what_a_loop_saved_are_read_as_they_were_rounded() -> None:
       func.func public @main(%x: tensor<3x4xf32> {scalify.range = {max = 430.0}}, %i: tensor<i32>)
           -> tensor<1x4xf32> {
         %0 = stablehlo.abs %x {scalify.phase = #scalify.phase<backward>} : tensor<3x4xf32>
-        %1 = stablehlo.dynamic_slice %0, %i, %i, sizes = [1, 4] {scalify.phase = #scalify.phase<backward>}
+        %1 = stablehlo.dynamic_slice %0, %i, %i, sizes = [1, 4]
+            {scalify.phase = #scalify.phase<backward>}
             : (tensor<3x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
         %2 = stablehlo.negate %1 {scalify.phase = #scalify.phase<backward>} : tensor<1x4xf32>
         return %2 : tensor<1x4xf32>
