@@ -4,6 +4,7 @@
 
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -61,7 +62,7 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
     std::string name = "k" + std::to_string(known.size() - 1);
     auto function = func::FuncOp::create(b, kernel.getLoc(), name,
                                          codegen::kernelFunctionType(kernel));
-    bool isGPU = machine == "gpu";
+    bool isGPU = TargetAttr::of(module).isGPU;
     FailureOr<codegen::KernelRows> rows = codegen::emitKernel(
         kernel, function,
         isGPU ? codegen::Machine::GPU : codegen::Machine::CPU);
@@ -92,11 +93,6 @@ LogicalResult LowerKernelsPass::lower(plan::KernelOp kernel) {
 
 void LowerKernelsPass::runOnOperation() {
   known.clear();
-  if (machine != "cpu" && machine != "gpu") {
-    getOperation().emitError("unknown machine '")
-        << machine << "': expected cpu or gpu";
-    return signalPassFailure();
-  }
   SmallVector<plan::KernelOp> kernels;
   getOperation().walk(
       [&](plan::KernelOp kernel) { kernels.push_back(kernel); });

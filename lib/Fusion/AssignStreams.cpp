@@ -9,6 +9,7 @@
 
 #include "StreamCommands.h"
 
+#include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Fusion/Passes.h"
 
 #include <cmath>
@@ -22,21 +23,8 @@ using namespace mlir;
 using namespace scalify;
 
 //===----------------------------------------------------------------------===//
-// Costs, in nanoseconds of an H100
+// Costs
 //===----------------------------------------------------------------------===//
-
-static constexpr double kLeast = 2000; // of any launch, in a graph too
-static constexpr double kEvent = 2000; // one stream behind another one
-static constexpr double kProcessors = 132;
-static constexpr int64_t kTile = 128;  // rows and columns of a block
-static constexpr double kBytes = 2600; // a nanosecond, of 3350 on paper
-
-/// Multiply-adds of a nanosecond, twice: about 0.6 of the data sheet.
-static double speedOf(Type element) {
-  if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
-    return 1.2e6;
-  return element.isF32() ? 5e4 : 6e5;
-}
 
 namespace {
 /// How long a command takes by itself, and how long if all of the GPU worked
@@ -54,28 +42,29 @@ struct Command : StreamCommand {
 };
 } // namespace
 
-static Cost costOf(plan::GemmOp gemm) {
+static Cost costOf(plan::GemmOp gemm, const TargetInfo &gpu) {
   Type element = cast<MemRefType>(gemm.getA().getType()).getElementType();
   double batch = 1;
   for (int64_t extent : gemm.getBatch())
     batch *= static_cast<double>(extent);
   double tiles =
-      batch * static_cast<double>(llvm::divideCeil(gemm.getM(), kTile) *
-                                  llvm::divideCeil(gemm.getN(), kTile));
-  double deep = 2.0 * static_cast<double>(gemm.getK()) / speedOf(element);
+      batch * static_cast<double>(llvm::divideCeil(gemm.getM(), gpu.tile) *
+                                  llvm::divideCeil(gemm.getN(), gpu.tile));
+  double deep = 2.0 * static_cast<double>(gemm.getK()) / gpu.flops.of(element);
   double work = batch * static_cast<double>(gemm.getM() * gemm.getN()) * deep;
-  double waves = std::ceil(tiles / kProcessors) * kProcessors;
-  double time = waves * static_cast<double>(kTile * kTile) * deep;
-  return {std::max(kLeast, time), work};
+  double waves = std::ceil(tiles / gpu.processors) * gpu.processors;
+  double time = waves * static_cast<double>(gpu.tile * gpu.tile) * deep;
+  return {std::max(gpu.launch, time), work};
 }
 
-static Cost costOf(Operation *op) {
+static Cost costOf(Operation *op, const TargetInfo &gpu) {
   if (auto gemm = dyn_cast<plan::GemmOp>(op))
-    return costOf(gemm);
+    return costOf(gemm, gpu);
   double bytes = 0;
   for (const plan::Access &access : plan::accessesOf(op))
     bytes += static_cast<double>(access.end - access.begin);
-  return {std::max(kLeast, bytes / kBytes), bytes / kBytes};
+  double time = bytes / gpu.bandwidth;
+  return {std::max(gpu.launch, time), time};
 }
 
 /// What running the two side by side saves, of running one after the other.
@@ -88,11 +77,12 @@ static double savedBy(const Cost &a, const Cost &b) {
 //===----------------------------------------------------------------------===//
 
 static SmallVector<Command> readCosts(plan::ProgramOp program) {
+  const TargetInfo &gpu = *findTarget(kHopper);
   SmallVector<Command> commands;
   for (StreamCommand &command : readCommands(program)) {
     for (size_t need : command.needs)
       commands[need].feeds.push_back(commands.size());
-    Cost cost = costOf(command.op);
+    Cost cost = costOf(command.op, gpu);
     commands.push_back({std::move(command), cost, {}});
   }
   return commands;
@@ -196,7 +186,7 @@ AssignStreamsPass::findStretch(ArrayRef<Command> commands,
     beside.time += commands[stretch.end].cost.time;
     beside.work += commands[stretch.end].cost.work;
   }
-  stretch.saved = savedBy(stretch.own, beside) - 2 * kEvent;
+  stretch.saved = savedBy(stretch.own, beside) - 2 * findTarget(kHopper)->event;
   return stretch;
 }
 

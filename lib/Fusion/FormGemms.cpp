@@ -27,25 +27,13 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-namespace {
-/// What things cost, roughly, in nanoseconds.
-struct Costs {
-  double call, flopsPerNs, copyPerElement;
-  bool callsTakeBatch; // one call multiplies a whole batch dimension
-};
-} // namespace
-
-/// One core and a BLAS: a call costs as much as a product of two matrices of
-/// 20 x 20.
-static constexpr Costs kCPU{300, 50, 0.5, false};
-/// An H100: launches, half of what its BF16 products reach, reading and writing
-/// F32 at its memory's speed.
-static constexpr Costs kGPU{3000, 4e5, 0.0024, true};
+/// A copy reads and writes an element of F32.
+static constexpr double kBytesOfCopy = 8;
 
 namespace {
 /// One way to run a dot.
 struct Gemm {
-  const Costs *costs = &kCPU;
+  const TargetInfo *target;
   StridedView a, b;
   Dim am, ak, bk, bn, cm, cn;
   SmallVector<int64_t> batch, batchStrides;
@@ -56,9 +44,9 @@ struct Gemm {
       products *= extent;
       most = std::max(most, double(extent));
     }
-    double calls = costs->callsTakeBatch ? products / most : products;
-    return calls * costs->call +
-           products * 2.0 * cm.size * cn.size * ak.size / costs->flopsPerNs;
+    double calls = target->callsTakeBatch ? products / most : products;
+    return calls * target->call +
+           products * 2.0 * cm.size * cn.size * ak.size / target->flops.bits16;
   }
 };
 
@@ -100,7 +88,7 @@ private:
                      bool isLhs);
   Value copyForLayout(stablehlo::DotGeneralOp op, bool isLhs);
   double foldAlpha(stablehlo::DotGeneralOp op);
-  const Costs &costs() const { return machine == "gpu" ? kGPU : kCPU; }
+  const TargetInfo &target() { return TargetAttr::of(getOperation()); }
 };
 } // namespace
 
@@ -172,11 +160,11 @@ static bool isMatrix(Dim row, Dim column) {
 }
 
 // `c` holds the strides of the result's dimensions in memory.
-static std::optional<Gemm> match(const Costs &costs, const Roles &roles,
+static std::optional<Gemm> match(const TargetInfo &target, const Roles &roles,
                                  StridedView a, StridedView b,
                                  ArrayRef<Dim> c) {
   Gemm gemm;
-  gemm.costs = &costs;
+  gemm.target = &target;
   gemm.a = a;
   gemm.b = b;
   size_t batches = roles.lhsBatch.size(), frees = roles.lhsFree.size();
@@ -352,16 +340,16 @@ Gemm FormGemmsPass::matchPlain(stablehlo::DotGeneralOp op, const Roles &roles,
   StridedView ia = StridedView::identity(op.getLhs());
   StridedView ib = StridedView::identity(op.getRhs());
   // One operand at a time: most often only one is in the way.
-  if (std::optional<Gemm> gemm = match(costs(), roles, ia, b, plain))
+  if (std::optional<Gemm> gemm = match(target(), roles, ia, b, plain))
     return *gemm;
-  if (std::optional<Gemm> gemm = match(costs(), roles, a, ib, plain))
+  if (std::optional<Gemm> gemm = match(target(), roles, a, ib, plain))
     return *gemm;
-  if (std::optional<Gemm> gemm = match(costs(), roles, ia, ib, plain))
+  if (std::optional<Gemm> gemm = match(target(), roles, ia, ib, plain))
     return *gemm;
   StridedView rhs = copied(op, roles, false);
-  if (std::optional<Gemm> gemm = match(costs(), roles, a, rhs, plain))
+  if (std::optional<Gemm> gemm = match(target(), roles, a, rhs, plain))
     return *gemm;
-  return *match(costs(), roles, copied(op, roles, true), rhs, plain);
+  return *match(target(), roles, copied(op, roles, true), rhs, plain);
 }
 
 /// Multiplies of the result by the scales of FP8 operands, which a GEMM does.
@@ -518,7 +506,7 @@ static void buildMatmul(stablehlo::DotGeneralOp op, const Gemm &gemm,
 void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   Scales scales = foldScales(op);
   double alpha = foldAlpha(op);
-  if (machine == "gpu")
+  if (target().isGPU)
     foldRounding(op);
   Roles roles(op);
   StridedView a = StridedView::of(op.getLhs());
@@ -528,12 +516,12 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   // A view that is not folded is copied by whoever reads it.
   std::optional<Gemm> gemm;
   size_t last = 0;
-  double copy =
-      costs().copyPerElement * typeOf(op.getResult()).getNumElements();
+  double copy = kBytesOfCopy / target().bandwidth *
+                static_cast<double>(typeOf(op.getResult()).getNumElements());
   for (size_t i = outputs.size(); i-- > 0;) {
     auto layout = layoutFor(ArrayRef(outputs).take_front(i + 1));
     auto candidate =
-        layout ? match(costs(), roles, a, b, *layout) : std::nullopt;
+        layout ? match(target(), roles, a, b, *layout) : std::nullopt;
     // Of many scales the library has no batch.
     if (scales.a != plan::Scaling::Tensor && candidate &&
         !candidate->batch.empty())
@@ -551,7 +539,7 @@ void FormGemmsPass::form(stablehlo::DotGeneralOp op) {
   fixUnit(gemm->am, gemm->ak);
   fixUnit(gemm->bk, gemm->bn);
   fixUnit(gemm->cm, gemm->cn);
-  buildMatmul(op, *gemm, alpha, scales, machine == "gpu" && asksTF32(op),
+  buildMatmul(op, *gemm, alpha, scales, target().isGPU && asksTF32(op),
               outputs[last]);
   for (size_t i = last + 1; i-- > 0;)
     outputs[i].getDefiningOp()->erase();

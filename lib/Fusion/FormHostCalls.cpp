@@ -73,7 +73,7 @@ static std::string nameOf(Operation *op) {
 
 LogicalResult FormHostCallsPass::formCallback(stablehlo::CustomCallOp call) {
   IntegerAttr index = getIndex(call);
-  if (!callbacks || machine != "cpu" || !index)
+  if (!callbacks || TargetAttr::of(getOperation()).isGPU || !index)
     return call.emitOpError("calls back into Python ('")
            << call.getCallTargetName()
            << "': jax.debug.print, jax.debug.callback, jax.pure_callback or "
@@ -275,7 +275,7 @@ void FormHostCallsPass::walkBlock(Block &block) {
 void FormHostCallsPass::runOnOperation() {
   if (getOperation().isExternal() || !getOperation().getBody().hasOneBlock())
     return;
-  if (machine == "cpu" && fallback == "xla")
+  if (!TargetAttr::of(getOperation()).isGPU && fallback == "xla")
     walkBlock(getOperation().getBody().front());
   WalkResult result = getOperation().walk([&](stablehlo::CustomCallOp call) {
     return isCallback(call) && failed(formCallback(call))

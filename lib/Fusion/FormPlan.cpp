@@ -491,8 +491,8 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Operation *ret = block.getTerminator();
   for (OpOperand &operand : ret->getOpOperands())
     operand.set(stripReshapes(operand.get()));
-  Clusters clusters(block,
-                    {maxBuffers, maxOps, phaseDistance, machine == "gpu"});
+  Clusters clusters(block, {maxBuffers, maxOps, phaseDistance,
+                            TargetAttr::of(getOperation()).isGPU});
   clusters.pull();
   numMerged += clusters.merge();
   PlanWriter writer(function, clusters);

@@ -5,8 +5,8 @@
 
 #include "mlir/Pass/PassManager.h"
 
-void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
-                                  llvm::StringRef machine, int64_t streams,
+void scalify::buildFusionPipeline(mlir::OpPassManager &pm, bool isGPU,
+                                  int64_t streams,
                                   llvm::StringRef libraryAttention,
                                   bool overlap, const PipelineOptions &pipeline,
                                   llvm::StringRef epilogues,
@@ -28,32 +28,26 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
   functions.addPass(createExpandBits());
   functions.addPass(createExpandScatters());
   // On a CPU casts are a larger part of the step.
-  if (machine == "gpu")
+  if (isGPU)
     functions.addPass(createRecomputeCasts());
-  PreparePlanOptions prepare;
-  prepare.machine = machine.str();
-  functions.addPass(createPreparePlan(prepare));
-  if (machine == "gpu") {
+  functions.addPass(createPreparePlan());
+  if (isGPU) {
     functions.addPass(createNarrowDots());
     if (libraryAttention != "none")
       functions.addPass(createFormAttention({libraryAttention.str()}));
   }
-  FormGemmsOptions gemms;
-  gemms.machine = machine.str();
-  functions.addPass(createFormGemms(gemms));
+  functions.addPass(createFormGemms());
   // What no product reads with its scales.
-  if (machine == "gpu")
+  if (isGPU)
     pm.addPass(createExpandBlocks());
   PlaceStagesOptions stages;
   stages.stages = pipeline.stages;
   stages.virtualChunks = pipeline.virtualChunks;
   pm.addPass(createPlaceStages(stages));
-  if (machine == "gpu" && epilogues != "none")
+  if (isGPU && epilogues != "none")
     pm.nest<mlir::func::FuncOp>().addPass(
         createFormEpilogues({epilogues.str()}));
-  FormPlanOptions plan;
-  plan.machine = machine.str();
-  pm.addPass(createFormPlan(plan));
+  pm.addPass(createFormPlan());
   if (pipeline.stages > 0) {
     pm.addPass(createSplitStages());
     TakeStageOptions own;
@@ -61,13 +55,13 @@ void scalify::buildFusionPipeline(mlir::OpPassManager &pm,
     pm.addPass(createTakeStage(own));
   }
   pm.addPass(createBindSlices());
-  if (machine == "gpu" && streams > 1) {
+  if (isGPU && streams > 1) {
     AssignStreamsOptions concurrency;
     concurrency.streams = streams;
     pm.addPass(createAssignStreams(concurrency));
   }
   if (overlap)
-    pm.addPass(createOverlapCollectives({machine == "gpu", mostInFlight}));
+    pm.addPass(createOverlapCollectives({isGPU, mostInFlight}));
   pm.addPass(createProveExchanges());
   pm.addPass(createAssignBuffers());
 }

@@ -51,6 +51,7 @@ private:
   void numberOps();
   void remakeNearUses(Operation *op);
 
+  bool isGPU = false;
   llvm::MapVector<Value, Value> wideOf; // of operands of dots
   llvm::DenseMap<Operation *, int64_t> position;
 };
@@ -59,7 +60,7 @@ private:
 LogicalResult PreparePlanPass::check(Operation *op) {
   auto refuse = [&]() -> InFlightDiagnostic {
     return op->emitOpError("not in the ")
-           << (machine == "gpu" ? "GPU" : "CPU") << " target: ";
+           << (isGPU ? "GPU" : "CPU") << " target: ";
   };
   // What XLA runs already passes on what it cannot.
   StringRef wayOut =
@@ -300,7 +301,7 @@ void PreparePlanPass::splitAcross(stablehlo::ReduceOp op,
                                   ArrayRef<int64_t> dims) {
   RankedTensorType type = typeOf(op.getInputs()[0]);
   int64_t results = typeOf(op.getResult(0)).getNumElements();
-  if (machine != "gpu" || results == 0 || op->hasAttr(stablehlo::kInOrderAttr))
+  if (!isGPU || results == 0 || op->hasAttr(stablehlo::kInOrderAttr))
     return;
   const int64_t summands = type.getNumElements() / results;
   const int64_t wanted =
@@ -377,7 +378,7 @@ void PreparePlanPass::splitReduce(stablehlo::ReduceOp op) {
   int64_t results = typeOf(op.getResult(0)).getNumElements();
   int64_t total = type.getNumElements();
   if (others.empty() && results < 16 && total >= kTwoStageElements) {
-    int64_t columns = getStageColumns(op, total / results, machine == "gpu");
+    int64_t columns = getStageColumns(op, total / results, isGPU);
     int64_t parts = total / results / columns;
     if (parts == 1)
       return;
@@ -432,6 +433,7 @@ void PreparePlanPass::remakeNearUses(Operation *op) {
 
 void PreparePlanPass::runOnOperation() {
   wideOf.clear();
+  isGPU = TargetAttr::of(getOperation()).isGPU;
   shareScales(getOperation());
   Block &block = getOperation().getBody().front();
   for (Operation &op : block)
@@ -454,7 +456,7 @@ void PreparePlanPass::runOnOperation() {
       if (!llvm::all_of(dot->getOperands(), isFloat) ||
           !isFloat(dot.getResult()))
         expandDot(dot);
-      else if (machine == "gpu" && isGPUDot(dot))
+      else if (isGPU && isGPUDot(dot))
         continue;
       else if (!llvm::all_of(
                    dot->getOperandTypes(),

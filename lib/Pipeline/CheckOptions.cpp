@@ -89,7 +89,8 @@ static LogicalResult checkProcessor(StringRef name, Location location) {
 
 static LogicalResult checkMachine(const CompileOptions &options,
                                   Location location) {
-  bool isGPU = options.target == kHopper;
+  const TargetInfo *target = findTarget(options.target);
+  bool isGPU = target && target->isGPU;
   if (options.target == "cpu" && failed(checkProcessor(options.mcpu, location)))
     return failure();
   if (options.sums == "nccl" && !isGPU)

@@ -110,7 +110,8 @@ public:
         context(getRegistry()),
         collector(&context, options.inputName, text, diagnostics),
         toStableHLO(options.target == "stablehlo"),
-        isGPU(options.target == kHopper) {
+        isGPU(!toStableHLO && findTarget(options.target) &&
+              findTarget(options.target)->isGPU) {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
                         ScalifyDialect>();
     // An error on main would print the whole step.
@@ -303,7 +304,7 @@ StageOptions Compilation::getStageOptions() {
   // XLA, with the same text, would merge the equal ops again.
   stages.recompute = !toStableHLO;
   stages.explain = isFull();
-  stages.machine = isGPU ? "gpu" : "cpu";
+  stages.isGPU = isGPU;
   stages.libraryAttention = options.libraryAttention;
   stages.epilogues = options.epilogues;
   stages.callbacks = options.callbacks;
@@ -445,6 +446,8 @@ FailureOr<CompileResult> Compilation::run() {
   module = parse(text, options.inputName, context, isFull());
   if (!module || failed(setRecipe()))
     return failure();
+  if (!toStableHLO)
+    TargetAttr::set(*module, options.target);
   for (Stage stage : getStages(toStableHLO)) {
     if (stage <= options.compileFrom || stage > options.compileTo)
       continue;

@@ -97,25 +97,22 @@ static void buildStableHLO(const StageOptions &options,
 
 static void buildFusion(const StageOptions &options, OpPassManager &manager) {
   ExpandBlocksOptions blocks;
-  blocks.keepDequantized = options.machine == "gpu";
+  blocks.keepDequantized = options.isGPU;
   manager.addPass(createExpandBlocks(blocks));
   manager.addPass(createExpandRounding());
   FormHostCallsOptions calls;
-  calls.machine = options.machine;
   calls.callbacks = options.callbacks;
   calls.fallback = options.fallback;
   manager.nest<func::FuncOp>().addPass(createFormHostCalls(calls));
   buildFusionPipeline(
-      manager, options.machine, options.streams, options.libraryAttention,
+      manager, options.isGPU, options.streams, options.libraryAttention,
       options.overlap,
       {options.pipelineStages, options.pipelineVirtual, options.pipelineStage},
       options.epilogues, options.gatheredBytes, options.mostInFlight);
 }
 
 static void buildCodegen(const StageOptions &options, OpPassManager &manager) {
-  LowerKernelsOptions kernels;
-  kernels.machine = options.machine;
-  manager.addPass(createLowerKernels(kernels));
+  manager.addPass(createLowerKernels());
 }
 
 void scalify::buildStage(Stage stage, bool toStableHLO,

@@ -8,10 +8,9 @@
 using namespace mlir;
 using namespace scalify;
 
-// Per microsecond.
-static constexpr double kBytes = 3.0e6, kFlops = 0.8 * 989.4e6;
-static constexpr double kLaunch = 4, kCastLaunch = 2;
-static constexpr int64_t kTile = 128, kProcessors = 132;
+// FP8 is for GPUs, whatever the module is compiled for: the same step has the
+// same formats on a CPU.
+static const TargetInfo &getGPU() { return *findTarget(kHopper); }
 
 static int64_t getSize(RankedTensorType type, ArrayRef<int64_t> dims) {
   int64_t size = 1;
@@ -20,27 +19,30 @@ static int64_t getSize(RankedTensorType type, ArrayRef<int64_t> dims) {
   return size;
 }
 
-/// `width`: bytes of an operand's element.
+/// In microseconds. `width`: bytes of an operand's element.
 static double getTime(const DotCost &dot, int64_t width) {
-  int64_t tiles = dot.batch * llvm::divideCeil(dot.m, kTile) *
-                  llvm::divideCeil(dot.n, kTile);
-  double flops =
-      2.0 * kTile * kTile * dot.k * llvm::alignTo(tiles, kProcessors);
+  const TargetInfo &gpu = getGPU();
+  int64_t tiles = dot.batch * llvm::divideCeil(dot.m, gpu.tile) *
+                  llvm::divideCeil(dot.n, gpu.tile);
+  double flops = 2.0 * gpu.tile * gpu.tile * dot.k *
+                 llvm::alignTo(tiles, static_cast<uint64_t>(gpu.processors));
   double bytes = static_cast<double>(dot.batch) *
                  (width * dot.k * static_cast<double>(dot.m + dot.n) +
                   2.0 * dot.m * dot.n);
-  double rate = width == 1 ? 2 * kFlops : kFlops;
-  return std::max({kLaunch, flops / rate, bytes / kBytes});
+  double rate = width == 1 ? gpu.flops.bits8 : gpu.flops.bits16;
+  return std::max({gpu.call, flops / rate, bytes / gpu.bandwidth}) / 1e3;
 }
 
 static double getTime(const CastCost &cast, ScaleSource scales) {
   bool isMeasured =
       scales == ScaleSource::Current || scales == ScaleSource::Block;
   double passes = scales == ScaleSource::Current ? 2 : 1;
+  const TargetInfo &gpu = getGPU();
+  double byte = static_cast<double>(cast.elements) / gpu.bandwidth;
   double shared = 0;
   if (isMeasured || cast.isArgument)
-    shared = passes * (kCastLaunch + 2 * cast.elements / kBytes);
-  return shared / std::max(cast.readers, 1u) + cast.elements / kBytes;
+    shared = passes * (gpu.launch + 2 * byte);
+  return (shared / std::max(cast.readers, 1u) + byte) / 1e3;
 }
 
 DotCost scalify::estimateCost(stablehlo::DotGeneralOp dot, ScaleSource scales,

@@ -1,12 +1,11 @@
 //===- DotCost.h - What FP8 costs and saves a dot ---------------*- C++ -*-===//
 //
-// A model of one H100 SXM, in microseconds. A dot is as fast as its tiles of
-// 128 x 128 on 132 processors at 80 % of the peak (989 TFLOP/s in BF16, 1979 in
-// FP8), as its bytes at 3.0 TB/s, or as a launch of 4 us. A cast writes a byte
-// an element for each dot that reads it (a copy with K minor-most, which is all
-// that the tensor cores take) and reads two once, twice to measure an amax, in
-// a kernel of 2 us; those that read share this. What the step computes, with a
-// scale that is known before, is cast where it is made: nothing is read again.
+// A model of one H100, by the constants of Targets.h. A dot is as fast as its
+// tiles, its bytes, or a call of the library. A cast writes a byte an element
+// for each dot that reads it (a copy with K minor-most, which is all that the
+// tensor cores take) and reads two once, twice to measure an amax, in a kernel
+// of its own; those that read share this. What the step computes, with a scale
+// that is known before, is cast where it is made: nothing is read again.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
-// RUN: scalify-opt %s --scalify-lower-kernels=machine=gpu | FileCheck %s
-// RUN: not scalify-opt %s --scalify-lower-kernels=machine=tpu 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: scalify-opt %s --scalify-set-target --scalify-lower-kernels | FileCheck %s
+// RUN: not scalify-opt %s --scalify-set-target=chip=tpu --scalify-lower-kernels 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: unknown machine 'tpu': expected cpu or gpu
+// UNKNOWN: unknown target 'tpu': expected one of cpu, sm_90a
 
 // A block a row; of what has no rows, as many blocks as have vectors.
 // CHECK-LABEL: plan.program @step

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-lower-kernels=machine=gpu | FileCheck %s
+// RUN: scalify-opt %s --scalify-set-target --scalify-lower-kernels | FileCheck %s
 
 // The amax of a row is taken along with the cast: each element is read once.
 // CHECK-LABEL: func.func @k0(

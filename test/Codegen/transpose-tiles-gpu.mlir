@@ -1,5 +1,5 @@
-// RUN: scalify-opt %s --scalify-lower-kernels=machine=gpu | FileCheck %s
-// RUN: scalify-opt %s --scalify-lower-kernels=machine=gpu --scalify-kernels-to-nvvm | FileCheck %s --check-prefix=NVVM
+// RUN: scalify-opt %s --scalify-set-target --scalify-lower-kernels | FileCheck %s
+// RUN: scalify-opt %s --scalify-set-target --scalify-lower-kernels --scalify-kernels-to-nvvm | FileCheck %s --check-prefix=NVVM
 
 // CHECK-LABEL: plan.program @step
 // CHECK: plan.kernel "turn" {{.*}} attributes {function = @k0, grain = 1 : i64, rows = 24 : i64}

@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-prepare-plan{machine=gpu},scalify-narrow-dots,scalify-form-gemms{machine=gpu}),scalify-form-plan,scalify-assign-buffers)' -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(scalify-set-target,func.func(scalify-prepare-plan,scalify-narrow-dots,scalify-form-gemms),scalify-form-plan,scalify-assign-buffers)' -split-input-file | FileCheck %s
 
 // The scale of x is measured, so that both are read from memory; in the
 // forward the sum is the fast one. The transposed weight is a kernel's.

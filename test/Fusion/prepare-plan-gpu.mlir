@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-prepare-plan{machine=gpu}))' -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --pass-pipeline='builtin.module(scalify-set-target,func.func(scalify-prepare-plan))' -split-input-file | FileCheck %s
 // RUN: scalify-opt %s --pass-pipeline='builtin.module(func.func(scalify-prepare-plan))' -split-input-file | FileCheck %s --check-prefix=CPU
 
 // A sum across memory to few results is summed in parts, a thread's each.

@@ -25,8 +25,8 @@ from scalify._executable import Executable
 
 E4M3, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16
 FUSION = (
-    "builtin.module(scalify-keep-amaxes,func.func(scalify-unroll-loops,"
-    "scalify-prepare-plan{machine=gpu},scalify-narrow-dots,scalify-form-gemms{machine=gpu},"
+    "builtin.module(scalify-set-target,scalify-keep-amaxes,func.func(scalify-unroll-loops,"
+    "scalify-prepare-plan,scalify-narrow-dots,scalify-form-gemms,"
     "scalify-form-epilogues{level=%s}))"
 )
 MATMUL = re.compile(

@@ -26,10 +26,7 @@ from scalify import _compiler
 from scalify._executable import Executable
 
 BF16 = ml_dtypes.bfloat16
-FUSION = (
-    "scalify-unroll-loops,scalify-prepare-plan{machine=gpu},scalify-narrow-dots,"
-    "scalify-form-gemms{machine=gpu}"
-)
+FUSION = "scalify-unroll-loops,scalify-prepare-plan,scalify-narrow-dots,scalify-form-gemms"
 MATMUL = re.compile(
     r"(?P<out>%\w+)(?:, (?P<aux>%\w+))? = plan\.matmul (?P<a>%\w+), (?P<b>%\w+)"
     r" m (?P<m>\d+) n (?P<n>\d+) k (?P<k>\d+)"
@@ -226,7 +223,7 @@ def test_products_with_epilogues_are_the_program(name: str) -> None:
     text = lowered(fn, *args)
     level = "all" if any(re.search("gelu|grad", each) for each in epilogues) else "exact"
     passes = f"{FUSION},scalify-form-epilogues{{level={level}}}"
-    formed = scalify.opt(text, f"builtin.module(func.func({passes}))")
+    formed = scalify.opt(text, f"builtin.module(scalify-set-target,func.func({passes}))")
     found = [match["epilogue"] or "" for match in MATMUL.finditer(formed)]
     assert found == epilogues and formed.count("plan.matmul") == len(found)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(args)]

@@ -294,11 +294,10 @@ struct Machine {
   std::unique_ptr<ExecutionEngine> engine;
   SmallVector<plan::KernelOp> kernels;
 
-  Machine(ModuleOp program, StringRef machine) : module(program.clone()) {
+  Machine(ModuleOp program, StringRef chip) : module(program.clone()) {
     PassManager lower(program.getContext());
-    LowerKernelsOptions options;
-    options.machine = machine.str();
-    lower.addPass(createLowerKernels(options));
+    TargetAttr::set(*module, chip);
+    lower.addPass(createLowerKernels());
     EXPECT_TRUE(succeeded(lower.run(*module)));
     module->walk([&](plan::KernelOp kernel) { kernels.push_back(kernel); });
     functions = ModuleOp::create(program.getLoc());
@@ -470,7 +469,7 @@ void scalify::checkProgram(StringRef text, bool isPlan, uint64_t timesCounted) {
     buildFusionPipeline(fusion);
     ASSERT_TRUE(succeeded(fusion.run(*program)));
   }
-  Machine cpu(*program, "cpu"), gpu(*program, "gpu");
+  Machine cpu(*program, kCPU), gpu(*program, kHopper);
   ASSERT_GT(cpu.kernels.size(), 0u);
   ASSERT_EQ(cpu.kernels.size(), gpu.kernels.size());
   for (auto [i, kernel] : llvm::enumerate(cpu.kernels)) {

@@ -26,11 +26,6 @@ def LowerKernels : Pass<"scalify-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
     "::mlir::gpu::GPUDialect", "::mlir::NVVM::NVVMDialect"];
-  let options = [
-    Option<"machine", "machine", "std::string", "\"cpu\"",
-           "cpu: functions of tasks; gpu: functions of one thread of a grid, "
-           "whose kernels say how many blocks have rows and functions how many "
-           "threads a block has">];
   let statistics = [
     Statistic<"numKernels", "kernels", "kernels in the program">,
     Statistic<"numFunctions", "functions", "functions written for them">];
@@ -66,7 +61,7 @@ def KernelsToNVVM : Pass<"scalify-kernels-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "lowers the kernel functions of a GPU to the NVVM dialect";
   let description = [{
     Before: a module of kernel functions that `scalify-lower-kernels` wrote with
-    `machine=gpu`. After: it holds one `gpu.module @kernels` of functions in the
+    a module for a GPU. After: it holds one `gpu.module @kernels` of functions in the
     LLVM and NVVM dialects that a driver can launch, with a pointer for each
     buffer and one for the counters. As many blocks must fit into a
     multiprocessor as have 512 threads, so that a thread has up to 128 registers

@@ -30,8 +30,8 @@ struct PipelineOptions {
 /// With `overlap` collectives run beside what is computed. Gathers
 /// add at most `gatheredBytes` to memory at one time, if not < 0, and at most
 /// `mostInFlight` collectives are on their way, if not 0.
-void buildFusionPipeline(mlir::OpPassManager &pm,
-                         llvm::StringRef machine = "cpu", int64_t streams = 1,
+void buildFusionPipeline(mlir::OpPassManager &pm, bool isGPU = false,
+                         int64_t streams = 1,
                          llvm::StringRef libraryAttention = "recipe",
                          bool overlap = true,
                          const PipelineOptions &pipeline = {},

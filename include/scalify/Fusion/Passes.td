@@ -66,7 +66,6 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
   let options = [
-    Option<"machine", "machine", "std::string", "\"cpu\"", "cpu or gpu">,
     Option<"callbacks", "callbacks", "bool", "false",
            "whoever runs the plan has the functions that are called back">,
     Option<"fallback", "fallback", "std::string", "\"\"",
@@ -134,8 +133,6 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
   }];
   let dependentDialects = ["::scalify::stablehlo::StableHLODialect"];
   let options = [
-    Option<"machine", "machine", "std::string", "\"cpu\"",
-           "gpu: dots of BF16 or F16 operands stay as they are">,
     Option<"phaseDistance", "phase-distance", "int64_t", "8",
            "ops between a use and one of another phase of the step that is "
            "to have a dequantized value of its own">];
@@ -240,9 +237,6 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
     ```
   }];
   let dependentDialects = ["::scalify::plan::PlanDialect"];
-  let options = [
-    Option<"machine", "machine", "std::string", "\"cpu\"",
-           "cpu or gpu: what calls, products and copies cost">];
   let statistics = [
     Statistic<"numGemms", "gemms", "GEMMs made">,
     Statistic<"numCopies", "copies", "operands copied for their layout">,
@@ -396,8 +390,6 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::plan::PlanDialect",
                            "::mlir::memref::MemRefDialect"];
   let options = [
-    Option<"machine", "machine", "std::string", "\"cpu\"",
-           "gpu: a kernel may write what it makes a second time, transposed">,
     Option<"maxBuffers", "max-buffers", "unsigned", "48",
            "buffers of a kernel at most: each is a register or a spill">,
     Option<"maxOps", "max-ops", "unsigned", "256",

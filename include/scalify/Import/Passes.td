@@ -28,6 +28,22 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
                               "calls replaced by the callee's body">];
 }
 
+def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
+  let summary = "says what the module is compiled for";
+  let description = [{
+    After: the module has `scalify.target`, which later passes ask for what the
+    device can do and what it costs; a module for a CPU has none. An unknown
+    target is an error.
+
+    ```mlir
+    module attributes {scalify.target = #scalify.target<"sm_90a">} {}
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect"];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"sm_90a\"", "cpu or sm_90a">];
+}
+
 def ImportCallbacksPass
     : Pass<"scalify-import-callbacks", "::mlir::ModuleOp"> {
   let summary = "makes scalars of the tokens that order calls into Python";

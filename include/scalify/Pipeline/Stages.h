@@ -66,8 +66,8 @@ struct StageOptions {
   bool recompute = false;
   /// Keep in the module which facts each scale came from.
   bool explain = false;
-  /// What the plan and its kernels are for: "cpu" or "gpu".
-  std::string machine = "cpu";
+  /// The plan and its kernels are for a GPU, which the module says.
+  bool isGPU = false;
   /// Ranks of a partitioned program that one process shall run; 0 for those of
   /// its mesh, none for the program of one device.
   std::optional<int64_t> simulateRanks;

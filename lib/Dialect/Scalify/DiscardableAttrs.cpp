@@ -51,6 +51,7 @@ static constexpr Entry kEntries[] = {
     // Of the input, for every stage.
     {"phase", OnOp, is<PhaseAttr>, "#scalify.phase"},
     {"recipe", OnModule, is<RecipeAttr>, "#scalify.recipe"},
+    {"target", OnModule, is<TargetAttr>, "#scalify.target"},
     {"role", OnArgument, is<RoleAttr>, "#scalify.role"},
     makeText("name", OnArgument),
     makeFlag("in_memory", OnOp),

@@ -4,6 +4,7 @@
 
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/Plan/Plan.h"
+#include "scalify/Dialect/Scalify/Scalify.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -11,17 +12,16 @@
 using namespace mlir;
 using namespace scalify;
 
-LogicalResult scalify::lowerKernels(ModuleOp module, StringRef machine) {
+LogicalResult scalify::lowerKernels(ModuleOp module, StringRef chip) {
   bool isLowered = true;
   module.walk([&](plan::KernelOp kernel) {
     isLowered &= kernel.getFunction().has_value();
   });
   if (isLowered)
     return success();
+  TargetAttr::set(module, chip);
   PassManager manager(module.getContext());
-  LowerKernelsOptions options;
-  options.machine = machine.str();
-  manager.addPass(createLowerKernels(options));
+  manager.addPass(createLowerKernels());
   return manager.run(module);
 }
 

@@ -3,6 +3,7 @@
 #include "scalify/Target/CPU/CPUTarget.h"
 
 #include "scalify/Codegen/Passes.h"
+#include "scalify/Dialect/Scalify/Targets.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Target/Artefact/KernelModule.h"
 #include "scalify/Target/Artefact/Manifest.h"
@@ -18,7 +19,7 @@ scalify::emitCPUArtefactFromPlan(ModuleOp module,
   auto step = module.lookupSymbol<plan::ProgramOp>("step");
   if (!step)
     return module.emitError("has no plan.program @step to emit");
-  if (failed(lowerKernels(module, "cpu")))
+  if (failed(lowerKernels(module, kCPU)))
     return failure();
   OwningOpRef<ModuleOp> kernels = takeKernels(module);
   PassManager toLLVM(module.getContext());

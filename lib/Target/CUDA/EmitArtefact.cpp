@@ -53,7 +53,7 @@ scalify::emitCUDAArtefactFromPlan(ModuleOp module,
   auto step = module.lookupSymbol<plan::ProgramOp>("step");
   if (!step)
     return module.emitError("has no plan.program @step to emit");
-  if (failed(lowerKernels(module, "gpu")))
+  if (failed(lowerKernels(module, options.chip)))
     return failure();
   copyThreads(module);
   FailureOr<std::string> ptx = makePTX(module, options.chip);

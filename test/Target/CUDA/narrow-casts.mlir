@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-lower-kernels=machine=gpu --scalify-kernels-to-nvvm --scalify-emit-ptx | sed 's/\\0A/\n/g' | FileCheck %s
+// RUN: scalify-opt %s --scalify-set-target --scalify-lower-kernels --scalify-kernels-to-nvvm --scalify-emit-ptx | sed 's/\\0A/\n/g' | FileCheck %s
 
 // Narrow floats by the hardware's conversions, a pair at a time.
 plan.program @step {

@@ -5,6 +5,7 @@
 
 #include "scalify/Dialect/Scalify/RecipeFormats.h"
 #include "scalify/Dialect/Scalify/ScaleFacts.h"
+#include "scalify/Dialect/Scalify/Targets.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -37,6 +38,7 @@ inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
 inline constexpr llvm::StringLiteral kAnyScaleAttr = "scalify.any_scale";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
+inline constexpr llvm::StringLiteral kTargetAttr = "scalify.target";
 /// On arguments and results of the program of one device of a mesh: the type
 /// of the whole value of which they are parts.
 inline constexpr llvm::StringLiteral kWholeTypeAttr = "scalify.whole_type";

@@ -124,6 +124,31 @@ def Scalify_DotKind : I32EnumAttr<"DotKind",
   let cppNamespace = "::scalify";
 }
 
+def Scalify_TargetAttr : AttrDef<Scalify_Dialect, "Target"> {
+  let mnemonic = "target";
+  let summary = "the device that a module is compiled for";
+  let description = [{
+    On the module, as `scalify.target`; a module without one is for a CPU. What
+    passes ask of it is in `Targets.h`: capabilities, and constants of their
+    models of time.
+
+    ```mlir
+    module attributes {scalify.target = #scalify.target<"sm_90a">} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"the name of a target: cpu, sm_90a">:$chip);
+  let assemblyFormat = "`<` $chip `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    const TargetInfo &getInfo() const;
+    /// That of the module around `op`, or of the module `op`.
+    static const TargetInfo &of(mlir::Operation *op);
+    /// A module for a CPU is left without.
+    static void set(mlir::ModuleOp module, llvm::StringRef chip);
+  }];
+}
+
 def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
   let mnemonic = "decision";
   let summary = "why a dot is not made narrow";

@@ -27,7 +27,8 @@ def Scalify_Dialect : Dialect {
     - `scalify.rule` (string, on ops): the rule that set the scale;
     - `scalify.any_scale` (unit, on ops, from propagation to folding): the result
       is zero, infinite or a masking constant, which any scale fits;
-    - `scalify.recipe` (`#scalify.recipe`, on the module).
+    - `scalify.recipe`, `scalify.target` (`#scalify.recipe`, `#scalify.target`,
+      on the module).
   }];
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;

@@ -9,8 +9,7 @@
 namespace scalify {
 
 /// Writes the functions of the plan's kernels, unless they are there.
-mlir::LogicalResult lowerKernels(mlir::ModuleOp module,
-                                 llvm::StringRef machine);
+mlir::LogicalResult lowerKernels(mlir::ModuleOp module, llvm::StringRef chip);
 
 /// Moves the functions to a module of their own.
 mlir::OwningOpRef<mlir::ModuleOp> takeKernels(mlir::ModuleOp module);

@@ -3,14 +3,13 @@
 #ifndef SCALIFY_TARGET_CUDA_CUDATARGET_H
 #define SCALIFY_TARGET_CUDA_CUDATARGET_H
 
+#include "scalify/Dialect/Scalify/Targets.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
 
 namespace scalify {
-
-/// The targets of this kind; so far Hopper (H100, H200).
-inline constexpr llvm::StringLiteral kHopper = "sm_90a";
 
 struct CUDATargetOptions {
   std::string chip = kHopper.str();
