@@ -62,6 +62,8 @@ const TargetInfo &TargetAttr::of(Operation *op) {
 }
 
 void TargetAttr::set(ModuleOp module, StringRef chip) {
-  if (chip != kCPU)
+  if (chip == kCPU)
+    module->removeAttr(kTargetAttr);
+  else
     module->setAttr(kTargetAttr, TargetAttr::get(module.getContext(), chip));
 }
