@@ -12,6 +12,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Collectives.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Distribution/Passes.h"
 
@@ -41,7 +42,7 @@ static RankedTensorType typeOf(Value value) {
 
 static int64_t bytesOf(Operation *op) {
   RankedTensorType type = typeOf(op->getOperand(0));
-  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+  return type.getNumElements() * ((stablehlo::getElementBits(type) + 7) / 8);
 }
 
 /// What ops of one bucket have alike.

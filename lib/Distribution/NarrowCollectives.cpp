@@ -15,6 +15,7 @@
 
 #include "scalify/Dialect/StableHLO/Collectives.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Distribution/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,7 +36,7 @@ static bool isWide(Value value) {
 }
 
 static unsigned widthOf(Value value) {
-  return getElementTypeOrSelf(value).getIntOrFloatBitWidth();
+  return stablehlo::getElementBits(value.getType());
 }
 
 static bool isSameScale(Value a, Value b) {

@@ -12,6 +12,7 @@
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Fusion/Passes.h"
 #include "scalify/Precision/Recompute.h"
 
@@ -70,7 +71,7 @@ private:
 
 static int64_t bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+  return type.getNumElements() * ((stablehlo::getElementBits(type) + 7) / 8);
 }
 
 /// What gives the elements of one value again, moved or cast: done again beside

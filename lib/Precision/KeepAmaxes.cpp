@@ -12,6 +12,7 @@
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
 #include "scalify/Precision/KeptAmaxes.h"
@@ -103,7 +104,7 @@ static std::optional<Maximum> findMaximum(ReduceOp reduce) {
   }
   found.argument = cast<BlockArgument>(value);
   // Amaxes are kept in F32, which shall hold them.
-  bool isHeld = getElementTypeOrSelf(value).getIntOrFloatBitWidth() <= 32;
+  bool isHeld = stablehlo::getElementBits(value.getType()) <= 32;
   return isMagnitude && isHeld ? std::optional(found) : std::nullopt;
 }
 

@@ -18,6 +18,7 @@
 #include "MinCut.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Precision/DotRoles.h"
 
@@ -154,8 +155,8 @@ static bool castsArgument(Operation *op) {
       return false;
     from = move->getOperand(0);
   }
-  return getElementTypeOrSelf(op->getResult(0)).getIntOrFloatBitWidth() <
-         getElementTypeOrSelf(from).getIntOrFloatBitWidth();
+  return stablehlo::getElementBits(op->getResult(0).getType()) <
+         stablehlo::getElementBits(from.getType());
 }
 
 bool Recomputer::isRecomputable(Operation *op) {
@@ -184,10 +185,7 @@ int64_t Recomputer::getBytes(Value value) const {
   Type element = type.getElementType();
   if (saved && element.isF32())
     element = saved;
-  int64_t bits = isa<ComplexType>(element) ? 2 * cast<ComplexType>(element)
-                                                     .getElementType()
-                                                     .getIntOrFloatBitWidth()
-                                           : element.getIntOrFloatBitWidth();
+  int64_t bits = stablehlo::getElementBits(element);
   return type.getNumElements() * std::max<int64_t>(bits / 8, 1);
 }
 

@@ -78,7 +78,7 @@ int64_t CorrectionFlow::predicted(Value value) {
   // Of rank 0 the facts alone tell the size; the scale is always one.
   if (!isFloatTensor(value.getType()) ||
       cast<ShapedType>(value.getType()).getRank() == 0)
-    return analysis.lookup(value).scaleExponent();
+    return lookup(value).scaleExponent();
   if (auto result = dyn_cast<OpResult>(value))
     if (auto scale = result.getOwner()->getAttrOfType<IntegerAttr>(kScaleAttr);
         scale && result.getResultNumber() == 0)
@@ -88,7 +88,7 @@ int64_t CorrectionFlow::predicted(Value value) {
             arg.getOwner()->getParentOp()->getAttrOfType<DenseI64ArrayAttr>(
                 kCarryScalesAttr))
       return carries[arg.getArgNumber()];
-  return analysis.lookup(value).scaleExponent();
+  return lookup(value).scaleExponent();
 }
 
 Value CorrectionFlow::currentScale(Value value) {
@@ -218,7 +218,7 @@ void CorrectionFlow::visitDataScale(DataScaleOp op) {
 void CorrectionFlow::visitAligned(Operation &op) {
   SmallVector<Value> parts;
   for (Value value : getCarriers(op))
-    if (!analysis.lookup(value).anyScale)
+    if (!lookup(value).anyScale)
       parts.push_back(value);
   if (parts.empty())
     return;

@@ -87,9 +87,9 @@ Value CorrectionFlow::roundedCorrection(Value value) {
 void CorrectionFlow::visitSum(Operation &op) {
   Value a = op.getOperand(0), b = op.getOperand(1);
   Value changeA = scalarCorrection(a), changeB = scalarCorrection(b);
-  if (analysis.lookup(b).anyScale)
+  if (lookup(b).anyScale)
     changeB = changeA;
-  else if (analysis.lookup(a).anyScale)
+  else if (lookup(a).anyScale)
     changeA = changeB;
   if (changeA == changeB) {
     if (changeA)
@@ -149,7 +149,7 @@ std::pair<Value, Value> CorrectionFlow::getRoot(Operation &op) {
   bool isProduct = family == ScaleFamily::Product;
   bool isFirst = true;
   for (Value operand : op.getOperands()) {
-    if (!isFloatTensor(operand.getType()) || analysis.lookup(operand).anyScale)
+    if (!isFloatTensor(operand.getType()) || lookup(operand).anyScale)
       continue;
     auto curve = curves.find(operand);
     Value own = curve != curves.end() ? curve->second.factor
@@ -186,7 +186,7 @@ CorrectionFlow::Curve CorrectionFlow::sampleRule(Operation &op, Value root,
       auto known = curves.find(value);
       if (known != curves.end() && known->second.root == root)
         return known->second.facts[k + kSampledBinades];
-      const ScaleFacts &facts = analysis.lookup(value);
+      const ScaleFacts &facts = this->lookup(value);
       if (facts.anyScale || correction(value) != root)
         return facts;
       return enlarged.try_emplace(value, enlarge(facts, k)).first->second;

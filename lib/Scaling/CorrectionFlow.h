@@ -102,6 +102,15 @@ private:
   mlir::Value correction(mlir::Value value) {
     return corrections.lookup(value);
   }
+  /// The facts that the analysis has of a value, also of a loop or branches
+  /// that were extended since.
+  const ScaleFacts &lookup(mlir::Value value) const {
+    mlir::Value original = originals.lookup(value);
+    return analysis.lookup(original ? original : value);
+  }
+  mlir::Operation *extend(mlir::Operation *op, mlir::ValueRange operands,
+                          mlir::TypeRange types);
+
   /// The same of all elements: the largest of a stack's slices.
   mlir::Value scalarCorrection(mlir::Value value);
   mlir::Value correctionOrOne(mlir::Value value) {
@@ -119,6 +128,10 @@ private:
   ScaleArithmetic scales;
   mlir::OpBuilder builder;
   RowScales rows;
+  /// Of the results of extended ops, those that the analysis knows; and the ops
+  /// that had them.
+  llvm::DenseMap<mlir::Value, mlir::Value> originals;
+  llvm::SmallVector<mlir::OwningOpRef<mlir::Operation *>> replaced;
   llvm::DenseSet<mlir::Value> moved, needed;
   /// Arguments that the step may measure; of carries that start from them,
   /// which.

@@ -328,7 +328,7 @@ void CorrectionFlow::addFlow(LoopCarries &carries, unsigned index) {
   Value init = loop->getOperand(index);
   // Zeros leave the size to what meets them.
   Value scale = carries.add(
-      index, analysis.lookup(init).anyScale
+      index, lookup(init).anyScale
                  ? scales.powerOfTwo(std::max<int64_t>(
                        predicted(arg) - kBinadesBelow, -kMostBinades))
                  : currentScale(init));
@@ -405,6 +405,18 @@ void CorrectionFlow::visitLoop(WhileOp loop) {
       corrections[result] = measureCorrection(result);
 }
 
+Operation *CorrectionFlow::extend(Operation *op, ValueRange operands,
+                                  TypeRange types) {
+  Operation *clone = stablehlo::extendControlFlow(op, operands, types,
+                                                  &replaced.emplace_back());
+  for (Value old : op->getResults()) {
+    Value original = originals.lookup(old);
+    originals[clone->getResult(cast<OpResult>(old).getResultNumber())] =
+        original ? original : old;
+  }
+  return clone;
+}
+
 /// The loop with what its carries were given, and the corrections of its
 /// results.
 WhileOp CorrectionFlow::extendLoop(LoopCarries &carries) {
@@ -416,11 +428,10 @@ WhileOp CorrectionFlow::extendLoop(LoopCarries &carries) {
   Operation *terminator = carries.body().getTerminator();
   terminator->insertOperands(terminator->getNumOperands(), carries.nexts);
   unsigned first = loop.getNumResults();
-  Operation *clone = stablehlo::extendControlFlow(
-      loop, carries.inits, ValueRange(carries.inits).getTypes());
+  Operation *clone =
+      extend(loop, carries.inits, ValueRange(carries.inits).getTypes());
   for (unsigned i = 0; i < first; ++i) {
     Value result = clone->getResult(i);
-    // What comes later may live where the old loop did.
     if (needed.erase(old[i]))
       needed.insert(result);
     moved.erase(old[i]);
@@ -467,7 +478,7 @@ void CorrectionFlow::visitBranches(Operation *op) {
     for (unsigned owner : owners) {
       Value value = terminator->getOperand(owner);
       int64_t ratio = predicted(value) - predicted(op->getResult(owner));
-      if (analysis.lookup(value).anyScale)
+      if (lookup(value).anyScale)
         ratio = 0;
       Value change =
           scales.product(builder, op->getLoc(), correctionOrOne(value),
@@ -481,7 +492,7 @@ void CorrectionFlow::visitBranches(Operation *op) {
     moved.erase(result);
     needed.erase(result);
   }
-  Operation *clone = stablehlo::extendControlFlow(op, {}, types);
+  Operation *clone = extend(op, {}, types);
   for (auto [i, owner] : llvm::enumerate(owners))
     corrections[clone->getResult(owner)] = clone->getResult(first + i);
   for (auto [index, rule] : rules)

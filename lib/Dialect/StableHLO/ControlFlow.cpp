@@ -61,7 +61,8 @@ Value stablehlo::getStackedUpdate(WhileOp loop, unsigned index) {
 }
 
 Operation *stablehlo::extendControlFlow(Operation *op, ValueRange operands,
-                                        TypeRange types) {
+                                        TypeRange types,
+                                        OwningOpRef<Operation *> *replaced) {
   OpBuilder builder(op);
   OperationState state(op->getLoc(), op->getName());
   state.addOperands(op->getOperands());
@@ -73,7 +74,13 @@ Operation *stablehlo::extendControlFlow(Operation *op, ValueRange operands,
     state.addRegion()->takeBody(region);
   Operation *clone = builder.create(state);
   op->replaceAllUsesWith(clone->getResults().take_front(op->getNumResults()));
-  op->erase();
+  if (!replaced) {
+    op->erase();
+    return clone;
+  }
+  op->dropAllReferences();
+  op->remove();
+  *replaced = op;
   return clone;
 }
 

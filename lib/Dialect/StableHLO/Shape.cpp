@@ -4,6 +4,7 @@
 #include "Verification.h"
 
 #include "scalify/Dialect/StableHLO/BooleanBlobs.h"
+#include "scalify/Dialect/StableHLO/Integers.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -157,11 +158,9 @@ LogicalResult ReshapeOp::verify() {
 
 /// Bits of one element; 0 where the type has no fixed width.
 static int64_t elementBits(Type element) {
-  if (auto complex = dyn_cast<ComplexType>(element))
-    return 2 * complex.getElementType().getIntOrFloatBitWidth();
   if (auto quantized = dyn_cast<quant::QuantizedType>(element))
     return quantized.getStorageTypeIntegralWidth();
-  return element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
+  return getElementBits(element);
 }
 
 LogicalResult BitcastConvertOp::verify() {

@@ -46,10 +46,13 @@ llvm::SmallVector<mlir::Value> getFollowers(mlir::OpOperand &use);
 llvm::SmallVector<mlir::Value> getSources(mlir::Value value);
 
 /// The loop or branches again with more operands and results, for which its
-/// regions are prepared already. The old op is erased.
-mlir::Operation *extendControlFlow(mlir::Operation *op,
-                                   mlir::ValueRange operands,
-                                   mlir::TypeRange types);
+/// regions are prepared already. The old op is erased, or taken out and given
+/// away: then no new value has the address of one of its results, by which maps
+/// may know them.
+mlir::Operation *
+extendControlFlow(mlir::Operation *op, mlir::ValueRange operands,
+                  mlir::TypeRange types,
+                  mlir::OwningOpRef<mlir::Operation *> *replaced = nullptr);
 
 } // namespace scalify::stablehlo
 

@@ -1,4 +1,4 @@
-//===- Integers.h - What an integer element stands for ----------*- C++ -*-===//
+//===- Integers.h - What an element is as bits ------------------*- C++ -*-===//
 //
 // MLIR's arithmetic is on signless integers: only the tensor's element type
 // says how their bits are read. Whoever widens, compares or prints them asks
@@ -20,6 +20,15 @@ namespace scalify::stablehlo {
 inline bool hasUnsignedElements(mlir::Type type) {
   mlir::Type element = mlir::getElementTypeOrSelf(type);
   return element.isUnsignedInteger() || element.isInteger(1);
+}
+
+/// The bits of an element of the type, of a complex number those of both parts;
+/// 0 where the type has no width.
+inline unsigned getElementBits(mlir::Type type) {
+  mlir::Type element = mlir::getElementTypeOrSelf(type);
+  if (auto complex = mlir::dyn_cast<mlir::ComplexType>(element))
+    return 2 * getElementBits(complex.getElementType());
+  return element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
 }
 
 /// The number that an element of the type stands for.
