@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
+from scalify._dtypes import to_numpy
 from scalify._entry import Entry
 from scalify._lowering import Arguments, Lowered, Signature
 
 __all__ = ["CompiledStep", "LoweredStep", "TracedStep"]
 
 _Compile = Callable[[Lowered], Entry]
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryStats:
+    """Bytes of a step on one device, as `jax.stages.Compiled.memory_analysis` has them.
+
+    Attributes:
+        argument_size_in_bytes: of the arguments.
+        output_size_in_bytes: of the results, those in the memory of arguments included.
+        alias_size_in_bytes: of results in the memory of arguments.
+        temp_size_in_bytes: of the arena of temporaries.
+        peak_memory_in_bytes: of all at one time.
+        generated_code_size_in_bytes: 0, not known.
+    """
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+    peak_memory_in_bytes: int
+    generated_code_size_in_bytes: int = 0
+
+
+def _bytes_of(argument: Mapping[str, Any]) -> int:
+    return math.prod(argument["shape"]) * to_numpy(argument["dtype"]).itemsize
 
 
 class TracedStep:
@@ -79,12 +107,21 @@ class LoweredStep:
         """Returns the StableHLO text, locations included."""
         return self._lowered.text
 
-    def compile(self) -> CompiledStep:
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> CompiledStep:
         """Compiles the step.
+
+        Args:
+            compiler_options: XLA's, of which a step takes none: None or empty.
 
         Raises:
             scalify.CompileError: the program or the recipe cannot be.
+            ValueError: there are options.
         """
+        if compiler_options:
+            raise ValueError(
+                f"compiler_options {', '.join(compiler_options)} of '{self._signature.name}' are "
+                "XLA's, which does not compile this step: give scalify.jit its own options"
+            )
         entry = self._compiled(self._lowered)
         return CompiledStep(self._signature, entry, self._key, self)
 
@@ -128,6 +165,25 @@ class CompiledStep:
     def cost_analysis(self) -> Any:
         """Returns what XLA estimates of the lowered step: its "flops" and others."""
         return self._lowered.cost_analysis()
+
+    def memory_analysis(self) -> MemoryStats:
+        """Returns the bytes of a step by the names that JAX has for them."""
+        memory = self.executable.memory
+        arguments = sum(memory["arguments"].values())
+        manifest = self.executable.manifest
+        shared = [one["alias_arg"] for one in manifest["results"] if one["alias_arg"] is not None]
+        alias = sum(_bytes_of(manifest["args"][place]) for place in shared)
+        return MemoryStats(
+            argument_size_in_bytes=arguments,
+            output_size_in_bytes=memory["results"] + alias,
+            alias_size_in_bytes=alias,
+            temp_size_in_bytes=memory["arena"],
+            peak_memory_in_bytes=memory["peak"],
+        )
+
+    def as_text(self) -> str:
+        """Returns the StableHLO text that the step was compiled from."""
+        return self._lowered.as_text()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the step; static arguments are left out, as JAX has it.

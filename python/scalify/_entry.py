@@ -40,6 +40,24 @@ class Entry:
 
     def run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         """Runs one step on the flat arguments and returns the flat results."""
+        results = self._run(leaves)
+        if not self._tangents_of_integers:
+            return results
+        results = list(results)
+        for place, shape in self._tangents_of_integers:
+            results[place] = np.zeros(shape, jax.dtypes.float0)
+        return results
+
+    @functools.cached_property
+    def _tangents_of_integers(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Results without values, which the text has as booleans: their places and shapes."""
+        return [
+            (place, aval.shape)
+            for place, aval in enumerate(self.lowered.out_avals)
+            if aval.dtype == jax.dtypes.float0
+        ]
+
+    def _run(self, leaves: Sequence[Any]) -> Sequence[Any]:
         kinds = set(map(type, leaves))
         if self.mesh is None and self._in_xla is not None and all(map(is_jax_type, kinds)):
             return self._give(self._on_jax(leaves))

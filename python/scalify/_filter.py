@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Literal
 
 import jax
@@ -148,10 +148,48 @@ class FilterJit(Adapter):
         tree = _combine(results.arrays, results.statics)
         return (tree, *state) if state else tree
 
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces and lowers the step for arguments of these types; see `Jit.lower`."""
+        return _Lowered(self, super().lower(*args, **kwargs))
+
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Returns shapes and dtypes of the arrays of the results, in their tree."""
         results = self._forward("eval_shape", args, kwargs)
         return _combine(results.arrays, results.statics)
+
+
+class _Lowered:
+    """A lowered step of trees with leaves that are no arrays; the rest is `LoweredStep`'s."""
+
+    def __init__(self, step: FilterJit, lowered: Any) -> None:
+        self._step, self._lowered = step, lowered
+
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> _Compiled:
+        """Compiles the step; see `LoweredStep.compile`."""
+        return _Compiled(self._step, self._lowered.compile(compiler_options))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_step", "_lowered"):
+            raise AttributeError(name)
+        return getattr(self._lowered, name)
+
+
+class _Compiled:
+    """A compiled step of such trees; the rest is `CompiledStep`'s."""
+
+    def __init__(self, step: FilterJit, compiled: Any) -> None:
+        self._step, self._compiled = step, compiled
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the step; arguments and results are as those of the function itself."""
+        (_, *args), kwargs = self._step._pure(args, kwargs)
+        results = self._compiled(*args, **kwargs)
+        return _combine(results.arrays, results.statics)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_step", "_compiled"):
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
 
 
 def _parameters(fn: Callable[..., Any]) -> list[inspect.Parameter] | None:

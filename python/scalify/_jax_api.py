@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax._src import core as _core
 from jax._src import dtypes as _dtypes
+from jax._src.config import trace_context
 from jax._src.core import trace_state_clean
 from jax._src.interpreters import pxla as _pxla
 from jax._src.lax.lax import _convert_element_type
@@ -21,6 +22,7 @@ __all__ = [
     "LOWERS_NO_AXIS",
     "as_varying",
     "register_leaf",
+    "trace_context",
     "trace_state_clean",
     "use_abstract_mesh",
     "vary_like",

@@ -16,6 +16,7 @@ from scalify._aot import LoweredStep, TracedStep
 from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
+from scalify._jax_api import trace_context
 from scalify._jit_state import COUNTERS, JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, changed_types, types_of
@@ -50,6 +51,7 @@ class _Call:
     static_types: tuple[type, ...]
     kinds: set[type]
     types: list[Any]
+    context: tuple[Any, ...]
     entry: Entry
 
     def finds(self, arguments: Arguments) -> Entry | None:
@@ -61,6 +63,7 @@ class _Call:
             or arguments.tree != self.tree
             or not self.kinds.issuperset(map(type, leaves))
             or types_of(leaves) != self.types
+            or trace_context() != self.context
         ):
             return None
         return self.entry
@@ -157,9 +160,8 @@ class Jit:
         if before is not None and is_same_program:
             self._carry(before, entry, is_new)
         kinds, types = set(map(type, arguments.leaves)), types_of(arguments.leaves)
-        self._call = _Call(
-            arguments.tree, arguments.statics, arguments.static_types(), kinds, types, entry
-        )
+        statics = (arguments.statics, arguments.static_types())
+        self._call = _Call(arguments.tree, *statics, kinds, types, trace_context(), entry)
         return entry
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec
 
 from scalify import _runtime
 from scalify._callback_ops import callbacks_of
-from scalify._jax_api import LOWERS_NO_AXIS, use_abstract_mesh
+from scalify._jax_api import LOWERS_NO_AXIS, trace_context, use_abstract_mesh
 from scalify._modules import Watched, advice_for
 from scalify._nested import inlined, tracing
 
@@ -88,9 +88,13 @@ class Arguments:
     count: int
 
     def key(self) -> tuple[Any, ...]:
-        """Returns what a compilation depends on: structure, static values, types of both kinds."""
+        """Returns what a compilation depends on: structure, static values, types of both kinds.
+
+        And on what `jax.jit` goes by of its configuration, as on `jax.enable_x64` or
+        `jax.default_matmul_precision`.
+        """
         types = tuple(abstract(leaf) for leaf in self.leaves)
-        return (self.tree, self.statics, types, self.static_types())
+        return (self.tree, self.statics, types, self.static_types(), trace_context())
 
     def static_types(self) -> tuple[type, ...]:
         """Returns the types of the static values: 1, 1.0 and True are equal, and no one value."""

@@ -80,6 +80,9 @@ class ScaledArray(jax.Array):
     of the true values. They are made anew for each use.
     """
 
+    # As a jax.Array has it: numpy's arrays leave operators with one to it.
+    __array_priority__ = 100
+
     def __init__(self, data: Any, storage: Storage) -> None:
         """Wraps narrow data.
 
@@ -222,7 +225,7 @@ _PROPERTIES = _words(
 _OPERATORS = _words(
     "abs neg pos invert add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv "
     "rfloordiv mod rmod divmod rdivmod pow rpow eq ne lt le gt ge getitem bool float int complex "
-    "index round contains reversed format"
+    "index round contains reversed format dlpack dlpack_device array_namespace"
 )
 _METHODS = _words(
     "addressable_data all any argmax argmin argpartition argsort astype choose clip compress conj "

@@ -129,6 +129,21 @@ def test_shapes_and_traces_are_those_of_the_function() -> None:
     assert run.trace(tree).lower().compile().report() is not None
 
 
+def test_ahead_of_time() -> None:
+    layer, x = eqx.nn.Linear(3, 4, key=jax.random.key(0)), jnp.ones((2, 3))
+
+    def apply(layer: Any, x: Any) -> Any:
+        return jax.vmap(layer)(x)
+
+    lowered = scalify.filter_jit(apply, recipe="none").lower(layer, x)
+    compiled = lowered.compile()
+    found, wanted = compiled(layer, x), eqx.filter_jit(apply).lower(layer, x).compile()(layer, x)
+    assert isinstance(found, jax.Array)
+    # Sums of three products, in another order.
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert "stablehlo" in lowered.as_text() and compiled.report() is not None
+
+
 def test_a_leaf_without_a_hash_is_named_by_its_path() -> None:
     step = scalify.filter_jit(lambda tree: tree["x"], recipe="none")
     with pytest.raises(TypeError, match=r"\['names'\].*set.*no hash"):

@@ -205,6 +205,25 @@ def test_what_comes_in_as_f32_is_rounded_to_nearest() -> None:
         np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
 
 
+def test_operators_with_numpy_on_the_left_give_jax_s_arrays() -> None:
+    executable = compiled(FP16).executable(*init(), batch(0))
+    storage = next(arg["storage"] for arg in executable.args if arg["storage"] is not None)
+    array = scalify.ScaledArray(storage.narrow(np.ones((4, 4), np.float32)), storage)
+    plain, ones = array.wide(), np.ones((4, 4), np.float32)
+    for operate in (
+        lambda x: ones * x,
+        lambda x: np.float32(2) * x,
+        lambda x: np.array(2.0) * x,
+        lambda x: ones @ x,
+        lambda x: ones < x,
+    ):
+        found, wanted = operate(array), operate(plain)
+        assert isinstance(found, jax.Array) and found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.from_dlpack(array), plain)
+    assert array.__array_namespace__() is jnp
+
+
 def test_a_root_keeps_zero_for_zero() -> None:
     executable = compiled(FP8_MOMENTS).executable(*init(), batch(0))
     storages = {arg["name"]: arg["storage"] for arg in executable.args}

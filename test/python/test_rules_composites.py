@@ -109,6 +109,20 @@ def test_the_gradient_of_tanh_has_its_size(size: float) -> None:
     assert abs(found[-1][1] - measured) <= 1.5
 
 
+@pytest.mark.parametrize("size", [0.1, 1.0, 8.0, 64.0, 512.0, 4096.0])
+def test_the_gradient_of_gelu_has_its_size(size: float) -> None:
+    """In the form of a tanh, too, it is no more than 1.13 of what comes in, however large x is.
+
+    Half of a binade is what a power of two is off, and two more are what the two halves of the
+    gradient, taken as independent, and its mean may be.
+    """
+    x, g = normal(0, (256, 64), size), normal(1, (256, 64))
+    found, _ = scales(normal_form(backward(jax.nn.gelu), x, g), 1)
+    _, gradient = backward(jax.nn.gelu)(x, g)
+    measured = np.log2(np.sqrt(np.mean(np.square(gradient))))
+    assert abs(found[-1][1] - measured) <= 2.5
+
+
 @pytest.mark.parametrize("size", [0.02, 0.2, 2.0, 20.0])
 def test_decays_have_their_size(size: float) -> None:
     """From sums that hardly fall, all ones, to ones on the diagonal alone."""

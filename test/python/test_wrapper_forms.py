@@ -102,6 +102,59 @@ def test_equal_static_values_of_two_types_are_two(wrap: Any) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_a_change_of_jax_s_configuration_is_another_program(wrap: Any) -> None:
+    """As of jax.jit, whose compilations go by it."""
+
+    def third(x: Any) -> Any:
+        return x * jnp.ones(3, float) + jnp.asarray(1 / 3, float)
+
+    def times(x: Any, y: Any) -> Any:
+        return x * y
+
+    def types(make: Any) -> list[Any]:
+        run, product, x = make(third), make(times), jnp.arange(6.0).reshape(2, 3)
+        found = [run(x).dtype]
+        with jax.enable_x64(True):
+            found.append(run(x).dtype)
+        found.append(run(x).dtype)
+        mixed = jnp.ones(2, jnp.int32), jnp.ones(2, jnp.bfloat16)
+        found.append(product(*mixed).dtype)
+        with jax.numpy_dtype_promotion("strict"), pytest.raises(Exception, match="promotion"):
+            product(*mixed)
+        return found
+
+    assert types(functools.partial(wrap, recipe="none")) == types(jax.jit)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_gradients_of_integers_are_float0(wrap: Any) -> None:
+    gradient = jax.grad(lambda tree: jnp.sum(tree["x"] ** 2), allow_int=True)
+    tree = {"x": jnp.ones(3), "n": jnp.arange(3)}
+    found = wrap(gradient, recipe="none")(tree)
+    assert found["n"].dtype == jax.dtypes.float0 and found["n"].shape == (3,)
+    np.testing.assert_array_equal(found["x"], jax.jit(gradient)(tree)["x"])
+
+
+def test_what_a_compiled_step_says_of_itself() -> None:
+    def step(w: Any, x: Any) -> Any:
+        return w - 0.1 * jnp.sum(x @ x.T), jnp.sum(x)
+
+    arguments = jnp.ones((8, 8)), jnp.ones((4, 8))
+    lowered = scalify.jit(step, "none", donate_argnums=0).lower(*arguments)
+    ours = lowered.compile(compiler_options={}).memory_analysis()
+    theirs = jax.jit(step, donate_argnums=0).lower(*arguments).compile().memory_analysis()
+    for name in ("argument_size_in_bytes", "alias_size_in_bytes"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    # XLA counts the pointers of a tuple of results, too.
+    assert ours.output_size_in_bytes == 256 + 4
+    assert ours.temp_size_in_bytes > 0
+    assert ours.peak_memory_in_bytes >= ours.argument_size_in_bytes
+    assert "stablehlo" in lowered.compile().as_text()
+    with pytest.raises(ValueError, match=r"xla_cpu_use_thunk_runtime.*'step'"):
+        lowered.compile(compiler_options={"xla_cpu_use_thunk_runtime": True})
+
+
 SEVERAL = """
 import jax, jax.numpy as jnp, numpy as np, scalify
 from jax.sharding import NamedSharding, PartitionSpec as P

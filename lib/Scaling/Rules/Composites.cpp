@@ -16,6 +16,7 @@
 #include "LogAddExp.h"
 #include "Moments.h"
 #include "Residuals.h"
+#include "TanhGradients.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
@@ -375,52 +376,6 @@ static bool matchThreshold(const FactsQuery &query, ScaleFacts &out) {
   out.masked = query.of(x).masked;
   out.rule = "threshold: keeps what is beyond";
   return true;
-}
-
-//===----------------------------------------------------------------------===//
-// The gradient of tanh
-//===----------------------------------------------------------------------===//
-
-/// Whether the moments of `complement` are those of 1 - t. In a loop's backward
-/// both come from stacks, and nothing else tells.
-static bool isOneMinus(const ScaleFacts &complement, const ScaleFacts &t) {
-  auto isNear = [](double a, double b) { return std::fabs(a - b) < 1e-3; };
-  return t.bound <= 1 && complement.bound <= 2 &&
-         isNear(complement.mean, 1 - t.mean) &&
-         isNear(complement.variance(), t.variance());
-}
-
-/// y + y t for y = g (1 - t), which is g (1 - t^2): as JAX differentiates tanh.
-/// Where t is near its bound both factors are rarely large together.
-static bool matchTanhGradient(const FactsQuery &query, ScaleFacts &out) {
-  if (!isa<AddOp>(query.op))
-    return false;
-  for (unsigned i : {0, 1}) {
-    auto y = query.op->getOperand(i).getDefiningOp<MulOp>();
-    auto product = query.op->getOperand(1 - i).getDefiningOp<MulOp>();
-    if (!y || !product ||
-        !llvm::is_contained(product->getOperands(), y.getResult()))
-      continue;
-    const ScaleFacts &t = query.of(
-        product->getOperand(product.getLhs() == y.getResult() ? 1 : 0));
-    for (unsigned side : {0, 1}) {
-      if (!isOneMinus(query.of(y->getOperand(1 - side)), t))
-        continue;
-      // E[t^4] of a tanh: that of a normal for a small one, of signs for a
-      // large one.
-      double second = t.rms * t.rms;
-      double fourth = std::min(second, (3 - 2 * t.rms) * second * second);
-      double gain = std::sqrt(std::max(1 - 2 * second + fourth, 1e-6));
-      const ScaleFacts &g = query.of(y->getOperand(side));
-      out = ScaleFacts::moments(g.mean * (1 - second), 0);
-      out.rms = std::max(g.rms * gain, std::fabs(out.mean));
-      out.bound = g.bound;
-      out.sign = g.sign;
-      out.rule = "gradient of tanh: times 1 - t^2";
-      return true;
-    }
-  }
-  return false;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,186 @@
+//===- TanhGradients.cpp - What a tanh lets through -----------------------===//
+//
+// JAX differentiates t = tanh(u) as y + y t for y = g (1 - t), which is
+// g (1 - t^2). Where t is near its bound both factors are rarely large
+// together.
+//
+// Where g is a multiple of x^n and u grows with x, as in a GELU's tanh form,
+// the product is that of two functions of one value, of which one vanishes
+// where the other is large: x^n (1 - tanh(c x)^2) never exceeds a few c^-n,
+// however large x is. Its mean square, over x with the density of a normal of
+// deviation s at zero, is I(n) / (c^(2n + 1) s sqrt(2 pi)), where I(n) is the
+// integral of z^(2n) sech(z)^4 over all z.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TanhGradients.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+using namespace scalify::stablehlo;
+
+namespace {
+/// A product: of numbers, of values, and of a power of the value looked for.
+struct Factors {
+  double size = 1;
+  unsigned power = 0;
+};
+
+/// y = g (1 - t), in y + y t.
+struct Gradient {
+  Value g, t;
+};
+
+/// size * x^power * (1 - tanh(u)^2), where |u| >= slope |x|.
+struct Passed {
+  Value x;
+  double slope;
+  Factors factors;
+};
+} // namespace
+
+/// How far back products are followed.
+static constexpr unsigned kDepth = 6;
+
+static Factors getFactors(const FactsQuery &query, Value value, Value x,
+                          unsigned depth = kDepth) {
+  if (value == x)
+    return {1, 1};
+  if (std::optional<double> constant = query.of(value).constant)
+    return {std::fabs(*constant), 0};
+  auto product = value.getDefiningOp<MulOp>();
+  if (!product || depth == 0)
+    return {query.of(value).rms, 0};
+  Factors left = getFactors(query, product.getLhs(), x, depth - 1);
+  Factors right = getFactors(query, product.getRhs(), x, depth - 1);
+  // A product without x is known as a whole.
+  if (left.power + right.power == 0)
+    return {query.of(value).rms, 0};
+  return {left.size * right.size, left.power + right.power};
+}
+
+/// What u grows with, and how fast at least: c x, or c (x + k x^3).
+static std::pair<Value, double> getGrowth(const FactsQuery &query, Value u) {
+  double slope = 1;
+  for (unsigned depth = 0; depth < kDepth; ++depth) {
+    auto product = u.getDefiningOp<MulOp>();
+    if (!product)
+      break;
+    std::optional<double> left = query.of(product.getLhs()).constant;
+    std::optional<double> right = query.of(product.getRhs()).constant;
+    if (!left && !right)
+      break;
+    slope *= std::fabs(left ? *left : *right);
+    u = left ? product.getRhs() : product.getLhs();
+  }
+  if (auto sum = u.getDefiningOp<AddOp>())
+    for (unsigned i : {0, 1}) {
+      Value x = sum->getOperand(i), other = sum->getOperand(1 - i);
+      auto cube = other.getDefiningOp<MulOp>();
+      if (cube && getFactors(query, other, x).power == 3)
+        return {x, slope};
+    }
+  return {u, slope};
+}
+
+/// Whether the moments of `complement` are those of 1 - t. In a loop's backward
+/// both come from stacks, and nothing else tells.
+static bool isOneMinus(const ScaleFacts &complement, const ScaleFacts &t) {
+  auto isNear = [](double a, double b) { return std::fabs(a - b) < 1e-3; };
+  return t.bound <= 1 && complement.bound <= 2 &&
+         isNear(complement.mean, 1 - t.mean) &&
+         isNear(complement.variance(), t.variance());
+}
+
+static std::optional<Gradient> getGradient(const FactsQuery &query,
+                                           Operation *op) {
+  if (!isa_and_present<AddOp>(op))
+    return std::nullopt;
+  for (unsigned i : {0, 1}) {
+    auto y = op->getOperand(i).getDefiningOp<MulOp>();
+    auto product = op->getOperand(1 - i).getDefiningOp<MulOp>();
+    if (!y || !product ||
+        !llvm::is_contained(product->getOperands(), y.getResult()))
+      continue;
+    Value t = product->getOperand(product.getLhs() == y.getResult() ? 1 : 0);
+    for (unsigned side : {0, 1})
+      if (isOneMinus(query.of(y->getOperand(1 - side)), query.of(t)))
+        return Gradient{y->getOperand(side), t};
+  }
+  return std::nullopt;
+}
+
+static std::optional<Passed> getPassed(const FactsQuery &query, Operation *op,
+                                       unsigned depth = kDepth) {
+  if (std::optional<Gradient> gradient = getGradient(query, op)) {
+    auto tanh = gradient->t.getDefiningOp<TanhOp>();
+    if (!tanh)
+      return std::nullopt;
+    auto [x, slope] = getGrowth(query, tanh.getOperand());
+    return Passed{x, slope, getFactors(query, gradient->g, x)};
+  }
+  auto product = dyn_cast_or_null<MulOp>(op);
+  if (!product || depth == 0)
+    return std::nullopt;
+  for (unsigned i : {0, 1}) {
+    std::optional<Passed> passed =
+        getPassed(query, product->getOperand(i).getDefiningOp(), depth - 1);
+    if (!passed)
+      continue;
+    Factors more = getFactors(query, product->getOperand(1 - i), passed->x);
+    passed->factors.size *= more.size;
+    passed->factors.power += more.power;
+    return passed;
+  }
+  return std::nullopt;
+}
+
+/// I(n), by steps of 1/16.
+static double integrate(unsigned power) {
+  double sum = 0;
+  for (double z = -16; z <= 16; z += 0.0625)
+    sum += std::pow(z, 2.0 * power) / std::pow(std::cosh(z), 4);
+  return sum / 16;
+}
+
+/// For x of which most is beyond what the tanh follows: the two are as good as
+/// independent where it is not.
+static bool matchSaturated(const FactsQuery &query, ScaleFacts &out) {
+  constexpr double kBeyond = 4;
+  std::optional<Passed> passed = getPassed(query, query.op);
+  if (!passed || passed->factors.power == 0)
+    return false;
+  double slope = passed->slope, size = query.of(passed->x).rms;
+  if (!(slope * size > kBeyond) || !std::isfinite(size))
+    return false;
+  unsigned power = passed->factors.power;
+  double square = integrate(power) / (std::pow(slope, 2.0 * power + 1) * size *
+                                      std::sqrt(2 * M_PI));
+  out = ScaleFacts::gaussian(passed->factors.size * std::sqrt(square));
+  out.rule = "gradient of tanh: a power of what it is of, times 1 - t^2";
+  return true;
+}
+
+bool scalify::matchTanhGradient(const FactsQuery &query, ScaleFacts &out) {
+  if (matchSaturated(query, out))
+    return true;
+  std::optional<Gradient> gradient = getGradient(query, query.op);
+  if (!gradient)
+    return false;
+  // E[t^4] of a tanh: that of a normal for a small one, of signs for a large
+  // one.
+  const ScaleFacts &t = query.of(gradient->t), &g = query.of(gradient->g);
+  double second = t.rms * t.rms;
+  double fourth = std::min(second, (3 - 2 * t.rms) * second * second);
+  double gain = std::sqrt(std::max(1 - 2 * second + fourth, 1e-6));
+  out = ScaleFacts::moments(g.mean * (1 - second), 0);
+  out.rms = std::max(g.rms * gain, std::fabs(out.mean));
+  out.bound = g.bound;
+  out.sign = g.sign;
+  out.rule = "gradient of tanh: times 1 - t^2";
+  return true;
+}
