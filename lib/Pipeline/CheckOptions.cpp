@@ -22,9 +22,11 @@ static LogicalResult checkWord(StringRef what, StringRef given,
                                ArrayRef<StringRef> known, Location location) {
   if (llvm::is_contained(known, given))
     return success();
+  auto words = llvm::make_filter_range(
+      known, [](StringRef word) { return !word.empty(); });
   return emitError(location)
          << "unknown " << what << " '" << given << "': expected one of "
-         << llvm::join(known, ", ");
+         << llvm::join(words, ", ");
 }
 
 static LogicalResult checkWords(const CompileOptions &options,

@@ -303,6 +303,8 @@ StageOptions Compilation::getStageOptions() {
   stages.tellMeasured = options.tellMeasured;
   // XLA, with the same text, would merge the equal ops again.
   stages.recompute = !toStableHLO;
+  // XLA runs these, by a program that gives the results alone.
+  stages.countsLoops = toStableHLO || options.fallback != "xla";
   stages.explain = isFull();
   stages.isGPU = isGPU;
   stages.libraryAttention = options.libraryAttention;

@@ -67,6 +67,7 @@ static void buildPrecision(const StageOptions &options,
   precision.roundingKey = options.roundingKey;
   precision.recompute = options.recompute;
   precision.measureUnproved = options.measureUnproved;
+  precision.countsLoops = options.countsLoops;
   buildPrecisionPipeline(manager, precision);
 }
 

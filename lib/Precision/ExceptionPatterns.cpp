@@ -116,7 +116,8 @@ LogicalResult ExceptionPatterns::checkAllMet(ModuleOp module, bool strict,
       result = failure();
     else if (!remarks)
       continue;
-    InFlightDiagnostic note = strict ? module.emitError() : module.emitRemark();
+    InFlightDiagnostic note =
+        strict ? module.emitError() : module.emitWarning();
     note << "part 'where' of the recipe has the pattern '"
          << entry.exception.pattern.getValue() << "', which "
          << describeUnmet(entry);

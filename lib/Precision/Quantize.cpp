@@ -33,6 +33,14 @@ using namespace scalify;
 /// optimizer or beside each other in a product, leave F32.
 static constexpr int64_t kLastExponent = 63;
 
+static bool isInUnboundedLoop(Operation *op) {
+  while ((op = op->getParentOp()))
+    if (auto loop = dyn_cast<stablehlo::WhileOp>(op);
+        loop && !stablehlo::getTripCount(loop))
+      return true;
+  return false;
+}
+
 namespace {
 struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
   using QuantizeDotsBase::QuantizeDotsBase;
@@ -195,9 +203,9 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
   }
 
   /// Null if the dot is cast.
-  static DecisionAttr getReasonToStayWide(Operation *dot,
-                                          const DotFormatChooser &formats,
-                                          RecipeAttr recipe) {
+  DecisionAttr getReasonToStayWide(Operation *dot,
+                                   const DotFormatChooser &formats,
+                                   RecipeAttr recipe) {
     auto because = [&](StringRef part, const Twine &reason) {
       return DecisionAttr::get(dot->getContext(), part, reason.str());
     };
@@ -211,6 +219,9 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       return decision;
     bool isPropagated = recipe.getScales() == ScaleSource::Propagated ||
                         recipe.getScales() == ScaleSource::Delayed;
+    if (isPropagated && !countsLoops && isInUnboundedLoop(dot))
+      return because("loop", "in a loop of unknown length, whose casts nothing "
+                             "counts (scales = current measures them)");
     for (Value operand : dot->getOperands().take_front(2)) {
       auto hint = operand.getDefiningOp<SetScaleOp>();
       if (!hint)

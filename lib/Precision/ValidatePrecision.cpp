@@ -169,6 +169,7 @@ void scalify::buildPrecisionPipeline(OpPassManager &pm,
   quantize.recompute = options.recompute;
   quantize.roundingKey = options.roundingKey;
   quantize.measureUnproved = options.measureUnproved;
+  quantize.countsLoops = options.countsLoops;
   pm.addPass(createQuantizeDots(quantize));
   pm.addPass(createExpandMeasuredScales());
   pm.addPass(createDelayScales());

@@ -182,8 +182,8 @@ class _Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the step; arguments and results are as those of the function itself."""
-        (_, *args), kwargs = self._step._pure(args, kwargs)
-        results = self._compiled(*args, **kwargs)
+        (_, *pure), kwargs = self._step._pure(args, kwargs)
+        results = self._compiled(*pure, **kwargs)
         return _combine(results.arrays, results.statics)
 
     def __getattr__(self, name: str) -> Any:

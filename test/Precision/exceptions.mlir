@@ -10,8 +10,8 @@
 // program has, but not by that name, is not. One that another one precedes at
 // all of its dots is.
 // CHECK-NOT: has the pattern
-// CHECK: remark: part 'where' of the recipe has the pattern 'params\['c', which meets no dot: dots of this program are known by weights params['a'], params['b'] and by places jit(step)/layer0/dot_general
-// CHECK: remark: part 'where' of the recipe has the pattern 'input_grad:'a'', which meets dots, but none of this kind: they are forward_dot, weight_grad (leave the kind out, or the exception)
+// CHECK: warning: part 'where' of the recipe has the pattern 'params\['c', which meets no dot: dots of this program are known by weights params['a'], params['b'] and by places jit(step)/layer0/dot_general
+// CHECK: warning: part 'where' of the recipe has the pattern 'input_grad:'a'', which meets dots, but none of this kind: they are forward_dot, weight_grad (leave the kind out, or the exception)
 // CHECK-NOT: has the pattern
 // STRICT-NOT: has the pattern
 // STRICT: error: part 'where' of the recipe has the pattern 'params\['c', which meets no dot

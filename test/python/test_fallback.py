@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.experimental.ode import odeint
 
 import scalify
 
@@ -179,6 +180,24 @@ def test_callbacks_in_a_loop_of_xla() -> None:
     assert log == [1, 2, 4, 8]
 
 
+@pytest.mark.parametrize("recipe", ["fp8", "fp16"])
+def test_casts_in_a_loop_of_xla_do_not_clip(recipe: str) -> None:
+    """Nothing counts them: dots in there stay wide, from the first call on."""
+
+    def solved(s: Any) -> Any:
+        return jax.scipy.sparse.linalg.cg(s, X[0, :6])[0]
+
+    def decayed(y: Any) -> Any:
+        return odeint(lambda y, t: -y, y, jnp.linspace(0, 1.0, 3))[-1].sum()
+
+    for fn, x in ((solved, SPD), (jax.grad(decayed), X[0, :4])):
+        run = scalify.jit(fn, recipe, fallback="xla")
+        # A solver of a tolerance of 1e-5, or 1e-4 through its own adjoint.
+        for _ in range(2):
+            np.testing.assert_allclose(run(x), jax.jit(fn)(x), rtol=1e-4)
+        assert "in a loop of unknown length" in str(run.report().dots())
+
+
 def test_an_artefact_holds_its_programs(tmp_path: Any) -> None:
     fn, args = CASES["fft"]
     step = scalify.jit(fn, recipe="none", fallback="xla")
@@ -189,5 +208,5 @@ def test_an_artefact_holds_its_programs(tmp_path: Any) -> None:
 
 
 def test_another_fallback_is_named() -> None:
-    with pytest.raises(scalify.CompileError, match="unknown fallback 'cpu'"):
+    with pytest.raises(scalify.CompileError, match="unknown fallback 'cpu': expected one of xla"):
         scalify.jit(lambda x: x, recipe="none", fallback="cpu")(X)  # type: ignore[arg-type]

@@ -62,6 +62,8 @@ struct StageOptions {
   bool roundingKey = true;
   /// Casts that may outgrow propagated scales measure theirs in each step.
   bool measureUnproved = false;
+  /// The plan's runtime counts what casts in loops of unknown length do.
+  bool countsLoops = true;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;
   /// Keep in the module which facts each scale came from.

@@ -32,6 +32,8 @@ struct PrecisionOptions {
   bool roundingKey = true;
   /// Casts that may outgrow propagated scales measure theirs in each step.
   bool measureUnproved = false;
+  /// Whoever runs main counts what casts in loops of unknown length do.
+  bool countsLoops = true;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;
 };

@@ -53,7 +53,7 @@ std::string DecisionAttr::describe() const {
 }
 
 bool DecisionAttr::isChoice() const {
-  return !llvm::is_contained({"body", "scale", "constant"}, getPart());
+  return !llvm::is_contained({"body", "loop", "scale", "constant"}, getPart());
 }
 
 LogicalResult

@@ -156,8 +156,8 @@ def Scalify_DecisionAttr : AttrDef<Scalify_Dialect, "Decision"> {
     The part that decided is a keyword: a role or a kind of dots in the recipe
     (`head`, `input_grad`), `name` for one of its exceptions, `unprofitable` or
     `sensitive` for a model's judgement, `health` for a run's, or a property of
-    the program (`shape`, `type`, `given`, `body`, `scale`, `constant`,
-    `range`). The reason is for people, and no code reads it.
+    the program (`shape`, `type`, `given`, `body`, `loop`, `scale`,
+    `constant`, `range`). The reason is for people, and no code reads it.
 
     ```mlir
     #scalify.decision<"head", "the last linear layer before the loss">
