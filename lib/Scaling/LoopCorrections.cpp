@@ -380,7 +380,8 @@ void CorrectionFlow::addStack(LoopCarries &carries, unsigned index) {
 }
 
 void CorrectionFlow::visitLoop(WhileOp loop) {
-  LoopCarries carries{loop, {}, {}, {}, {}};
+  LoopCarries carries;
+  carries.loop = loop;
   for (auto [i, operand] : llvm::enumerate(loop->getOperands()))
     if (Value change = correction(operand);
         change && stablehlo::isInvariantCarry(loop, i)) {

@@ -139,11 +139,13 @@ static std::optional<Passed> getPassed(const FactsQuery &query, Operation *op,
   return std::nullopt;
 }
 
-/// I(n), by steps of 1/16.
+/// I(n), by steps of 1/16 up to 16 on both sides.
 static double integrate(unsigned power) {
   double sum = 0;
-  for (double z = -16; z <= 16; z += 0.0625)
-    sum += std::pow(z, 2.0 * power) / std::pow(std::cosh(z), 4);
+  for (int step = 1; step <= 256; ++step) {
+    double z = step / 16.0;
+    sum += 2 * std::pow(z, 2.0 * power) / std::pow(std::cosh(z), 4);
+  }
   return sum / 16;
 }
 
