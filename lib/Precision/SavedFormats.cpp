@@ -130,12 +130,12 @@ void SavedValues::run() {
     castUses(value);
 }
 
-/// Where no gradient is a product, results of the types of arguments may be
-/// those of an evaluation, and a step without products keeps little.
-static bool hasBackwardProduct(func::FuncOp func) {
+/// Where no product is behind the forward, results of the types of arguments
+/// may be those of an evaluation, and a step without products keeps little.
+static bool hasProductBehindForward(func::FuncOp func) {
   return func
       .walk([](Operation *op) {
-        return isContraction(op) && isInPhase(op, Phase::Backward)
+        return isContraction(op) && getPhase(op) != Phase::Forward
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })
@@ -145,6 +145,6 @@ static bool hasBackwardProduct(func::FuncOp func) {
 void scalify::castSavedValues(func::FuncOp func, RecipeAttr recipe,
                               Caster &caster) {
   Type format = recipe.getStorage().saved;
-  if (format && hasBackwardProduct(func))
+  if (format && hasProductBehindForward(func))
     SavedValues(func, caster, format).run();
 }
