@@ -53,14 +53,12 @@ def unread(text: str) -> set[str]:
 
 
 def wide(lines: list[str]) -> list[int]:
-    """Returns the numbers of lines of prose above WIDE columns; tables and code may be wider."""
-    found: list[int] = []
-    fenced = False
-    for number, line in enumerate(lines, 1):
-        fenced ^= line.lstrip().startswith("```")
-        if len(line) > WIDE and not fenced and not line.startswith(("    ", "|")):
-            found.append(number)
-    return found
+    """Returns the numbers of lines above WIDE columns; rows of tables have no other line."""
+    return [
+        number
+        for number, line in enumerate(lines, 1)
+        if len(line) > WIDE and not line.startswith("|")
+    ]
 
 
 def check(path: pathlib.Path) -> list[str]:

@@ -77,7 +77,7 @@ static double savedBy(const Cost &a, const Cost &b) {
 //===----------------------------------------------------------------------===//
 
 static SmallVector<Command> readCosts(plan::ProgramOp program) {
-  const TargetInfo &gpu = *findTarget(kHopper);
+  const TargetInfo &gpu = TargetAttr::of(program);
   SmallVector<Command> commands;
   for (StreamCommand &command : readCommands(program)) {
     for (size_t need : command.needs)
@@ -133,6 +133,7 @@ private:
 
   /// Up to which command each further stream is busy.
   SmallVector<size_t> busy;
+  double eventTime = 0; // of the target
   struct Placed {
     size_t first, last; // commands of the chain
     size_t end;         // by when the model has it done
@@ -186,7 +187,7 @@ AssignStreamsPass::findStretch(ArrayRef<Command> commands,
     beside.time += commands[stretch.end].cost.time;
     beside.work += commands[stretch.end].cost.work;
   }
-  stretch.saved = savedBy(stretch.own, beside) - 2 * findTarget(kHopper)->event;
+  stretch.saved = savedBy(stretch.own, beside) - 2 * eventTime;
   return stretch;
 }
 
@@ -266,6 +267,7 @@ void AssignStreamsPass::runOnOperation() {
   }
   if (streams == 1)
     return;
+  eventTime = TargetAttr::of(getOperation()).event;
   for (auto program : getOperation().getOps<plan::ProgramOp>())
     assign(program);
 }

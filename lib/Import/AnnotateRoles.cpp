@@ -37,7 +37,7 @@ static SmallVector<StringRef> splitPath(StringRef name) {
   return parts;
 }
 
-/// A role that the fields of a path tell, or null. Keys of the user's own
+/// A role that the fields of a path tell, if any. Keys of the user's own
 /// dictionaries are read too, but only words that mean nothing else.
 static std::optional<Role> getRoleFromPath(StringRef name) {
   static const llvm::StringSet<> moments = {

@@ -91,8 +91,7 @@ static LogicalResult checkProcessor(StringRef name, Location location) {
 
 static LogicalResult checkMachine(const CompileOptions &options,
                                   Location location) {
-  const TargetInfo *target = findTarget(options.target);
-  bool isGPU = target && target->isGPU;
+  bool isGPU = isGPUTarget(options.target);
   if (options.target == "cpu" && failed(checkProcessor(options.mcpu, location)))
     return failure();
   if (options.sums == "nccl" && !isGPU)

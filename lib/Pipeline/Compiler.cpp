@@ -110,8 +110,7 @@ public:
         context(getRegistry()),
         collector(&context, options.inputName, text, diagnostics),
         toStableHLO(options.target == "stablehlo"),
-        isGPU(!toStableHLO && findTarget(options.target) &&
-              findTarget(options.target)->isGPU) {
+        isGPU(isGPUTarget(options.target)) {
     context.loadDialect<func::FuncDialect, stablehlo::StableHLODialect,
                         ScalifyDialect>();
     // An error on main would print the whole step.
@@ -303,7 +302,7 @@ StageOptions Compilation::getStageOptions() {
   stages.tellMeasured = options.tellMeasured;
   // XLA, with the same text, would merge the equal ops again.
   stages.recompute = !toStableHLO;
-  // XLA runs these, by a program that gives the results alone.
+  // XLA runs these loops then, and returns results without counts.
   stages.countsLoops = toStableHLO || options.fallback != "xla";
   stages.explain = isFull();
   stages.isGPU = isGPU;

@@ -1,5 +1,5 @@
-// RUN: scalify-opt %s --scalify-assign-streams -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-assign-streams=streams=1 -split-input-file | FileCheck %s --check-prefix=ONE
+// RUN: scalify-opt %s --scalify-set-target --scalify-assign-streams -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-set-target --scalify-assign-streams=streams=1 -split-input-file | FileCheck %s --check-prefix=ONE
 
 // Two products of 16 tiles leave most of 132 multiprocessors idle: the gradient
 // of the weight, which the update needs at the end, runs beside the others.

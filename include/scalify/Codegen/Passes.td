@@ -60,9 +60,9 @@ def KernelsToLLVM : Pass<"scalify-kernels-to-llvm", "::mlir::ModuleOp"> {
 def KernelsToNVVM : Pass<"scalify-kernels-to-nvvm", "::mlir::ModuleOp"> {
   let summary = "lowers the kernel functions of a GPU to the NVVM dialect";
   let description = [{
-    Before: a module of kernel functions that `scalify-lower-kernels` wrote with
-    a module for a GPU. After: it holds one `gpu.module @kernels` of functions in the
-    LLVM and NVVM dialects that a driver can launch, with a pointer for each
+    Before: a module of kernel functions that `scalify-lower-kernels` wrote for
+    a GPU. After: it holds one `gpu.module @kernels` of functions in the LLVM
+    and NVVM dialects that a driver can launch, with a pointer for each
     buffer and one for the counters. As many blocks must fit into a
     multiprocessor as have 512 threads, so that a thread has up to 128 registers
     and spills nothing. Fails if any other op is left, naming it.

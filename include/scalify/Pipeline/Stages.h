@@ -62,7 +62,8 @@ struct StageOptions {
   bool roundingKey = true;
   /// Casts that may outgrow propagated scales measure theirs in each step.
   bool measureUnproved = false;
-  /// The plan's runtime counts what casts in loops of unknown length do.
+  /// The runtime counts saturated and flushed values of casts in loops of
+  /// unknown length.
   bool countsLoops = true;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;

@@ -32,7 +32,8 @@ struct PrecisionOptions {
   bool roundingKey = true;
   /// Casts that may outgrow propagated scales measure theirs in each step.
   bool measureUnproved = false;
-  /// Whoever runs main counts what casts in loops of unknown length do.
+  /// The runtime counts saturated and flushed values of casts in loops of
+  /// unknown length.
   bool countsLoops = true;
   /// The backward computes again what follows from what it keeps.
   bool recompute = false;

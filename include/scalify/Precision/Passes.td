@@ -58,9 +58,9 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
            "scalify-carry-scales would move it: for a step that nobody hands "
            "scales from the one before. Not where a proof keeps the constant">,
     Option<"countsLoops", "counts-loops", "bool", "true",
-           "whoever runs main counts what casts in loops of unknown length do; "
-           "else their dots stay wide where scales come from other steps or "
-           "from rules: nothing would move these, or tell that they clip">,
+           "the runtime counts saturated and flushed values of casts in loops of "
+           "unknown length; if not, dots in such loops stay wide under propagated "
+           "and delayed scales, which nothing would adapt">,
     Option<"rangeUse", "range-use", "std::string", "\"report\"",
            "report: proofs of the range analysis are only noted; choose: E5M2 "
            "where a bound fits that format and not the recipe's, and under "

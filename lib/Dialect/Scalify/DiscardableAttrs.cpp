@@ -19,11 +19,16 @@ namespace {
 /// Where an attribute may stand.
 enum Place : unsigned { OnOp = 1, OnArgument = 2, OnResult = 4, OnModule = 8 };
 
+/// What an attribute may be.
+struct Kind {
+  bool (*fits)(Attribute);
+  StringLiteral expected;
+};
+
 struct Entry {
   StringLiteral name; // behind "scalify."
   unsigned places;
-  bool (*fits)(Attribute);
-  StringLiteral expected;
+  Kind kind;
 };
 } // namespace
 
@@ -31,81 +36,74 @@ template <typename Attr> static bool is(Attribute attr) {
   return isa<Attr>(attr);
 }
 
-static constexpr Entry makeFlag(StringLiteral name, unsigned places) {
-  return {name, places, is<UnitAttr>, "a unit attribute"};
-}
-static constexpr Entry makeText(StringLiteral name, unsigned places) {
-  return {name, places, is<StringAttr>, "a string"};
-}
-static constexpr Entry makeNumber(StringLiteral name, unsigned places) {
-  return {name, places, is<IntegerAttr>, "an integer"};
-}
-static constexpr Entry makeList(StringLiteral name, unsigned places) {
-  return {name, places, is<ArrayAttr>, "an array"};
-}
-static constexpr Entry makeRecord(StringLiteral name, unsigned places) {
-  return {name, places, is<DictionaryAttr>, "a dictionary"};
-}
+static constexpr Kind kFlag{is<UnitAttr>, "a unit attribute"};
+static constexpr Kind kText{is<StringAttr>, "a string"};
+static constexpr Kind kNumber{is<IntegerAttr>, "an integer"};
+static constexpr Kind kNumbers32{is<DenseI32ArrayAttr>, "an array of i32"};
+static constexpr Kind kNumbers64{is<DenseI64ArrayAttr>, "an array of i64"};
+static constexpr Kind kList{is<ArrayAttr>, "an array"};
+static constexpr Kind kRecord{is<DictionaryAttr>, "a dictionary"};
+static constexpr Kind kDecision{is<DecisionAttr>, "#scalify.decision"};
 
 static constexpr Entry kEntries[] = {
     // Of the input, for every stage.
-    {"phase", OnOp, is<PhaseAttr>, "#scalify.phase"},
-    {"recipe", OnModule, is<RecipeAttr>, "#scalify.recipe"},
-    {"target", OnModule, is<TargetAttr>, "#scalify.target"},
-    {"role", OnArgument, is<RoleAttr>, "#scalify.role"},
-    makeText("name", OnArgument),
-    makeFlag("in_memory", OnOp),
-    makeFlag("in_order", OnOp),
-    makeFlag("chunk_sums", OnOp),
-    makeText("stage_border", OnOp),
+    {"phase", OnOp, {is<PhaseAttr>, "#scalify.phase"}},
+    {"recipe", OnModule, {is<RecipeAttr>, "#scalify.recipe"}},
+    {"target", OnModule, {is<TargetAttr>, "#scalify.target"}},
+    {"role", OnArgument, {is<RoleAttr>, "#scalify.role"}},
+    {"name", OnArgument, kText},
+    {"in_memory", OnOp, kFlag},
+    {"in_order", OnOp, kFlag},
+    {"chunk_sums", OnOp, kFlag},
+    {"stage_border", OnOp, kText},
     // Scaling.
-    makeNumber("scale", OnOp | OnArgument),
-    {"moments", OnArgument, is<DenseF64ArrayAttr>, "an array of f64"},
-    makeRecord("range", OnArgument),
-    makeNumber("measured", OnArgument),
-    makeText("rule", OnOp),
-    makeFlag("any_scale", OnOp),
-    makeFlag("unrounded", OnOp),
-    {"carry_scales", OnOp, is<DenseI64ArrayAttr>, "an array of i64"},
-    {"operand_growth", OnOp, is<DenseI64ArrayAttr>, "an array of i64"},
-    makeList("growing_carries", OnOp),
-    makeList("rescale_at", OnModule),
-    makeRecord("proved", OnOp),
-    makeRecord("unproved", OnOp),
-    makeList("ranges", OnOp),
-    makeList("assumptions", OnModule),
-    makeNumber("id", OnOp | OnArgument),
-    {"body_ids", OnOp, is<DenseI32ArrayAttr>, "an array of i32"},
-    makeList("provenance", OnModule),
+    {"scale", OnOp | OnArgument, kNumber},
+    {"moments", OnArgument, {is<DenseF64ArrayAttr>, "an array of f64"}},
+    {"range", OnArgument, kRecord},
+    {"measured", OnArgument, kNumber},
+    {"rule", OnOp, kText},
+    {"any_scale", OnOp, kFlag},
+    {"unrounded", OnOp, kFlag},
+    {"carry_scales", OnOp, kNumbers64},
+    {"operand_growth", OnOp, kNumbers64},
+    {"growing_carries", OnOp, kList},
+    {"rescale_at", OnModule, kList},
+    {"proved", OnOp, kRecord},
+    {"unproved", OnOp, kRecord},
+    {"ranges", OnOp, kList},
+    {"assumptions", OnModule, kList},
+    {"id", OnOp | OnArgument, kNumber},
+    {"body_ids", OnOp, kNumbers32},
+    {"provenance", OnModule, kList},
     // Precision.
-    makeList("wide_casts", OnModule),
-    {"wide", OnOp, is<DecisionAttr>, "#scalify.decision"},
-    {"judgement", OnOp, is<DecisionAttr>, "#scalify.decision"},
-    {"accumulation", OnOp, is<AccumulationAttr>, "#scalify.accumulation"},
-    makeFlag("uncounted", OnOp),
-    makeFlag("carried", OnOp),
-    makeFlag("scaled", OnOp),
-    makeText("state", OnOp),
-    makeRecord("stored", OnArgument),
-    makeList("casts", OnArgument),
-    {"initial", OnArgument, is<DenseI32ArrayAttr>, "an array of i32"},
-    makeNumber("gradient", OnOp),
-    makeText("gradient_part", OnOp),
-    makeNumber("gradient_group", OnOp),
-    makeFlag("plain_form", OnOp),
-    {"plain_scales", OnOp, is<DenseI32ArrayAttr>, "an array of i32"},
-    {"plain_decision", OnOp, is<DecisionAttr>, "#scalify.decision"},
-    {"plain_role", OnOp, is<DotRoleAttr>, "#scalify.dot_role"},
-    makeNumber("plain_class", OnOp),
+    {"wide_casts", OnModule, kList},
+    {"wide", OnOp, kDecision},
+    {"judgement", OnOp, kDecision},
+    {"accumulation", OnOp, {is<AccumulationAttr>, "#scalify.accumulation"}},
+    {"uncounted", OnOp, kFlag},
+    {"carried", OnOp, kFlag},
+    {"scaled", OnOp, kFlag},
+    {"state", OnOp, kText},
+    {"stored", OnArgument, kRecord},
+    {"casts", OnArgument, kList},
+    {"initial", OnArgument, kNumbers32},
+    {"gradient", OnOp, kNumber},
+    {"gradient_part", OnOp, kText},
+    {"gradient_group", OnOp, kNumber},
+    {"plain_form", OnOp, kFlag},
+    {"plain_scales", OnOp, kNumbers32},
+    {"plain_decision", OnOp, kDecision},
+    {"plain_role", OnOp, {is<DotRoleAttr>, "#scalify.dot_role"}},
+    {"plain_class", OnOp, kNumber},
     // Distribution.
-    makeRecord("mark", OnOp),
-    {"whole_type", OnArgument | OnResult, is<TypeAttr>, "a type"},
-    makeList("parts", OnArgument | OnResult),
-    makeRecord("flat", OnArgument | OnResult),
-    makeFlag("fills_shares", OnOp),
+    {"mark", OnOp, kRecord},
+    {"whole_type", OnArgument | OnResult, {is<TypeAttr>, "a type"}},
+    {"parts", OnArgument | OnResult, kList},
+    {"flat", OnArgument | OnResult, kRecord},
+    {"fills_shares", OnOp, kFlag},
     // Reports.
-    makeList("report", OnModule),
-    makeList("remarks", OnModule),
+    {"report", OnModule, kList},
+    {"remarks", OnModule, kList},
 };
 
 static const Entry *findEntry(StringRef name) {
@@ -129,10 +127,10 @@ static LogicalResult verifyAttr(Operation *op, NamedAttribute attr, Place place,
   if (!(entry->places & place))
     return op->emitOpError("has '")
            << full << "' on " << where << ", where it does not belong";
-  if (!entry->fits(attr.getValue()))
+  if (!entry->kind.fits(attr.getValue()))
     return op->emitOpError("has '")
            << full << "' = " << attr.getValue() << " on " << where
-           << ": expected " << entry->expected;
+           << ": expected " << entry->kind.expected;
   return success();
 }
 

@@ -39,6 +39,11 @@ const TargetInfo *scalify::findTarget(StringRef chip) {
   return nullptr;
 }
 
+bool scalify::isGPUTarget(StringRef chip) {
+  const TargetInfo *info = findTarget(chip);
+  return info && info->isGPU;
+}
+
 LogicalResult
 TargetAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                    StringRef chip) {

@@ -1,4 +1,4 @@
-//===- TanhGradients.h - What a tanh lets through -------------*- C++ -*-===//
+//===- TanhGradients.h - Facts of the gradient of tanh ----------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_RULES_TANHGRADIENTS_H
 #define SCALIFY_LIB_SCALING_RULES_TANHGRADIENTS_H

@@ -128,9 +128,8 @@ def Scalify_TargetAttr : AttrDef<Scalify_Dialect, "Target"> {
   let mnemonic = "target";
   let summary = "the device that a module is compiled for";
   let description = [{
-    On the module, as `scalify.target`; a module without one is for a CPU. What
-    passes ask of it is in `Targets.h`: capabilities, and constants of their
-    models of time.
+    On the module, as `scalify.target`; a module without one is for a CPU.
+    `Targets.h` has the target's capabilities and the constants of cost models.
 
     ```mlir
     module attributes {scalify.target = #scalify.target<"sm_90a">} {}

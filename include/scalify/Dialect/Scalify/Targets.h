@@ -1,4 +1,4 @@
-//===- Targets.h - What the stages ask of a target --------------*- C++ -*-===//
+//===- Targets.h - Capabilities and costs of targets ------------*- C++ -*-===//
 //
 // One table of the devices that programs are compiled for: what they can do,
 // and the constants of the models by which passes decide. The module says which
@@ -50,6 +50,8 @@ struct TargetInfo {
 llvm::ArrayRef<TargetInfo> getTargets();
 /// Null if there is none of the name.
 const TargetInfo *findTarget(llvm::StringRef chip);
+/// False for a name that no device has.
+bool isGPUTarget(llvm::StringRef chip);
 
 } // namespace scalify
 
