@@ -27,7 +27,7 @@ using namespace scalify;
 void ScaleOpCounter::runAfterPass(Pass *pass, Operation *op) {
   StringRef name = pass->getArgument();
   if (name != "scalify-validate-import" && name != "scalify-propagate" &&
-      name != "scalify-fold" && name != "scalify-quantize")
+      name != "scalify-quantize")
     return;
   OpCounts entry;
   entry.after = name.substr(StringRef("scalify-").size()).str();

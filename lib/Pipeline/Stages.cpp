@@ -229,7 +229,8 @@ static void buildStages(ArrayRef<Stage> stages, OpPassManager &manager,
 
 void scalify::registerPipelines() {
   static PassPipelineRegistration<StagePipelineOptions> scaling(
-      "scalify-scaling", "the Scaling stage: propagate, fold, validate",
+      "scalify-scaling",
+      "the Scaling stage: propagate, apply rescales, validate",
       [](OpPassManager &manager, const StagePipelineOptions &options) {
         buildStages(Stage::Scaling, manager, options);
       });

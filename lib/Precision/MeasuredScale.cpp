@@ -194,13 +194,6 @@ static Value buildFactor(ScalarBuilder &scalar, OpBuilder &builder,
                                      scalar.constant(1.0f), factor);
 }
 
-Value scalify::buildRescaleFactor(OpBuilder &builder, Location loc, Value value,
-                                  Statistic statistic) {
-  ScalarBuilder scalar(builder, loc);
-  return buildFactor(scalar, builder, loc,
-                     buildStatistic(scalar, builder, loc, value, statistic));
-}
-
 /// Every `sample`-th row along the longest dimension but the last.
 static Value takeRows(OpBuilder &builder, Location loc, Value value,
                       int64_t sample) {

@@ -226,7 +226,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       auto hint = operand.getDefiningOp<SetScaleOp>();
       if (!hint)
         return because("scale", "an operand has none (run scalify-propagate "
-                                "and scalify-fold first)");
+                                "first)");
       auto exponent = getScaleExponent(hint.getScale());
       if (isPropagated && exponent && *exponent > kLastExponent)
         return because("scale",

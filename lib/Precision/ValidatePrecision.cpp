@@ -126,9 +126,8 @@ struct ValidatePrecisionPass
     bool casts = RecipeAttr::of(getOperation()).castsDots();
     DenseMap<std::pair<std::pair<Value, Type>, Attribute>, QuantizeOp> casted;
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
-      if (isa<SetScaleOp, PackOp, UnpackOp, RescaleOp, MeasuredScaleOp,
-              RoundScaleOp, SharedScaleOp, SetScalingOp, RescalePointOp,
-              DataScaleOp>(op))
+      if (isa<SetScaleOp, MeasuredScaleOp, RoundScaleOp, SharedScaleOp,
+              SetScalingOp, RescalePointOp, DataScaleOp>(op))
         return op->emitOpError("is left after quantisation");
       if (isContraction(op) &&
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))

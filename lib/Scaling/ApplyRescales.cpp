@@ -1,7 +1,7 @@
 //===- ApplyRescales.cpp - Run-time scales flow to the casts --------------===//
 //
-// After folding every value is a true value, and a scale is knowledge that only
-// the casts use. So a measured scale needs no second form of the graph: it is a
+// Every value is a true value, and a scale is knowledge that only the casts
+// use. So a measured scale needs no second form of the graph: it is a
 // correction to the scale that the rules predicted, a power of two on rank 0,
 // and it flows by the same families. Through a product corrections multiply,
 // through a sum the larger scale wins, at a non-linear op they end. Only what a
@@ -72,7 +72,7 @@ SmallVector<Value> CorrectionFlow::getCarriers(Operation &op) const {
   }
 }
 
-/// What propagation wrote on the op. The facts of the folded graph may be
+/// What propagation wrote on the op. Facts inferred anew may be
 /// others: hints stand between the parts of what a composite rule matches.
 int64_t CorrectionFlow::predicted(Value value) {
   // Of rank 0 the facts alone tell the size; the scale is always one.

@@ -23,7 +23,7 @@ MutableArrayRef<Region> scalify::getScaledBodies(Operation *op) {
 
 Value scalify::getStoredSource(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<SetScaleOp, RescaleOp, QuantizeOp, DequantizeOp>(op))
+    if (!isa<SetScaleOp, QuantizeOp, DequantizeOp>(op))
       break;
     value = op->getOperand(0);
   }
@@ -65,7 +65,7 @@ void ProvenanceWriter::number(Block &block) {
   for (BlockArgument arg : block.getArguments())
     add(arg);
   for (Operation &op : block.without_terminator()) {
-    bool isStorage = isa<SetScaleOp, RescaleOp, QuantizeOp, DequantizeOp>(op);
+    bool isStorage = isa<SetScaleOp, QuantizeOp, DequantizeOp>(op);
     if (op.getNumResults() && !isStorage) {
       op.setAttr(kIdAttr,
                  builder.getI32IntegerAttr(table.size() + values.size()));

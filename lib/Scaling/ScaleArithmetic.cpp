@@ -63,10 +63,3 @@ Value ScaleArithmetic::quotient(OpBuilder &builder, Location loc, Value a,
     return a;
   return stablehlo::DivOp::create(builder, loc, a, b);
 }
-
-Value ScaleArithmetic::rescale(OpBuilder &builder, Location loc, Value data,
-                               Value from, Value to) {
-  if (isSameScale(from, to))
-    return data;
-  return builder.createOrFold<RescaleOp>(loc, data, from, to);
-}

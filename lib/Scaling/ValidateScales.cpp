@@ -32,7 +32,7 @@ static LogicalResult checkDot(stablehlo::DotGeneralOp dot) {
     if (llvm::all_of(dot->getOperandTypes(), isScalableTensor) &&
         !operand.getDefiningOp<SetScaleOp>())
       return dot.emitOpError("has no scale on operand ")
-             << i << ": run scalify-propagate and scalify-fold";
+             << i << ": run scalify-propagate";
   return success();
 }
 
@@ -48,11 +48,6 @@ struct ValidateScalesPass
       auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
       if (dot && stablehlo::isProgramCode(dot))
         return checkDot(dot);
-      if (isa<PackOp, UnpackOp>(op))
-        return op->emitOpError("is left after scaling");
-      if (auto rescale = dyn_cast<RescaleOp>(op))
-        if (cast<ShapedType>(rescale.getType()).getRank() > 0)
-          return op->emitOpError("rescales a full tensor after scalify-fold");
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
@@ -74,7 +69,6 @@ void scalify::buildScalingPipeline(OpPassManager &pm,
     pm.addPass(createMeasureArguments());
   pm.addPass(createPlaceRescales(place));
   pm.addPass(createPropagateScales(propagate));
-  pm.addPass(createFoldScales());
   ApplyRescalesOptions apply;
   apply.strict = options.strict;
   apply.remarks = options.remarks;

@@ -1,5 +1,5 @@
 // RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form --scalify-propagate=remarks=0 --scalify-fold --scalify-quantize=remarks=0 --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
+// RUN: scalify-opt %s --scalify-annotate-phases --scalify-judge-plain-form --scalify-propagate=remarks=0 --scalify-quantize=remarks=0 --scalify-delay-scales -split-input-file | FileCheck %s --check-prefix=AFTER
 
 // AFTER-NOT: scalify.plain
 

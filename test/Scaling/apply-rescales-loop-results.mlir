@@ -1,4 +1,4 @@
-// RUN: scalify-opt %s --scalify-measure-arguments --scalify-propagate --scalify-fold --scalify-apply-rescales="remarks=0" | FileCheck %s
+// RUN: scalify-opt %s --scalify-measure-arguments --scalify-propagate --scalify-apply-rescales="remarks=0" | FileCheck %s
 
 // A sum behind a loop goes by the sizes of both terms. The loop is given a carry
 // for what the step measures, and its result is still 2^-6 of x: 2^-12 of the

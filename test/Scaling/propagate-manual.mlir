@@ -2,19 +2,18 @@
 // computation are cast, and the text that leaves keeps its body isolated.
 //
 // RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" | FileCheck %s
-// RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" --scalify-fold --scalify-quantize="recipe=fp8" --scalify-to-stablehlo | FileCheck %s --check-prefix=OUT
+// RUN: scalify-opt %s --scalify-propagate="remarks=0 strict=1" --scalify-quantize="recipe=fp8" --scalify-to-stablehlo | FileCheck %s --check-prefix=OUT
 
 sdy.mesh @mesh = <["data"=2]>
 
 // CHECK-LABEL: func.func @dot
 // CHECK:         sdy.manual_computation
 // CHECK-SAME:      (%[[X:[a-z0-9]+]]: tensor<4x64xf32>, %[[W:[a-z0-9]+]]: tensor<64x64xf32>) {
-// CHECK-DAG:       scalify.rescale %[[X]] from %{{.*}} to %{{.*}} :
-// CHECK-DAG:       scalify.rescale %[[W]] from %{{.*}} to %{{.*}} :
+// CHECK:           scalify.set_scale %[[X]], %{{.*}} :
+// CHECK:           scalify.set_scale %[[W]], %{{.*}} :
 // CHECK:           stablehlo.dot_general
 // CHECK-SAME:        scalify.scale = 2 : i32
 // CHECK:           sdy.return
-// CHECK:         scalify.rescale
 
 // OUT-LABEL: func.func @dot
 // OUT-NOT:     stablehlo

@@ -6,16 +6,13 @@
 // A residual stream from 2^0 adds a dot of about 2^0 in each of 16 iterations:
 // variances add up to 17, so its exponents span 0 .. 2.04, and the middle is 1.
 // CHECK-LABEL: func.func @residual
-// CHECK:         %[[W:.*]] = scalify.rescale %arg1
-// CHECK:         %[[INIT:.*]] = scalify.rescale %arg0 from %{{.*}} to %[[TWO:.*]] :
-// CHECK:         %[[R:.*]]:2 = stablehlo.while({{.*}}, %[[C:.*]] = %[[INIT]])
+// CHECK:         stablehlo.while
 // CHECK-SAME:      scalify.carry_scales = array<i64: 0, 1>
-// The stream is read as data of scale 2; the weight from outside as its own.
-// CHECK:           %[[D:.*]] = stablehlo.dot_general %{{.*}}, %[[W]], contracting
-// CHECK:           %[[NEXT:.*]] = stablehlo.add %[[C]],
-// CHECK:           stablehlo.return %{{.*}}, %[[NEXT]]
-// The result is what the last iteration leaves: 2^2.
-// CHECK:         %[[OUT:.*]] = scalify.rescale %[[R]]#1
+// CHECK:           scalify.set_scale %{{.*}}, %{{.*}} {rule = "tanh: bounded by 1"}
+// CHECK:           scalify.set_scale %arg1,
+// CHECK:           stablehlo.dot_general
+// The result is what the last iteration leaves.
+// CHECK:         stablehlo.negate {{.*}}scalify.scale = 2 : i32
 func.func @residual(%x: tensor<4x64xf32> {scalify.scale = 0 : i32},
                     %w: tensor<64x64xf32> {scalify.scale = -3 : i32}) -> tensor<4x64xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -32,7 +29,8 @@ func.func @residual(%x: tensor<4x64xf32> {scalify.scale = 0 : i32},
     %j = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %j, %s : tensor<i32>, tensor<4x64xf32>
   }
-  return %r#1 : tensor<4x64xf32>
+  %last = stablehlo.negate %r#1 : tensor<4x64xf32>
+  return %last : tensor<4x64xf32>
 }
 
 // -----
@@ -70,7 +68,7 @@ func.func @accumulate(%xs: tensor<4x8x8xf32> {scalify.scale = -5 : i32}) -> (ten
 
 // Integers pass untouched, and rank-0 carries stay true.
 // CHECK-LABEL: func.func @scalars
-// CHECK-NOT:     scalify.rescale
+// CHECK:         scalify.carry_scales = array<i64: 0, 0, 0>
 // CHECK:         return
 func.func @scalars(%key: tensor<2xui32>, %loss: tensor<f32>) -> (tensor<2xui32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

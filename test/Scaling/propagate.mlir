@@ -1,21 +1,18 @@
 // RUN: scalify-opt %s --scalify-propagate="remarks=0" -split-input-file | FileCheck %s
 
-// Arguments come to their declared scales, the dot of the data has the product
-// of the scales, and its result grows by sqrt(64) = 2^3.
+// Operands have the scales that arguments declare, and the result of 64 terms
+// grows by sqrt(64) = 2^3.
 // CHECK-LABEL: func.func @dot
 // CHECK-SAME: (%[[X:[^:]*]]: tensor<4x64xf32>{{.*}}, %[[W:[^:]*]]: tensor<64x8xf32>
 func.func @dot(%x: tensor<4x64xf32> {scalify.scale = 1 : i32},
                %w: tensor<64x8xf32> {scalify.scale = -5 : i32}) -> tensor<4x8xf32> {
-  // CHECK-DAG: %[[ONE:.*]] = stablehlo.constant dense<1.000000e+00>
   // CHECK-DAG: %[[P1:.*]] = stablehlo.constant dense<2.000000e+00>
   // CHECK-DAG: %[[M5:.*]] = stablehlo.constant dense<3.125000e-02>
-  // CHECK-DAG: %[[M4:.*]] = stablehlo.constant dense<6.250000e-02>
-  // CHECK-DAG: %[[XD:.*]] = scalify.rescale %[[X]] from %[[ONE]] to %[[P1]]
-  // CHECK-DAG: %[[WD:.*]] = scalify.rescale %[[W]] from %[[ONE]] to %[[M5]]
-  // CHECK: %[[Y:.*]] = stablehlo.dot_general %[[XD]], %[[WD]]
+  // CHECK: %[[A:.*]] = scalify.set_scale %[[X]], %[[P1]] : tensor<4x64xf32>
+  // CHECK: %[[B:.*]] = scalify.set_scale %[[W]], %[[M5]] : tensor<64x8xf32>
+  // CHECK-NEXT: %[[Y:.*]] = stablehlo.dot_general %[[A]], %[[B]]
   // CHECK-SAME: scalify.rule = "dot: sqrt(K = 64)", scalify.scale = -1 : i32
-  // CHECK: %[[T:.*]] = scalify.rescale %[[Y]] from %[[M4]] to %[[ONE]]
-  // CHECK: return %[[T]]
+  // CHECK-NEXT: return %[[Y]]
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
@@ -47,7 +44,7 @@ func.func @sum(%x: tensor<4x64xf32> {scalify.scale = 1 : i32}) -> tensor<4xf32> 
 // -----
 
 // Softmax is bounded by 1, which goes to 2^8 of E4M3's 448; the mask's -inf
-// neither sets a scale nor is divided by one.
+// sets no scale.
 // CHECK-LABEL: func.func @softmax
 func.func @softmax(%x: tensor<4x64xf32> {scalify.scale = 0 : i32}, %m: tensor<4x64xi1>) -> tensor<4x64xf32> {
   // CHECK-DAG: %[[INF:.*]] = stablehlo.constant {{.*}} dense<0xFF800000> : tensor<4x64xf32>
@@ -85,9 +82,10 @@ func.func @state(%m: tensor<8xf32> {scalify.role = #scalify.role<moment>, tf.ali
 
 // -----
 
-// Rank-0 statistics stay true, and integers carry no scale.
+// Rank-0 statistics and integers carry no scale.
 // CHECK-LABEL: func.func @scalars
-// CHECK-NOT: scalify.rescale
+// CHECK: stablehlo.multiply {{.*}}scalify.scale = 0 : i32
+// CHECK-NEXT: stablehlo.add %{{.*}}, %{{.*}} : tensor<4xi32>
 func.func @scalars(%lr: tensor<f32>, %i: tensor<4xi32>) -> (tensor<f32>, tensor<4xi32>) {
   %0 = stablehlo.multiply %lr, %lr : tensor<f32>
   %1 = stablehlo.add %i, %i : tensor<4xi32>

@@ -4,7 +4,7 @@
 // RUN: scalify-opt %s --scalify-why=%y --scalify-why-depth=1 | FileCheck %s --check-prefix=CUT
 // RUN: scalify-opt %s --scalify-why=c2 --scalify-why="params['w']" | FileCheck %s --check-prefix=CAST
 // RUN: scalify-opt %s --scalify-why=%y --scalify-why-format=json | %python -c "import json, sys; why = json.load(sys.stdin); print(why['schema'], *[line['op'] for line in why['lines']])" | FileCheck %s --check-prefix=JSON
-// RUN: scalify-opt %s --scalify-import --scalify-propagate --scalify-fold --scalify-why=%y | FileCheck %s --check-prefix=BARE
+// RUN: scalify-opt %s --scalify-import --scalify-propagate --scalify-why=%y | FileCheck %s --check-prefix=BARE
 // RUN: scalify-opt %s --scalify-import --scalify-scaling="explain=true" --scalify-why=%y --scalify-why-depth=1 | FileCheck %s --check-prefix=CUT
 // RUN: scalify-compile %s -o /dev/null --target=stablehlo --scalify-why=%y --scalify-why-depth=1 2>/dev/null | FileCheck %s --check-prefix=CUT
 // RUN: not scalify-opt %s --scalify-why=%yy 2>&1 | FileCheck %s --check-prefix=NEAR

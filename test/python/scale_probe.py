@@ -81,7 +81,7 @@ def probe(text: str, *arrays: Any) -> list[Probe]:
     """Returns a Probe for each op of main of rank above 0 that has a scale.
 
     Args:
-        text: StableHLO with `scalify.scale` on its ops: after `--scalify-fold` and
+        text: StableHLO with `scalify.scale` on its ops: after `--scalify-propagate` and
             `--scalify-quantize=recipe=none`.
         *arrays: main's arguments in order.
     """

@@ -82,9 +82,9 @@ def test_the_schema_is_the_documented_one() -> None:
     assert {key for row in table["rows"] for key in row} <= documented
     assert set(table["summary"]) <= documented
     passes = [entry["after"] for entry in table["summary"]["ops"]]
-    assert passes == ["validate-import", "propagate", "fold", "quantize"]
-    scale_ops = [entry["scale_ops"].get("rescale", 0) for entry in table["summary"]["ops"]]
-    assert scale_ops[1] > 0 and scale_ops[2] == 0, "folding leaves no rescale"
+    assert passes == ["validate-import", "propagate", "quantize"]
+    hints = [entry["scale_ops"].get("set_scale", 0) for entry in table["summary"]["ops"]]
+    assert hints[0] == 0 and hints[1] > 0 and hints[2] == 0, "casts take the place of hints"
 
 
 def test_a_chain_ends_at_arguments_and_constants() -> None:

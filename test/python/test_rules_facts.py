@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from jax import lax
 from scale_probe import measure_rms, result_exponents
-from test_scaling import FOLD, PROPAGATE, normal, normal_form, opt
+from test_scaling import PROPAGATE, normal, normal_form, opt
 
 # A binade and a half for the estimate; rules are to predict within a factor of 2, and their
 # results are rounded to a power of two.
@@ -108,7 +108,7 @@ def drifts(cases: dict[str, Case]) -> dict[str, float]:
         ]
 
     exponents = result_exponents(
-        opt(normal_form(all_cases, *arrays), PROPAGATE, FOLD, "--scalify-quantize=recipe=none")
+        opt(normal_form(all_cases, *arrays), PROPAGATE, "--scalify-quantize=recipe=none")
     )
     values = jax.jit(all_cases)(*arrays)
     return {

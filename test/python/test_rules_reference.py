@@ -1,8 +1,8 @@
 """What the reference library cannot run, or runs wrong, as written in plain JAX.
 
-Each program is an op that stopped or misled it, or one of its known bugs. It is run on scaled data,
-and folded, in F32 and in F16, and under `fp8` where it has dots; plain JAX is the oracle. There are
-no workarounds.
+Each program is an op that stopped or misled it, or one of its known bugs. It is run with scales
+beside it, in F32, in F16 under `fp16`, and under `fp8` where it has dots; plain JAX is the oracle.
+There are no workarounds.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import numpy as np
 import optax
 import pytest
 from stablehlo_run import run_stablehlo
-from test_scaling import EXPORT, FOLD, PROPAGATE, normal, normal_form, opt
+from test_scaling import EXPORT, PROPAGATE, normal, normal_form, opt
 
-# Powers of two scale exactly; what differs is how XLA contracts and reassociates two graphs.
+import scalify
+
+# What differs is how XLA contracts and reassociates two graphs.
 RELATIVE = 5e-5
-FORMS = {"propagated": [PROPAGATE, EXPORT], "folded": [PROPAGATE, FOLD, EXPORT]}
 
 B, T, D, H, V = 2, 16, 32, 4, 64
 X = normal(0, (B, T, D))
@@ -159,9 +160,9 @@ ROWS: dict[str, tuple[Fn, tuple[np.ndarray, ...]]] = {
 }
 
 
-def results(form: str, fn: Fn, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """Returns what the scaled program computes."""
-    return run_stablehlo(opt(normal_form(fn, *arrays), *FORMS[form]), *arrays)
+def results(fn: Fn, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
+    """Returns what `fn` gives with scales on its values."""
+    return run_stablehlo(opt(normal_form(fn, *arrays), PROPAGATE, EXPORT), *arrays)
 
 
 def together(names: list[str], dtype: Any) -> tuple[Fn, tuple[np.ndarray, ...], list[str]]:
@@ -189,12 +190,11 @@ def error(a: Any, b: Any) -> float:
     return float(worst) if np.isfinite(a).all() else np.inf
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_f32(form: str) -> None:
-    """In F32 the scaled program is the plain one."""
+def test_f32() -> None:
+    """In F32 the program with scales is the plain one."""
     fn, arrays, owners = together(list(ROWS), np.float32)
     expected = jax.tree.leaves(jax.jit(fn)(*arrays))
-    actual = results(form, fn, arrays)
+    actual = results(fn, arrays)
     errors = [error(a, b) for a, b in zip(actual, expected, strict=True)]
     assert not {n: e for n, e in zip(owners, errors, strict=True) if e > RELATIVE}
 
@@ -204,13 +204,13 @@ F32_ONLY = {"adam", "adamw", "nan_to_num", "zero_divisor", "integer_cast", "argm
 
 
 def test_f16() -> None:
-    """In F16 the program on scaled data is as near to F32 as the plain F16 program is."""
+    """A program in F16 is under `fp16` as near to F32 as the plain F16 program is."""
     names = sorted(set(ROWS) - F32_ONLY)
     fn, narrow, owners = together(names, np.float16)
     wide = tuple(a.astype(np.float32) if a.dtype == np.float16 else a for a in narrow)
     expected = jax.tree.leaves(jax.jit(fn)(*wide))
     plain = jax.tree.leaves(jax.jit(fn)(*narrow))
-    scaled = results("propagated", fn, narrow)
+    scaled = jax.tree.leaves(scalify.transform(fn, recipe="fp16")(*narrow))
     # Two roundings of an 11-bit significand on top of twice what plain F16 loses.
     assert not {
         n: (error(a, c), error(b, c))
@@ -229,7 +229,7 @@ def test_fp8() -> None:
     """Under `fp8`, with every dot cast, results point where those of F32 do."""
     fn, arrays, owners = together(sorted(DOTS), np.float32)
     recipe = 'attributes {scalify.recipe = #scalify.recipe<"fp8", attention = true, head = true>} '
-    text = opt(normal_form(fn, *arrays), PROPAGATE, FOLD)
+    text = opt(normal_form(fn, *arrays), PROPAGATE)
     head, brace, tail = text.partition("{\n")
     head = head.partition("attributes")[0]
     text = opt(head + recipe + brace + tail, "--scalify-quantize=remarks=0", EXPORT)
@@ -242,23 +242,22 @@ def test_fp8() -> None:
 
 
 def test_f16_long_dot_does_not_overflow() -> None:
-    """65,536 products of 2 and 2: plain F16 gives infinity, scaled data the true value."""
+    """65,536 products of 2 and 2: plain F16 gives infinity, `fp16` the true value."""
     x = np.full((2, 65536), 2, np.float16)
 
     def fn(x: jax.Array, y: jax.Array) -> jax.Array:
         return (x @ y) * jnp.float16(2**-10)
 
     assert np.isinf(np.asarray(jax.jit(fn)(x, x.T))).all()
-    (scaled,) = results("propagated", fn, (x, x.T))
+    scaled = scalify.transform(fn, recipe="fp16")(x, x.T)
     np.testing.assert_array_equal(scaled, np.full((2, 2), 256, np.float16))
 
 
 def test_eps_dominates_tiny_rows() -> None:
     """A norm's eps keeps its meaning on rows far below it, beside rows far above."""
     x = normal(5, (16, 64)) * np.exp2(np.arange(-30, 2, 2, dtype=np.float32))[:, None]
-    for form in FORMS:
-        (actual,) = results(form, rms_norm, (x,))
-        np.testing.assert_allclose(actual, np.asarray(jax.jit(rms_norm)(x)), rtol=1e-5)
+    (actual,) = results(rms_norm, (x,))
+    np.testing.assert_allclose(actual, np.asarray(jax.jit(rms_norm)(x)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1e-10, 1e-4, 1e4])
@@ -271,11 +270,10 @@ def test_eps_of_adam(size: float) -> None:
 
     g = normal(6, (32, 32), size)
     zero = np.zeros_like(g)
-    for form in FORMS:
-        (actual,) = results(form, update, (zero, zero, g))
-        expected = np.asarray(jax.jit(update)(zero, zero, g))
-        # v is subnormal at the smallest size, where XLA:CPU flushes some of its terms.
-        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-7)
+    (actual,) = results(update, (zero, zero, g))
+    expected = np.asarray(jax.jit(update)(zero, zero, g))
+    # v is subnormal at the smallest size, where XLA:CPU flushes some of its terms.
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-7)
     if size == 1e-10:
         assert np.abs(expected).max() < 0.1
 
@@ -284,14 +282,13 @@ def test_nan_and_infinite_inputs_stay() -> None:
     """A NaN or an infinity in the data is one in the result, and nowhere else."""
     x = X[0].copy()
     x[1, 2], x[3, 4] = np.nan, np.inf
-    for form in FORMS:
-        (actual,) = results(form, lambda x: x * 3.0 + 1.0, (x,))
-        # XLA contracts the product and the sum: the sum may cancel.
-        np.testing.assert_allclose(actual, np.asarray(x * 3 + 1), rtol=1e-6, atol=1e-6)
+    (actual,) = results(lambda x: x * 3.0 + 1.0, (x,))
+    # XLA contracts the product and the sum: the sum may cancel.
+    np.testing.assert_allclose(actual, np.asarray(x * 3 + 1), rtol=1e-6, atol=1e-6)
 
 
 def test_scales_are_powers_of_two() -> None:
     """After a square root as well (the reference: sqrt(2))."""
     fn, arrays = lambda x, y: jnp.sqrt(x * x + 1) @ y, (X[0] * np.float32(1.4), W)
-    text = opt(normal_form(fn, *arrays), PROPAGATE, FOLD, "--scalify-validate-scales")
+    text = opt(normal_form(fn, *arrays), PROPAGATE, "--scalify-validate-scales")
     assert "scalify.set_scale" in text

@@ -1,8 +1,4 @@
-"""Scale rules by running them: scaled data must give the values of the unscaled op, under XLA.
-
-Three forms of each program are run and compared with JAX: propagated (every op on scaled data),
-folded, and cast under `fp8` with the dots' operands. Nothing here checks our own printed output.
-"""
+"""Scales beside true values: they change nothing but casts, which are compared with ml_dtypes."""
 
 from __future__ import annotations
 
@@ -25,10 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPT = pathlib.Path(os.environ.get("SCALIFY_BUILD", ROOT / "build")) / "bin" / "scalify-opt"
 IMPORT = "--scalify-import"
 PROPAGATE = "--scalify-propagate=remarks=0"
-FOLD = "--scalify-fold"
 EXPORT = "--scalify-to-stablehlo"
-# Powers of two scale exactly; what differs is how XLA contracts and reassociates two graphs.
-RELATIVE = 2e-5
 
 
 def opt(text: str, *passes: str) -> str:
@@ -148,28 +141,12 @@ def assert_close(actual: list[np.ndarray], expected: list[Any], tolerance: float
         assert np.abs(a - b).max() <= tolerance * max(np.abs(b).max(), 1e-30)
 
 
-@pytest.mark.parametrize("form", ["propagated", "folded"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_rule(name: str, form: str) -> None:
-    """An op on scaled data, its result brought back, is the op on true values."""
+def test_scales_leave_values_as_they_are(name: str) -> None:
+    """A scale is what casts read: without a cast the program is the one that came in."""
     fn, arrays = PROGRAMS[name]
-    passes = [PROPAGATE] if form == "propagated" else [PROPAGATE, FOLD, "--scalify-validate-scales"]
-    text = opt(normal_form(fn, *arrays), *passes)
-    if form == "folded":
-        assert "scalify.rescale" not in text
-    expected = jax.tree.leaves(jax.jit(fn)(*arrays))
-    # bf16 sums differ by where XLA rounds.
-    tolerance = 2e-2 if name == "bfloat16" else RELATIVE
-    assert_close(run_stablehlo(opt(text, EXPORT), *arrays), expected, tolerance)
-
-
-@pytest.mark.parametrize("exponent", [-30, -9, 0, 9, 30])
-def test_scales_do_not_change_the_result(exponent: int) -> None:
-    """A wrong declared scale costs nothing in F32: powers of two are exact."""
-    text = opt(jax.jit(rms_norm).lower(X).as_text(), IMPORT)
-    text = declare_scales(text, [np.full_like(X, 2.0**exponent)])
-    propagated = opt(text, PROPAGATE, EXPORT)
-    assert_close(run_stablehlo(propagated, X), [rms_norm(X)], RELATIVE)
+    text = normal_form(fn, *arrays)
+    assert opt(text, PROPAGATE, "--scalify-validate-scales", EXPORT) == opt(text, EXPORT)
 
 
 def test_fp8_cast_is_saturating_and_scaled() -> None:
@@ -180,7 +157,7 @@ def test_fp8_cast_is_saturating_and_scaled() -> None:
     x[0, 0] = 1e6
     text = normal_form(lambda x, w, v: jnp.tanh(x @ w) @ v, x, w, v)
     scales = [int(e) for e in re.findall(r"scalify.scale = (-?\d+) : i32", text.split("->")[0])]
-    cast = opt(text, PROPAGATE, FOLD, "--scalify-quantize=recipe=fp8 remarks=0")
+    cast = opt(text, PROPAGATE, "--scalify-quantize=recipe=fp8 remarks=0")
     actual = run_stablehlo(opt(cast, EXPORT), x, w, v)[0]
 
     def quantised(a: np.ndarray, exponent: int) -> np.ndarray:
@@ -189,22 +166,3 @@ def test_fp8_cast_is_saturating_and_scaled() -> None:
 
     expected = np.tanh(quantised(x, scales[0]) @ quantised(w, scales[1])) @ v.astype(np.float64)
     assert_close([actual], [expected], 1e-5)
-
-
-@pytest.mark.parametrize("statistic", ["max", "l1", "l2"])
-@pytest.mark.parametrize("scale", [1.0, 300.0, 1e-9, 0.0, np.inf, np.nan])
-def test_dynamic_rescale(statistic: str, scale: float) -> None:
-    """Data is divided by its statistic, a power of two; zero and non-finite data stay."""
-    x = normal(8, (32, 8)) * np.float32(scale)
-    data_type = "tensor<32x8xf32>"
-    text = f"""
-      func.func public @main(%x: {data_type}, %s: tensor<f32>) -> ({data_type}, tensor<f32>) {{
-        %y, %t = scalify.dynamic_rescale {statistic} %x, %s : {data_type}
-        return %y, %t : {data_type}, tensor<f32>
-      }}"""
-    data, new_scale = run_stablehlo(opt(text, EXPORT), x, np.float32(0.25))
-    measure = {"max": np.max, "l1": np.mean, "l2": lambda a: np.sqrt(np.mean(a * a))}[statistic]
-    n = float(measure(np.abs(x)))
-    factor = 2.0 ** max(np.floor(np.log2(n)), -14) if np.isfinite(n) and n > 0 else 1.0
-    assert new_scale == 0.25 * factor
-    np.testing.assert_array_equal(data, x / np.float32(factor))

@@ -156,7 +156,7 @@ def _points(propagated: str, measured: Any, description: Any, inputs: Any) -> An
     for match in _ATTRIBUTES.finditer(propagated):
         number = int(match.group(2))
         scale, rule = _SCALE.search(match.group(1)), _RULE.search(match.group(1))
-        if number not in measured or not scale or "any_scale" in match.group(1):
+        if number not in measured or not scale:
             continue
         rms, mean = measured[number]
         op, kind, place = description[number]

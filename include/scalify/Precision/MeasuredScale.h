@@ -33,12 +33,6 @@ mlir::Value spreadBlockScales(mlir::OpBuilder &builder, mlir::Location loc,
                               mlir::Value scales, llvm::ArrayRef<int64_t> shape,
                               llvm::ArrayRef<int64_t> block);
 
-/// Builds the factor of `scalify.dynamic_rescale`: the statistic of `value`,
-/// rounded down to a power of two and at least 2^-14; 1 for data that is all
-/// zero or not finite.
-mlir::Value buildRescaleFactor(mlir::OpBuilder &builder, mlir::Location loc,
-                               mlir::Value value, Statistic statistic);
-
 } // namespace scalify
 
 #endif // SCALIFY_PRECISION_MEASUREDSCALE_H

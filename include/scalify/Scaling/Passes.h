@@ -29,7 +29,7 @@ struct ScalingOptions {
   bool explain = false;
 };
 
-/// place the rescales, propagate, fold, apply the rescales, validate.
+/// place the rescales, propagate, apply the rescales, validate.
 void buildScalingPipeline(mlir::OpPassManager &pm,
                           const ScalingOptions &options);
 

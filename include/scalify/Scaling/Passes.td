@@ -57,17 +57,18 @@ def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
 }
 
 def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
-  let summary = "give every floating-point tensor a scale, op by op";
+  let summary = "write the scales that the rules predict where casts read them";
   let description = [{
-    Before: the normal form that Import leaves, on true values. After: every
-    op computes on data, the value divided by its scale; `scalify.rescale` is
-    the only arithmetic added; arguments and results are still true values.
-    Each op has `scalify.scale`, the log2 of its result's scale, and
-    `scalify.rule`, the rule that set it.
+    Before: the normal form that Import leaves. After: the same on the same true
+    values; each op has `scalify.scale`, log2 of its result's scale, and
+    `scalify.rule`, the rule that set it; each operand of a dot goes through a
+    `scalify.set_scale`, the place where a narrow format may be used; loops and
+    branches have `scalify.carry_scales`, and `scalify.growing_carries` where
+    no constant scale fits.
 
     Facts are inferred first (`ScaleRuleInterface::inferFacts`), then one walk
-    rewrites each op by its family. An op without a rule computes on true
-    values and gets a remark that names it; an error under `strict`.
+    writes them. The result of an op without a rule counts as 2^0, with a remark
+    that names the op; an error under `strict`.
 
     ```mlir
     func.func @main(%x: tensor<4x64xf32> {scalify.scale = 1 : i32},
@@ -75,8 +76,10 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
       %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
       return %y : tensor<4x8xf32>
     }
-    // %x and %w are rescaled to 2^1 and 2^-5, the dot of their data has scale
-    // 2^-4, and its result 2^-1 = 2^(1 - 5) * sqrt(64).
+    // becomes, with %c2 and %c32 constants of 2 and 2^-5
+    %a = scalify.set_scale %x, %c2 : tensor<4x64xf32>
+    %b = scalify.set_scale %w, %c32 : tensor<64x8xf32>
+    %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.rule = "dot: sqrt(K = 64)", scalify.scale = -1 : i32} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
     ```
   }];
   let options = [
@@ -93,27 +96,8 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
            "use the rules of known expressions: softmax, norms, GELU, ..">
   ];
   let statistics = [
-    Statistic<"numRescales", "rescales", "rescales inserted">,
+    Statistic<"numHints", "hints", "operands of dots that got a scale">,
     Statistic<"numWithoutRule", "without-rule", "ops without a rule">
-  ];
-  let dependentDialects = ["::scalify::ScalifyDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
-}
-
-def FoldScales : Pass<"scalify-fold", "::mlir::ModuleOp"> {
-  let summary = "fold scale arithmetic away";
-  let description = [{
-    Before: the output of `scalify-propagate`. After: ops compute on true
-    values again, and what is left of the scales is one `scalify.set_scale` on
-    each operand of a dot: there a narrow format may be used, and a cast to it
-    divides by the scale, the product of the two scales going to the GEMM's
-    alpha. `scalify.rescale` sinks through each op by its family until it
-    meets its inverse. What does not meet one stays, counted in the
-    statistics.
-  }];
-  let statistics = [
-    Statistic<"numBefore", "before", "rescales before folding">,
-    Statistic<"numAfter", "after", "rescales after folding">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];
@@ -167,7 +151,7 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
 def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
   let summary = "let scales that the step measures flow to the casts";
   let description = [{
-    Before: the output of `scalify-fold`, in which the user (`scalify.lax`) or
+    Before: the output of `scalify-propagate`, in which the user (`scalify.lax`) or
     `scalify-place-rescales` put `scalify.set_scaling`,
     `scalify.rescale_point` and `scalify.data_scale` on true values. After:
     none of these; each `scalify.set_scale` downstream of a rescale has the

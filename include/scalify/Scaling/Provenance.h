@@ -4,7 +4,7 @@
 // A scale follows from the facts that its rule asked for. Propagation can
 // write this graph down: every value of the function gets a number, and the
 // module a table with one entry a number. The table outlives the values, so
-// that a chain of rules stays whole when folding drops an op.
+// that a chain of rules stays whole when a pass drops an op.
 //
 //===----------------------------------------------------------------------===//
 

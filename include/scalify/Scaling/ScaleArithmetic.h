@@ -23,19 +23,11 @@ public:
                       mlir::Value a, mlir::Value b);
   mlir::Value quotient(mlir::OpBuilder &builder, mlir::Location loc,
                        mlir::Value a, mlir::Value b);
-  /// `data` re-expressed from one scale in another; itself if they are equal.
-  mlir::Value rescale(mlir::OpBuilder &builder, mlir::Location loc,
-                      mlir::Value data, mlir::Value from, mlir::Value to);
 
 private:
   mlir::Block &block;
   llvm::DenseMap<uint32_t, mlir::Value> constants;
 };
-
-/// On a product, from propagation to folding: log2 of the factor that each
-/// operand's scale was widened by, so that a long F16 sum does not overflow.
-inline constexpr llvm::StringLiteral kOperandGrowthAttr =
-    "scalify.operand_growth";
 
 /// The value of a constant scale.
 std::optional<float> getConstantScale(mlir::Value scale);

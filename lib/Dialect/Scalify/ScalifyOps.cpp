@@ -6,6 +6,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/Support/InterleavedRange.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace scalify;
@@ -26,47 +27,20 @@ static void printScaleType(OpAsmPrinter &printer, Operation *, Type type) {
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Scalify/ScalifyOps.cpp.inc"
 
-LogicalResult UnpackOp::fold(FoldAdaptor, SmallVectorImpl<OpFoldResult> &out) {
-  auto pack = getSource().getDefiningOp<PackOp>();
-  if (!pack)
-    return failure();
-  out.assign({pack.getData(), pack.getScale()});
-  return success();
-}
-
-/// One value, or two constants of equal value.
-static bool isSameScale(Value a, Value b) {
-  if (a == b)
-    return true;
-  DenseElementsAttr x, y;
-  return matchPattern(a, m_Constant(&x)) && matchPattern(b, m_Constant(&y)) &&
-         x == y;
-}
-
-OpFoldResult RescaleOp::fold(FoldAdaptor) {
-  Value data = getData(), from = getFrom();
-  bool changed = false;
-  while (auto inner = data.getDefiningOp<RescaleOp>()) {
-    if (!isSameScale(inner.getTo(), from))
-      break;
-    data = inner.getData();
-    from = inner.getFrom();
-    changed = true;
-  }
-  if (isSameScale(from, getTo()))
-    return data;
-  if (!changed)
-    return {};
-  getDataMutable().assign(data);
-  getFromMutable().assign(from);
-  return getResult();
-}
-
 static LogicalResult verifySameShape(Operation *op, Type a, Type b) {
   if (cast<ShapedType>(a).getShape() != cast<ShapedType>(b).getShape())
     return op->emitOpError("expects operand and result of one shape, got ")
            << a << " and " << b;
   return success();
+}
+
+/// One scale for each block, the last of which may be a part.
+static RankedTensorType getScaleType(RankedTensorType data,
+                                     ArrayRef<int64_t> block) {
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::zip(data.getShape(), block))
+    shape.push_back(size == 0 ? 1 : llvm::divideCeil(dim, size));
+  return RankedTensorType::get(shape, Float32Type::get(data.getContext()));
 }
 
 static LogicalResult verifyBlocks(Operation *op, RankedTensorType data,
@@ -89,8 +63,7 @@ static LogicalResult verifyBlocks(Operation *op, RankedTensorType data,
       return op->emitOpError("has the size '")
              << size
              << "' in 'block': give 1 or more, or 0 to span a dimension";
-  auto expected =
-      ScaledType::get(op->getContext(), data, *block).getScaleType();
+  RankedTensorType expected = getScaleType(data, *block);
   if (scale == expected || block->empty())
     return success();
   return op->emitOpError("has scales of type ")

@@ -144,28 +144,9 @@ static RangeState mayCast(const RangeQuery &query) {
   return state;
 }
 
-/// data * (from / to), exact but for overflow.
-static RangeState rescale(const RangeQuery &query) {
-  const RangeState &x = query[0], &from = query[1], &to = query[2];
-  bool isKnown = from.lo == from.hi && to.lo == to.hi && to.lo > 0;
-  if (!isKnown)
-    return RangeState::unknown(query.getType());
-  double factor = from.lo / to.lo;
-  RangeState state = RangeState::interval(query.getType(), x.lo * factor,
-                                          x.hi * factor, x.nan);
-  for (const NormBound &norm : x.l2)
-    state.addL2(norm.axes, norm.bound * factor);
-  for (const NormBound &norm : x.l1)
-    state.addL1(norm.axes, norm.bound * factor);
-  state.round(query.getElement());
-  return state;
-}
-
 MaybeRange scalify::transferScalify(const RangeQuery &query) {
   if (isa<SetScaleOp>(query.op))
     return mayCast(query);
-  if (isa<RescaleOp>(query.op))
-    return rescale(query);
   if (isa<QuantizeOp>(query.op)) {
     double largest = Rounding::of(query.getElement()).largest;
     return RangeState::interval(query.getType(), -largest, largest,

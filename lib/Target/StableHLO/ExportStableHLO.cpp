@@ -115,29 +115,6 @@ static void exportDequantize(DequantizeOp op) {
   op.erase();
 }
 
-static void exportRescale(RescaleOp op) {
-  OpBuilder builder(op);
-  Value up = multiplyByScale(builder, op.getLoc(), op.getData(), op.getFrom(),
-                             /*inverse=*/false);
-  op.replaceAllUsesWith(multiplyByScale(builder, op.getLoc(), up, op.getTo(),
-                                        /*inverse=*/true));
-  op.erase();
-}
-
-static void exportDynamicRescale(DynamicRescaleOp op) {
-  OpBuilder builder(op);
-  Location loc = op.getLoc();
-  Value factor =
-      buildRescaleFactor(builder, loc, op.getData(), op.getStatistic());
-  Value wide = convertTo(builder, loc, op.getData(), builder.getF32Type());
-  Value data = multiplyByScale(builder, loc, wide, factor, /*inverse=*/true);
-  Type element = cast<ShapedType>(op.getResult().getType()).getElementType();
-  op.getResult().replaceAllUsesWith(convertTo(builder, loc, data, element));
-  op.getNewScale().replaceAllUsesWith(
-      stablehlo::MulOp::create(builder, loc, op.getScale(), factor));
-  op.erase();
-}
-
 static void exportSetScale(SetScaleOp op) {
   op.replaceAllUsesWith(op.getValue());
   op.erase();
@@ -214,8 +191,6 @@ struct ExportStableHLOPass
       llvm::TypeSwitch<Operation *>(op)
           .Case(exportQuantize)
           .Case(exportDequantize)
-          .Case(exportRescale)
-          .Case(exportDynamicRescale)
           .Case(exportSetScale);
     });
     WalkResult left = getOperation().walk([](Operation *op) -> WalkResult {
@@ -224,7 +199,7 @@ struct ExportStableHLOPass
         eraseArgumentAttributes(func);
       if (isa_and_nonnull<ScalifyDialect>(op->getDialect()))
         return op->emitOpError("has no StableHLO form: run "
-                               "scalify-fold and scalify-quantize first");
+                               "scalify-propagate and scalify-quantize first");
       return WalkResult::advance();
     });
     if (left.wasInterrupted())

@@ -16,16 +16,6 @@ func.func @format(%x: tensor<8xf32>, %s: tensor<f32>) {
 
 // -----
 
-// expected-error @+1 {{expects one block size per dimension of 'tensor<4x8xf32>', got 1}}
-func.func private @blocks(!scalify.scaled<tensor<4x8xf32>, block = [4]>)
-
-// -----
-
-// expected-error @+1 {{scaled data must be floating point, got 'tensor<4xi32>'}}
-func.func private @ints(!scalify.scaled<tensor<4xi32>>)
-
-// -----
-
 func.func @scales_without_blocks(%x: tensor<4x256xf32>, %s: tensor<4x2xf32>) {
   // expected-error @+1 {{'scalify.quantize' op has scales of type 'tensor<4x2xf32>' and no blocks: give 'block', one size per dimension of 'tensor<4x256xf32>', or one scale of rank 0}}
   %0 = scalify.quantize %x, %s by tensor<4x2xf32> : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>

@@ -1,33 +1,17 @@
 // RUN: scalify-opt %s | scalify-opt | FileCheck %s
 
-// CHECK-LABEL: func.func @pairs
-func.func @pairs(%d: tensor<4x256xf16>, %s: tensor<f32>, %b: tensor<4x2xf32>)
-    -> (tensor<4x256xf16>, tensor<f32>) {
-  // CHECK: scalify.pack %{{.*}}, %{{.*}} : !scalify.scaled<tensor<4x256xf16>>
-  %p = scalify.pack %d, %s : !scalify.scaled<tensor<4x256xf16>>
-  // CHECK: scalify.pack %{{.*}}, %{{.*}} : !scalify.scaled<tensor<4x256xf16>, block = [1, 128]>
-  %q = scalify.pack %d, %b : !scalify.scaled<tensor<4x256xf16>, block = [1, 128]>
-  // CHECK: scalify.unpack %{{.*}} : !scalify.scaled<tensor<4x256xf16>>
-  %e, %t = scalify.unpack %p : !scalify.scaled<tensor<4x256xf16>>
-  return %e, %t : tensor<4x256xf16>, tensor<f32>
-}
-
 // CHECK-LABEL: func.func @casts
-func.func @casts(%x: tensor<8xf32>, %s: tensor<f32>, %t: tensor<f32>) -> tensor<8xf32> {
-  // CHECK: scalify.rescale %{{.*}} from %{{.*}} to %{{.*}} : tensor<8xf32>
-  %0 = scalify.rescale %x from %s to %t : tensor<8xf32>
+func.func @casts(%x: tensor<8xf32>, %s: tensor<f32>) -> tensor<8xf32> {
   // CHECK: scalify.set_scale %{{.*}}, %{{.*}} {rule = "measured"} : tensor<8xf32>
-  %1 = scalify.set_scale %0, %t {rule = "measured"} : tensor<8xf32>
-  // CHECK: scalify.dynamic_rescale l2 %{{.*}}, %{{.*}} : tensor<8xf32>
-  %2, %u = scalify.dynamic_rescale l2 %1, %t : tensor<8xf32>
+  %1 = scalify.set_scale %x, %s {rule = "measured"} : tensor<8xf32>
   // CHECK: scalify.quantize %{{.*}}, %{{.*}} {cast = "c0"} : tensor<8xf32> -> tensor<8xf8E5M2>
-  %3 = scalify.quantize %2, %u {cast = "c0"} : tensor<8xf32> -> tensor<8xf8E5M2>
+  %3 = scalify.quantize %1, %s {cast = "c0"} : tensor<8xf32> -> tensor<8xf8E5M2>
   // CHECK: scalify.dequantize %{{.*}}, %{{.*}} : tensor<8xf8E5M2> -> tensor<8xf32>
-  %4 = scalify.dequantize %3, %u : tensor<8xf8E5M2> -> tensor<8xf32>
+  %4 = scalify.dequantize %3, %s : tensor<8xf8E5M2> -> tensor<8xf32>
   // CHECK: scalify.quantize %{{.*}}, %{{.*}} : tensor<8xf32> -> tensor<8xf16>
-  %5 = scalify.quantize %4, %u : tensor<8xf32> -> tensor<8xf16>
+  %5 = scalify.quantize %4, %s : tensor<8xf32> -> tensor<8xf16>
   // CHECK: scalify.dequantize %{{.*}}, %{{.*}} : tensor<8xf16> -> tensor<8xf32>
-  %6 = scalify.dequantize %5, %u : tensor<8xf16> -> tensor<8xf32>
+  %6 = scalify.dequantize %5, %s : tensor<8xf16> -> tensor<8xf32>
   return %6 : tensor<8xf32>
 }
 

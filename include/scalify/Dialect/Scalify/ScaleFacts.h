@@ -24,27 +24,26 @@ namespace scalify {
 
 enum class Sign { Any, NonNegative, NonPositive };
 
-/// How an op computes on scaled data.
+/// How a scale moves through an op, from its operands to its results.
 enum class ScaleFamily {
-  /// No floating-point values in it, or none that carry a scale.
+  /// Nothing that carries a scale.
   Untouched,
-  /// Moves or negates data: the result has the operand's scale.
+  /// The result has the operand's: data is moved or negated.
   Pass,
-  /// Each result has the scale of the operand of its number.
+  /// Each result has that of the operand of its number.
   PassEach,
-  /// Operands must share one scale, which is the result's.
+  /// The operands meet at one scale.
   Align,
-  /// Operands must share the scale of the data that is reduced, and the result
-  /// has it until a rescale follows the growth of the sum.
+  /// The operands meet at one scale, and the sum grows beyond it.
   Reduce,
-  /// The result's scale is the product of the operands'.
+  /// The product of the operands'.
   Product,
-  /// The result's scale is the quotient of the operands'.
+  /// The quotient of the operands'.
   Quotient,
-  /// The op needs true values, and gives true values.
+  /// The result starts afresh.
   True,
-  /// What the op computes is not known: true values, a remark, and an error
-  /// under `strict`.
+  /// What the op computes is not known: 2^0, a remark, and an error under
+  /// `strict`.
   Opaque,
 };
 

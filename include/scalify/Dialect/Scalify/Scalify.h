@@ -20,8 +20,6 @@
 #include "scalify/Dialect/Scalify/ScalifyEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "scalify/Dialect/Scalify/ScalifyAttrs.h.inc"
-#define GET_TYPEDEF_CLASSES
-#include "scalify/Dialect/Scalify/ScalifyTypes.h.inc"
 #define GET_OP_CLASSES
 #include "scalify/Dialect/Scalify/ScalifyOps.h.inc"
 
@@ -36,7 +34,6 @@ inline constexpr llvm::StringLiteral kNameAttr = "scalify.name";
 inline constexpr llvm::StringLiteral kAccumulationAttr = "scalify.accumulation";
 inline constexpr llvm::StringLiteral kScaleAttr = "scalify.scale";
 inline constexpr llvm::StringLiteral kRuleAttr = "scalify.rule";
-inline constexpr llvm::StringLiteral kAnyScaleAttr = "scalify.any_scale";
 inline constexpr llvm::StringLiteral kRecipeAttr = "scalify.recipe";
 inline constexpr llvm::StringLiteral kTargetAttr = "scalify.target";
 /// On arguments and results of the program of one device of a mesh: the type

@@ -25,8 +25,6 @@ def Scalify_Dialect : Dialect {
     - `scalify.scale` (i32 on ops and arguments): log2 of the scale; -127 on an
       argument that starts as all zeros;
     - `scalify.rule` (string, on ops): the rule that set the scale;
-    - `scalify.any_scale` (unit, on ops, from propagation to folding): the result
-      is zero, infinite or a masking constant, which any scale fits;
     - `scalify.recipe`, `scalify.target` (`#scalify.recipe`, `#scalify.target`,
       on the module).
   }];
@@ -34,7 +32,6 @@ def Scalify_Dialect : Dialect {
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
   let useDefaultAttributePrinterParser = 1;
-  let useDefaultTypePrinterParser = 1;
 }
 
 #endif // SCALIFY_BASE_TD

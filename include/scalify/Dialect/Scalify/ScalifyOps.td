@@ -1,10 +1,9 @@
-//===- ScalifyOps.td - Operations on scaled tensors --------*- tablegen -*-===//
+//===- ScalifyOps.td - Scales, casts and random words ------*- tablegen -*-===//
 
 #ifndef SCALIFY_OPS_TD
 #define SCALIFY_OPS_TD
 
 include "scalify/Dialect/Scalify/ScalifyAttrs.td"
-include "scalify/Dialect/Scalify/ScalifyTypes.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -30,61 +29,6 @@ def Scalify_Word
            "::mlir::RankedTensorType">,
       BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
 
-def PackOp : Scalify_Op<"pack", [
-    TypesMatchWith<"data's type is the pair's", "result", "data",
-                   "::llvm::cast<::scalify::ScaledType>($_self).getData()">,
-    TypesMatchWith<"scale's type follows from the pair's", "result", "scale",
-                   "::llvm::cast<::scalify::ScaledType>($_self).getScaleType()">]> {
-  let summary = "makes the scaled tensor that stands for data * scale";
-  let description = [{
-    ```mlir
-    %p = scalify.pack %d, %s : !scalify.scaled<tensor<4x8xf32>>
-    ```
-  }];
-  let arguments = (ins Scalify_FloatTensor:$data, Scalify_Scale:$scale);
-  let results = (outs Scalify_ScaledType:$result);
-  let assemblyFormat = "$data `,` $scale attr-dict `:` qualified(type($result))";
-}
-
-def UnpackOp : Scalify_Op<"unpack", [
-    TypesMatchWith<"data's type is the pair's", "source", "data",
-                   "::llvm::cast<::scalify::ScaledType>($_self).getData()">,
-    TypesMatchWith<"scale's type follows from the pair's", "source", "scale",
-                   "::llvm::cast<::scalify::ScaledType>($_self).getScaleType()">]> {
-  let summary = "the data and the scale of a scaled tensor";
-  let description = [{
-    Folds with the `scalify.pack` that made the pair.
-
-    ```mlir
-    %d, %s = scalify.unpack %p : !scalify.scaled<tensor<4x8xf32>>
-    ```
-  }];
-  let arguments = (ins Scalify_ScaledType:$source);
-  let results = (outs Scalify_FloatTensor:$data, Scalify_Scale:$scale);
-  let assemblyFormat = "$source attr-dict `:` qualified(type($source))";
-  let hasFolder = 1;
-}
-
-def RescaleOp : Scalify_Op<"rescale", [AllTypesMatch<["data", "result"]>]> {
-  let summary = "data of scale `from`, re-expressed as data of scale `to`";
-  let description = [{
-    `result = data * (from / to)`: the only arithmetic on full tensors that
-    propagation adds. Exact between powers of two, short of overflow and
-    underflow. Equal scales fold away, and so do chains.
-
-    ```mlir
-    %e = scalify.rescale %d from %s to %t : tensor<4x8xf32>
-    ```
-  }];
-  let arguments = (ins Scalify_WideTensor:$data, Scalify_ScalarScale:$from,
-                       Scalify_ScalarScale:$to);
-  let results = (outs Scalify_WideTensor:$result);
-  let assemblyFormat = [{
-    $data `from` $from `to` $to attr-dict `:` type($data)
-  }];
-  let hasFolder = 1;
-}
-
 def SetScaleOp : Scalify_Op<"set_scale", [AllTypesMatch<["value", "result"]>]> {
   let summary = "a value, and the scale it has if it is stored narrow";
   let description = [{
@@ -100,28 +44,6 @@ def SetScaleOp : Scalify_Op<"set_scale", [AllTypesMatch<["value", "result"]>]> {
                        OptionalAttr<StrAttr>:$rule);
   let results = (outs Scalify_WideTensor:$result);
   let assemblyFormat = "$value `,` $scale attr-dict `:` type($value)";
-}
-
-def DynamicRescaleOp : Scalify_Op<"dynamic_rescale",
-    [AllTypesMatch<["data", "result"]>, AllTypesMatch<["scale", "new_scale"]>]> {
-  let summary = "rescales data by a statistic of the data itself";
-  let description = [{
-    With n = the statistic of `data` (`max`: largest magnitude, `l1`: mean
-    magnitude, `l2`: root mean square), rounded down to a power of two and at
-    least 2^-14: `result = data / n`, `new_scale = scale * n`. Data that is all
-    zero or not finite keeps its scale.
-
-    ```mlir
-    %e, %t = scalify.dynamic_rescale l2 %d, %s : tensor<4x8xf32>
-    ```
-  }];
-  let arguments = (ins Scalify_StatisticAttr:$statistic,
-                       Scalify_WideTensor:$data, Scalify_ScalarScale:$scale);
-  let results = (outs Scalify_WideTensor:$result,
-                      Scalify_ScalarScale:$new_scale);
-  let assemblyFormat = [{
-    $statistic $data `,` $scale attr-dict `:` type($data)
-  }];
 }
 
 def QuantizeOp : Scalify_Op<"quantize", [AttrSizedOperandSegments]> {
