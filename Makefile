@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=python SCALIFY_BUILD=$(CURDIR)/build .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check setup build lint tidy format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
+.PHONY: help train test check setup build lint tidy format bench bench-compiler call drop-in numerics seeds sweep recipes along swiglu outliers switching digits ranks messages kills hosts matrix random decoupling zoo priors adversaries attention gpt-memory kernel-bytes planner links loops compat docs clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /make \1|/' | column -t -s '|'
@@ -97,6 +97,9 @@ decoupling: build ## table of formats of the optimizer's variables, from a train
 
 zoo: build ## put the programs of test/zoo to the bars and write docs/numerics.md (ARGS= for options)
 	@$(PY) test/zoo/bars.py --recipe fp8,fp16 --keep benchmarks/results/zoo.jsonl --page docs/numerics.md $(ARGS)
+
+priors: build ## leave out each prior and put the programs that move to the bars; writes docs/priors.md (ARGS= for options)
+	@$(PY) test/zoo/priors.py --keep benchmarks/results/priors.jsonl --page docs/priors.md $(ARGS)
 
 loops: build ## run training loops in public style by jax.jit and by ours, 30 steps each, and compare losses (minutes; ARGS= for options)
 	@$(PY) test/loops/run.py $(ARGS)

@@ -17,6 +17,7 @@
 #include "scalify/Pipeline/SourceNames.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
+#include "scalify/Scaling/Priors.h"
 #include "scalify/Target/CPU/CPUTarget.h"
 #include "scalify/Target/CUDA/CUDATarget.h"
 
@@ -279,6 +280,13 @@ LogicalResult Compilation::prepare(Stage stage) {
     (*module)->setAttr(kPlacesAttr,
                        Builder(&context).getStrArrayAttr(
                            llvm::to_vector_of<StringRef>(options.rescaleAt)));
+  if (stage == Stage::Scaling && !options.priors.empty()) {
+    (*module)->setAttr(kPriorsAttr,
+                       Builder(&context).getStrArrayAttr(
+                           llvm::to_vector_of<StringRef>(options.priors)));
+    if (failed(verifyPriors(*module)))
+      return failure();
+  }
   if (stage == Stage::Precision && !options.wide.empty())
     setWideCasts(*module, options.wide);
   return success();

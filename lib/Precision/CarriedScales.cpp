@@ -32,15 +32,26 @@ using namespace mlir;
 using namespace scalify;
 using stablehlo::ComparisonDirection;
 
-// Binades above the amax behind a move: what doubles in a step is not clipped.
-// A gradient may jump further, and its format has binades to spare.
-static constexpr int kRoom = 1, kGradientRoom = 3;
-// Of the format's largest value: what grows slowly moves before it clips.
-static constexpr float kHigh = 0.875f;
-// Of the format's smallest normal number. Of normally distributed values, whose
-// amax is some 4.5 deviations, E4M3's subnormal numbers then add a sixth to the
-// rounding noise, and twice as low they add more than half.
-static constexpr float kLow = 0x1p4f;
+namespace {
+/// Where a format holds an amax: from `low`, of its smallest normal number, to
+/// `high`, of its largest. A move leaves `room` binades above the amax.
+struct Window {
+  float low, high;
+  int room;
+};
+} // namespace
+
+// What grows slowly moves before it clips, and what doubles in a step is not
+// clipped. Of normally distributed values, whose amax is some 4.5 deviations,
+// E4M3's subnormal numbers add a sixth to the rounding noise at `low`, and at
+// half of that more than half.
+static constexpr Window kNarrow = {0x1p4f, 0.25f, 2};
+// Five exponent bits hold values anywhere in some 30 binades alike. These keep
+// an amax near those of data of the predicted size: 1 in the forward, 2^3 of
+// gradients, which may also jump further from one step to the next.
+static constexpr Window kForward = {0x1p14f, 0x1p-11f, 12};
+static constexpr Window kGradient = {0x1p14f, 0x1p-6f, 8};
+
 // Of the format's largest value: a scale moves down for values that become zero
 // where nothing is in the four binades at the top.
 static constexpr float kTop = 0x1p-4f;
@@ -52,12 +63,17 @@ CarriedRow scalify::getCarriedRow(Value value, FloatType format,
                                   float predicted) {
   CarriedRow row;
   row.largest = static_cast<float>(getLargestFinite(format));
-  row.smallestNormal = static_cast<float>(
+  row.high = row.largest;
+  row.low = static_cast<float>(
       APFloat::getSmallestNormalized(format.getFloatSemantics())
           .convertToDouble());
   row.predicted = predicted;
-  row.room = isGradient(value) && !isa<Float8E4M3FNType>(format) ? kGradientRoom
-                                                                 : kRoom;
+  const Window &window = isa<Float8E4M3FNType>(format) ? kNarrow
+                         : isGradient(value)           ? kGradient
+                                                       : kForward;
+  row.low *= window.low;
+  row.high *= window.high;
+  row.room = window.room;
   return row;
 }
 
@@ -214,10 +230,8 @@ static Value buildMoved(OpBuilder &builder, Location loc, RowBuilder &vectors,
   // Beyond 2^100 a scale's inverse would have no headroom.
   fitting = stablehlo::ClampOp::create(builder, loc, vectors.splat(0x1p-100f),
                                        fitting, vectors.splat(0x1p100f));
-  Value high =
-      times(scales, [](const CarriedRow &row) { return kHigh * row.largest; });
-  Value low = times(
-      scales, [](const CarriedRow &row) { return kLow * row.smallestNormal; });
+  Value high = times(scales, [](const CarriedRow &row) { return row.high; });
+  Value low = times(scales, [](const CarriedRow &row) { return row.low; });
   Value top =
       times(scales, [](const CarriedRow &row) { return kTop * row.largest; });
   Value zero = vectors.splat(0.0f);

@@ -11,8 +11,10 @@ namespace scalify {
 
 /// What moves the scale of one row.
 struct CarriedRow {
-  /// Of its format: the largest value, the smallest normal one.
-  float largest = 1, smallestNormal = 1;
+  /// The format's largest value.
+  float largest = 1;
+  /// Where the amax may be, in units of the scale.
+  float low = 1, high = 1;
   /// The scale while none was set.
   float predicted = 1;
   /// Binades between the amax and the largest value behind a move.

@@ -9,7 +9,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "CorrectionFlow.h"
-#include "Rules/Starts.h"
 
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"

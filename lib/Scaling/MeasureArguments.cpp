@@ -8,8 +8,8 @@
 
 #include "scalify/Scaling/Passes.h"
 
-#include "Rules/Starts.h"
 #include "scalify/Scaling/MeasuredArguments.h"
+#include "scalify/Scaling/Priors.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,16 +35,16 @@ static bool readsScales(ModuleOp module) {
           !isa<BFloat16Type>(recipe.getGradient()));
 }
 
-/// log2 of what an argument counts as before it is measured. A weight keeps the
-/// size of what it is multiplied with, as initialisations mean it to: then what
-/// rules say of functions and sums, which is about sizes, is near the truth.
-static int64_t predictSize(BlockArgument arg) {
+/// log2 of what an argument counts as before it is measured: what rules say of
+/// functions and sums, which is about sizes, is then near the truth.
+static int64_t predictSize(BlockArgument arg, const Priors &priors) {
   auto shape = cast<ShapedType>(arg.getType()).getShape();
-  if (shape.size() < 2 || !isParameter(arg) || !feedsDot(arg))
+  std::optional<double> gain = priors.get(kUnitGain);
+  if (!gain || shape.size() < 2 || !isParameter(arg) || !feedsDot(arg))
     return 0;
   // The width of a stack's matrices: the geometric mean of their sides.
   auto sides = static_cast<double>(shape.back() * shape[shape.size() - 2]);
-  return std::lround(-0.25 * std::log2(std::max(1.0, sides)));
+  return std::lround(std::log2(*gain) - 0.25 * std::log2(std::max(1.0, sides)));
 }
 
 static int64_t countBytes(BlockArgument arg) {
@@ -62,6 +62,7 @@ struct MeasureArgumentsPass
     if (!main || main.isExternal() || !readsScales(getOperation()))
       return markAllAnalysesPreserved();
     Builder builder(&getContext());
+    Priors priors = Priors::of(main);
     // Who measured the arguments has measured numbers too: one without a scale
     // was zero then, and says nothing.
     bool areMeasured =
@@ -76,7 +77,7 @@ struct MeasureArgumentsPass
       if (areMeasured && cast<ShapedType>(arg.getType()).getRank() == 0)
         continue;
       main.setArgAttr(index, kMeasuredAttr,
-                      builder.getI32IntegerAttr(predictSize(arg)));
+                      builder.getI32IntegerAttr(predictSize(arg, priors)));
       ++numArguments;
       numBytes += countBytes(arg);
     }

@@ -12,6 +12,7 @@
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
+#include "scalify/Scaling/Priors.h"
 #include "scalify/Scaling/Provenance.h"
 #include "scalify/Scaling/ScaleAnalysis.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
@@ -138,6 +139,8 @@ struct PropagateScalesPass
   using PropagateScalesBase::PropagateScalesBase;
 
   void runOnOperation() override {
+    if (failed(verifyPriors(getOperation())))
+      return signalPassFailure();
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal())
         continue;

@@ -22,17 +22,8 @@ using namespace scalify;
 // Longer loops are continued by their trend. Inside of loops the budget is
 // smaller, so that the cost of a nest stays a multiple of its size.
 static constexpr int64_t kMaxIterations[] = {128, 16, 4};
-// Where nothing tells the trip count: enough to see a trend, which is then
-// continued to a guess.
+// Where nothing tells the trip count: enough to see a trend.
 static constexpr int64_t kDynamicIterations = 8;
-static constexpr int64_t kDynamicGuess = 64;
-// A bounded carry leaves a drift of at most 2^4 of its bound, if that takes no
-// more than three binades from what it starts with.
-static constexpr double kBoundShare = 0x1p-4, kRoomToBound = 0x1p3;
-
-static bool carriesScale(Type type) {
-  return isScalableTensor(type) && cast<ShapedType>(type).getRank() > 0;
-}
 
 /// What is written into a carry that starts as zeros and is only written.
 Value ScaleAnalysis::getStackedOnZero(stablehlo::WhileOp loop,
@@ -69,24 +60,9 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
     if (isSettled)
       return;
   }
-  double left = static_cast<double>(trips.value_or(kDynamicGuess) - rounds);
-  for (CarryFacts &carry : carries)
-    // What doubles as often as the data says has a scale of run time: the
-    // iterations that were seen are as good a guess as any.
-    if (trips || !carry.keepsRatio())
-      carry.extrapolate(left);
-}
-
-/// Room for a recurrent state that fills its bound as the gates learn: tanh and
-/// logistic of small weights start far below 1 and end near it.
-static void leaveRoomToBound(ScaleFacts &state) {
-  if (!std::isfinite(state.bound) || !(state.rms > 0) || state.constant)
-    return;
-  double room = std::min(state.bound * kBoundShare, state.rms * kRoomToBound);
-  if (room <= state.rms)
-    return;
-  state.rms = room;
-  state.rule += ", with room to its bound";
+  if (trips)
+    for (CarryFacts &carry : carries)
+      carry.extrapolate(static_cast<double>(*trips - rounds));
 }
 
 /// Facts inside of the body under the merged carries, and of the results.
@@ -103,19 +79,6 @@ void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
   }
   inferBlock(body, depth + 1);
   inferBlock(cond, depth + 1);
-  for (unsigned i = 0; i < carries.size(); ++i) {
-    Value next = body.getTerminator()->getOperand(i);
-    if (!carriesScale(next.getType()) || stablehlo::isInvariantCarry(loop, i) ||
-        stablehlo::getStackedUpdate(loop, i))
-      continue;
-    for (Value state : {Value(body.getArgument(i)), next}) {
-      leaveRoomToBound(facts[state]);
-      // What the backward saves of it is the state as a slice of a stack.
-      for (Operation *user : state.getUsers())
-        if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(user))
-          leaveRoomToBound(facts[user->getResult(0)]);
-    }
-  }
   for (auto [i, carry] : llvm::enumerate(carries)) {
     ScaleFacts result = carry.last();
     if (Value update = getStackedOnZero(loop, i)) {

@@ -9,8 +9,6 @@
 #include "scalify/Scaling/MeasuredArguments.h"
 #include "scalify/Scaling/Rules.h"
 
-#include "Rules/Starts.h"
-
 #include <cmath>
 
 using namespace mlir;
@@ -19,10 +17,6 @@ using namespace scalify;
 // Adam's moments settle in two rounds; more would only polish fractions of a
 // binade.
 static constexpr int kMaxStateRounds = 4;
-
-// A parameter that starts at zero is soon what others are, whose usual 0.02 is
-// near 2^-6. Left at zero, a gate would leave nothing of its branch.
-static constexpr double kStartOfZero = 0x1p-6;
 
 bool scalify::isFloatTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -36,7 +30,7 @@ bool scalify::isScalableTensor(Type type) {
 }
 
 ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites)
-    : func(func), composites(composites) {
+    : func(func), composites(composites), priors(Priors::of(func)) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     growing.clear();
@@ -60,6 +54,12 @@ bool scalify::takesWrittenScale(FunctionOpInterface func, unsigned index) {
          isOneOf(getRoleAttr(func, index), {Role::Moment, Role::State});
 }
 
+bool scalify::isParameter(Value value) {
+  return isOneOf(
+      getRoleAttr(stablehlo::skipLoopInvariants(peelToSource(value))),
+      Role::Param);
+}
+
 bool scalify::feedsDot(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
@@ -76,41 +76,6 @@ bool scalify::feedsDot(Value value) {
   });
 }
 
-/// The size that a weight which starts at zero soon has: the usual one, and as
-/// `scalify.measure` has it, 0.6 of the binades that this lacks to a gain of
-/// one (rms times the square root of the width), three at most.
-static double trainedFromZero(Value weight) {
-  double gain = kStartOfZero * std::pow(countElements(weight), 0.25);
-  double missing = std::round(-0.6 * std::log2(gain));
-  return kStartOfZero * std::exp2(std::clamp(missing, 0.0, 3.0));
-}
-
-/// Facts of an array that is all zero at the start. It is not a zero constant,
-/// whose scale is free.
-static ScaleFacts seedZero(BlockArgument arg, bool isParameter) {
-  bool isWeight = feedsDot(arg);
-  double rms = isWeight || isParameter ? kStartOfZero : 0;
-  if (isWeight && isParameter)
-    rms = trainedFromZero(arg) / kPathFromZero;
-  ScaleFacts seed = ScaleFacts::gaussian(rms);
-  seed.rule = rms > 0 ? "parameter that starts at zero: 2^-6 and growth"
-                      : "state: the scale of what is written into it";
-  return seed;
-}
-
-/// Facts of an argument that its mean carries. A parameter that starts far
-/// below the usual size (the 1e-4 and 1e-6 of a LayerScale) does not stay
-/// there, as an optimizer moves all of them by its rate: half-way to 2^-5 and
-/// two binades, since it is small for the first steps alone.
-static ScaleFacts seedMoments(double mean, double deviation, bool isParameter) {
-  double size = std::hypot(mean, deviation);
-  double growth = 1;
-  if (isParameter && size > 0 && size < kEndOfGates)
-    growth = std::min(
-        {4 * std::sqrt(kEndOfGates / size), kMostOfGates, kEndOfGates / size});
-  return ScaleFacts::moments(growth * mean, std::pow(growth * deviation, 2));
-}
-
 bool ScaleAnalysis::startsFromWritten(BlockArgument arg) const {
   return takesWrittenScale(func, arg.getArgNumber()) && !feedsDot(arg) &&
          !isParameter(arg);
@@ -120,14 +85,21 @@ ScaleFacts ScaleAnalysis::seedArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   ScaleFacts seed;
   if (takesWrittenScale(func, index)) {
-    seed = seedZero(arg, isParameter(arg));
+    // All zero at the start, and no zero constant, which fits any scale.
+    seed = ScaleFacts::gaussian(0);
+    seed.rule = "state: the scale of what is written into it";
+    std::optional<double> size = priors.get(kZeroParameters);
+    if (size && (feedsDot(arg) || isParameter(arg))) {
+      seed.rms = *size;
+      seed.rule = "prior: parameter that starts at zero";
+    }
   } else if (auto scale =
                  func.getArgAttrOfType<IntegerAttr>(index, kScaleAttr)) {
     seed = ScaleFacts::gaussian(std::exp2(scale.getInt()));
     if (auto moments =
             func.getArgAttrOfType<DenseF64ArrayAttr>(index, kMomentsAttr);
         moments && moments.size() == 2)
-      seed = seedMoments(moments[0], moments[1], isParameter(arg));
+      seed = ScaleFacts::moments(moments[0], moments[1] * moments[1]);
     seed.rule = "declared scale of the argument";
   } else if (auto size =
                  func.getArgAttrOfType<IntegerAttr>(index, kMeasuredAttr)) {
@@ -166,10 +138,13 @@ void ScaleAnalysis::inferOp(Operation &op, unsigned depth) {
   if (hasRule(&op)) {
     FactsQuery query{&op, lookupRef};
     cast<ScaleRuleInterface>(op).inferFacts(query, results);
-    if (auto exact = constants.infer(op))
+    if (auto exact = constants.infer(op)) {
       results[0] = std::move(*exact);
-    else if (composites)
+    } else if (composites) {
       inferCompositeFacts(query, results);
+      if (results.size() == 1)
+        priors.refine(query, results[0]);
+    }
   } else {
     for (ScaleFacts &result : results)
       result.rule = "no rule: 2^0";

@@ -9,6 +9,7 @@
 #include "scalify/Pipeline/Recipes.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
+#include "scalify/Scaling/Priors.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -148,6 +149,19 @@ static nb::list getParts() {
   return names;
 }
 
+static nb::list listPriors() {
+  nb::list rows;
+  for (const Prior *prior : getPriors()) {
+    nb::dict row;
+    row["name"] = prior->name.str();
+    row["predicts"] = prior->predicts.str();
+    row["constant"] = prior->constant;
+    row["reason"] = prior->reason.str();
+    rows.append(row);
+  }
+  return rows;
+}
+
 NB_MODULE(_compiler, module) {
   module.doc() = "The compiler: StableHLO text in, artefact or text out.";
   module.def("compile", &compileText, nb::arg("text"), nb::arg("options"),
@@ -165,6 +179,8 @@ NB_MODULE(_compiler, module) {
              "options `roles` counts.");
   module.def("recipes", &getRecipes, "Returns the names of the presets.");
   module.def("recipe_parts", &getParts, "Returns the parts of a recipe.");
+  module.def("priors", &listPriors,
+             "Returns the table of guesses about training.");
   module.def("read_recipe", &readRecipeText, nb::arg("text"),
              "Returns the value of every part as JSON.");
   module.def("print_recipe", &printRecipeParts, nb::arg("name"),

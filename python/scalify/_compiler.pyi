@@ -47,6 +47,9 @@ def recipes() -> list[str]:
 def recipe_parts() -> list[str]:
     """Returns the names of a recipe's parts, in the order in which they are printed."""
 
+def priors() -> list[dict[str, Any]]:
+    """Returns the table of guesses about training: name, predicts, constant, reason."""
+
 def read_recipe(text: str) -> str:
     """Returns the name and the value of every part of a recipe, as a JSON object.
 

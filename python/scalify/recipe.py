@@ -94,6 +94,8 @@ class Recipe:
             others 0.
         rescale: where the step measures scales: "residual", "residual_grad", or regular
             expressions for names in locations.
+        priors: which guesses about training predictions rest on, by name; "default" for all of
+            them, "none" for nothing but what the program says.
 
     Raises:
         scalify.CompileError: a part cannot have that value; it names the part, the value, and
@@ -138,6 +140,7 @@ class Recipe:
     history_use: Literal["max", "most_recent"] = "max"
     margin: int = 0
     rescale: tuple[str, ...] = ()
+    priors: tuple[str, ...] = ("default",)
 
     def __post_init__(self) -> None:
         text = _print(self.name, self._parts())

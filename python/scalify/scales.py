@@ -23,10 +23,6 @@ __all__ = ["Scales", "ScalesLike", "measure"]
 _LARGEST = 120
 # The declared scale of an array that is all zero: it takes that of what is written into it.
 _ZERO = -127
-# Of the binades that a matrix lacks to a gain of one, this share is left as room; no more than
-# three, so that E4M3 keeps its bits at the start.
-_GROWTH_SHARE = 0.6
-_MOST_GROWTH = 3
 # An array whose mean is this share of its root mean square is carried by it.
 _CARRIED = 0.5
 
@@ -103,8 +99,8 @@ ScalesLike: TypeAlias = Scales | Mapping[str, int] | Sequence[int | None] | str 
 DECLARED = "declared"
 
 
-def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
-    """Returns the scale of each array of a tree: the power of two nearest to its rms, with growth.
+def measure(tree: Any, headroom: float = 8.0) -> Scales:
+    """Returns the scale of each array of a tree: the power of two nearest to its rms.
 
     Give it the tuple of a step's arguments (static ones left out), in their order. An array that
     is all zero gets -127: it takes the scale of what is written into it. One of rank 0 stays a
@@ -113,18 +109,12 @@ def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
 
     Args:
         tree: a pytree of arrays of any shapes.
-        growth: how much room to leave for training, 0 for none. A scale stays while weights
-            grow from their initial values, the more the smaller they start: a matrix whose gain
-            (rms times the square root of its width) is near one, as Flax draws them, turns and
-            hardly grows; one of gain 0.2, as 0.02 is at width 100, doubles or more in the first
-            hundreds of steps, and one of 0.05, as 0.02 / sqrt(2 * layers) is, gains three
-            binades or more. An array carried by its mean, as a norm's gains are, grows by none.
         headroom: the factor by which proofs assume that an array may grow, as
             `scalify.measure_ranges` has it.
     """
     paths = jax.tree_util.tree_leaves_with_path(tree)
     return Scales(
-        tuple(_exponent(leaf, growth) for _, leaf in paths),
+        tuple(_exponent(leaf) for _, leaf in paths),
         tuple(jax.tree_util.keystr(path) for path, _ in paths),
         tuple(measure_ranges([leaf for _, leaf in paths], headroom)),
         tuple(_moments(leaf) for _, leaf in paths),
@@ -133,14 +123,14 @@ def measure(tree: Any, growth: int = 1, headroom: float = 8.0) -> Scales:
 
 def _moments(leaf: Any) -> Moments | None:
     """Returns the mean and deviation of an array with an exponent that its mean carries."""
-    if _exponent(leaf, 0) in (None, _ZERO):
+    if _exponent(leaf) in (None, _ZERO):
         return None
     wide = np.asarray(leaf).astype(np.float64)
     mean, deviation = float(np.mean(wide)), float(np.std(wide))
     return (mean, deviation) if abs(mean) >= _CARRIED * math.hypot(mean, deviation) else None
 
 
-def _exponent(leaf: Any, growth: int) -> int | None:
+def _exponent(leaf: Any) -> int | None:
     if isinstance(leaf, (bool, int, float, complex)):
         return None
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -152,13 +142,7 @@ def _exponent(leaf: Any, growth: int) -> int | None:
     if square <= 0:
         # A warm-up's rate, a time: what is zero now is another number later.
         return _ZERO if np.ndim(leaf) else None
-    # The width of an array of any rank: the geometric mean of a matrix's sides.
-    gain = math.sqrt(square) * wide.size**0.25
-    missing = _round_half_away(_GROWTH_SHARE * -math.log2(gain))
-    growth *= max(0, min(_MOST_GROWTH, missing))
-    if abs(float(np.mean(wide))) >= _CARRIED * math.sqrt(square):
-        growth = 0
-    return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square)) + growth))
+    return max(-_LARGEST, min(_LARGEST, _round_half_away(0.5 * math.log2(square))))
 
 
 def _round_half_away(value: float) -> int:

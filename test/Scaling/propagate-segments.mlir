@@ -1,4 +1,5 @@
-// RUN: scalify-opt %s --scalify-propagate="remarks=0" -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-priors=none --scalify-propagate="remarks=0" -split-input-file | FileCheck %s
+// RUN: scalify-opt %s --scalify-propagate="remarks=0" -split-input-file | FileCheck %s --check-prefix=PRIOR
 
 // Attention over a graph's edges: a softmax over the edges that end at one
 // node, by a scatter of their maximum and one of their sum, which each edge
@@ -23,7 +24,8 @@ func.func @segments(%score: tensor<256xf32> {scalify.scale = 1 : i32}, %node: te
   }) : (tensor<64xf32>, tensor<256x1xi32>, tensor<256xf32>) -> tensor<64xf32>
   %own = "stablehlo.gather"(%max, %at) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}> : (tensor<64xf32>, tensor<256x1xi32>) -> tensor<256xf32>
   %below = stablehlo.subtract %score, %own : tensor<256xf32>
-  // CHECK: stablehlo.exponential {{.*}}scalify.rule = "softmax's numerator: sqrt(N) elements matter", scalify.scale = 0 : i32
+  // CHECK: stablehlo.exponential {{.*}}scalify.rule = "softmax's numerator: below the largest of a row", scalify.scale = -1 : i32
+  // PRIOR: stablehlo.exponential {{.*}}scalify.rule = "prior: N^(1/2) elements of a softmax matter", scalify.scale = 0 : i32
   %e = stablehlo.exponential %below : tensor<256xf32>
   %sum = "stablehlo.scatter"(%zeros, %to, %e) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
   ^bb0(%p: tensor<f32>, %q: tensor<f32>):

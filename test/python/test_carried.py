@@ -36,12 +36,12 @@ def moved(state: float, value: np.ndarray, predicted: float = 1.0) -> float:
         return state
     nonzero = np.count_nonzero(value)
     flushed = np.count_nonzero((np.abs(value) <= TIE * scale) & (value != 0))
-    is_high = amax > 0.875 * LARGEST * scale
+    is_high = amax > LARGEST / 4 * scale
     is_low = amax < 2**4 * NORMAL * scale
     loses = flushed > nonzero / 64 and amax < LARGEST / 16 * scale
     if not (is_high or is_low or loses):
         return state
-    return float(2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 1))
+    return float(2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 2))
 
 
 def carried(fn: scalify.Jit) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
 from typing import Any
 
@@ -181,7 +182,8 @@ def test_all_parts_written_out_have_the_hash_of_the_preset(name: str) -> None:
     # By another name than the preset's, so that no part is left to it.
     assert not preset.where
     by_hand = ", ".join(
-        f"{part} = {'{}' if part == 'where' else in_ir(value)}" for part, value in parts.items()
+        f"{part} = {'{}' if part == 'where' else in_ir(value, part in NAMES)}"
+        for part, value in parts.items()
     )
     head, rest = text.split("attributes {", 1)
     marked = f'{head}attributes {{scalify.recipe = #scalify.recipe<"by hand", {by_hand}>, {rest}'
@@ -193,13 +195,17 @@ def test_all_parts_written_out_have_the_hash_of_the_preset(name: str) -> None:
     assert len(hashes) == 1
 
 
-def in_ir(value: Any) -> str:
+# Parts that are lists of strings.
+NAMES = {"rescale", "priors"}
+
+
+def in_ir(value: Any, is_quoted: bool = False) -> str:
     """Returns a part's value as the attribute has it: by the definition in its documentation."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return f"[{', '.join(map(in_ir, value))}]"
-    return str(value)
+        return f"[{', '.join(in_ir(entry, is_quoted) for entry in value)}]"
+    return json.dumps(value) if is_quoted else str(value)
 
 
 def own(preset: str) -> dict[str, Any]:

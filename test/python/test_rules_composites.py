@@ -48,7 +48,7 @@ def backward(fn: Callable[[jax.Array], jax.Array]) -> Callable[..., Any]:
 
 # The program, its arrays, and words of the rule that must have matched.
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
-    "softmax": (attention, (X,), "softmax's numerator"),
+    "softmax": (attention, (X,), "elements of a softmax matter"),
     "rms_norm": (rms_norm, (X,), "norm: unit size"),
     "layer_norm": (layer_norm, (X,), "norm: unit size"),
     "flax_norm": (lambda x: jax.nn.standardize(x, -1), (X,), "norm: unit size"),
@@ -68,12 +68,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
 for name, (fn, arrays, words) in list(PROGRAMS.items()):
     PROGRAMS[name + "_gradient"] = (backward(fn), (*arrays, G), words)
 PROGRAMS["tanh_gradient"] = (backward(jnp.tanh), (4 * X, G), "gradient of tanh")
-PROGRAMS["softmax_logits"] = (backward(attention), (X, G), "gradient of softmax")
-PROGRAMS["cross_entropy"] = (cross_entropy, (X, E, TOKENS), "softmax's numerator")
+PROGRAMS["cross_entropy"] = (cross_entropy, (X, E, TOKENS), "elements of a softmax matter")
 PROGRAMS["cross_entropy_gradient"] = (
     jax.grad(cross_entropy, (0, 1)),
     (X, E, TOKENS),
-    "softmax's numerator",
+    "elements of a softmax matter",
 )
 
 
@@ -94,7 +93,13 @@ def test_composites_agree_with_generic_rules(name: str) -> None:
     assert words in composite
     assert words not in generic
     assert [op for op, _ in with_rules] == [op for op, _ in without]
-    apart = [(a, b) for a, b in zip(with_rules, without, strict=True) if abs(a[1] - b[1]) > 4]
+    # What 2^-14 of the rest is left of is a share that never occurs: of a maximum below a row.
+    least = max(exponent for _, exponent in without) - 14
+    apart = [
+        (a, b)
+        for a, b in zip(with_rules, without, strict=True)
+        if abs(a[1] - b[1]) > 4 and max(a[1], b[1]) > least
+    ]
     assert not apart
 
 
@@ -130,14 +135,3 @@ def test_decays_have_their_size(size: float) -> None:
     assert "decay between entries" in text
     measured = np.log2(np.sqrt(np.mean(np.square(decays(x)))))
     assert abs(found[-1][1] - measured) <= 1
-
-
-def test_the_gradient_of_softmax_loses_what_a_row_shares() -> None:
-    """With a shared part of 1.7 times the rest, the scale is that of what is left."""
-    x, g = normal(0, (64, 64), 0.02), normal(1, (64, 64)) + 1.7 * normal(2, (64, 1))
-    found, text = scales(normal_form(backward(lambda x: jax.nn.softmax(x, -1)), x, g), 1)
-    assert "gradient of softmax" in text
-    _, gradient = backward(lambda x: jax.nn.softmax(x, -1))(x, g)
-    measured = np.log2(np.sqrt(np.mean(np.square(gradient))))
-    # Probabilities count as sqrt(64) elements of 64, 1.5 binades above these equal ones.
-    assert abs(found[-1][1] - measured - 1.5) <= 1

@@ -5,12 +5,13 @@
 For each program, at initial weights and after some steps of F32 training:
 
 - strict: the whole step goes through with a rule for every op and no fallback;
-- drift: log2(true rms / scale) of each quantised operand, and how many have an SQNR within 1 dB
-  of what an amax scale gives;
+- drift: log2(true rms / scale) of each quantised operand, by the scale that a step carries once it
+  has seen these weights, and how many have an SQNR within 1 dB of what an amax scale gives;
 - gradients: the cosine to F32's at equal weights, of all parameters and of the worst tensor, and
   the global one beside that of amax scaling.
 
-Scales of weights are measured once, at the start, as training does. A program for several
+Scales of weights are measured once, at the start, as training does; those of casts move from one
+look to the next as they do from step to step. A program for several
 devices, or for a GPU, is judged by strict propagation alone.
 """
 
@@ -21,6 +22,7 @@ import dataclasses
 import pathlib
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import catalogue  # first: it sets the number of devices
@@ -112,6 +114,35 @@ class Result:
         return found
 
 
+class Step:
+    """A function under a recipe, with the scales that it carries from one look to the next."""
+
+    def __init__(self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any) -> None:
+        self._step = scalify.transform(fn, recipe=recipe, scales=scales)
+        self._run = jax.jit(self._step)
+        self._state: Any = None
+        self._casts: list[str] = []
+        if self._step.is_carried:
+            self._state = self._step.init_state(*args)
+            self._run = jax.jit(lambda *args, state: self._step(*args, state=state))
+            report = self._step.report(*args)
+            self._casts = [row["cast"] for row in report.casts() if row["scaling"] == "carried"]
+
+    def __call__(self, *args: Any) -> Any:
+        """Returns the results at the scales that a step before has left."""
+        if self._state is None:
+            return self._run(*args)
+        _, self._state = self._run(*args, state=self._state)
+        return self._run(*args, state=self._state)[0]
+
+    def carried(self) -> dict[str, float]:
+        """Returns the scales, by cast, that are not the predicted ones."""
+        values = [] if self._state is None else np.asarray(self._state).ravel()
+        return {
+            cast: float(value) for cast, value in zip(self._casts, values, strict=True) if value > 0
+        }
+
+
 class Judge:
     """One program compiled for every recipe that the bars compare, once."""
 
@@ -126,8 +157,7 @@ class Judge:
         self.probes = {name: Probe(program.grads, name, args, scales) for name in recipes}
         self.plain = jax.jit(program.grads)
         self.steps = {
-            name: jax.jit(scalify.transform(program.grads, recipe=name, scales=scales))
-            for name in {*recipes, AMAX_RECIPE}
+            name: Step(program.grads, name, args, scales) for name in {*recipes, AMAX_RECIPE}
         }
 
     def look(self, params: Any, steps: int) -> dict[str, Look]:
@@ -146,10 +176,12 @@ class Judge:
                 if float(np.sqrt(np.mean(b**2))) > NOISE * largest
             ]
             worst, where, _ = min(each, default=(0.0, "no gradient", 0.0))
+            moved = self.steps[recipe].carried()
+            seen = [row | {"scale": moved.get(row["name"], row["scale"])} for row in probe(*args)]
             looks[recipe] = Look(
                 steps=steps,
                 loss=float(loss),
-                operands=[seen for row in probe(*args) if (seen := operand(row)) is not None],
+                operands=[one for row in seen if (one := operand(row)) is not None],
                 whole=cosine(found[recipe], truth),
                 amax=cosine(amax, truth),
                 worst=worst,
@@ -279,14 +311,14 @@ PAGE = """# Numerics of the zoo
 How far the propagated scales are from the values, and what the casts cost the gradients, over the
 programs of `test/zoo`. Written by `make zoo`; last run {date}, jax {jax}, XLA's CPU.
 
-- **forward**, **backward**: smallest and largest log2(true rms / scale) of the quantised operands.
-  Bars: [-4, +5] and [-8, +8].
+- **forward**, **backward**: smallest and largest log2(true rms / scale) of the quantised operands,
+  by the scales that a step carries once it has seen these weights. Bars: [-4, +5] and [-8, +8].
 - **SQNR**: operands within 1 dB of what an amax scale gives them. Bar: 95 %.
 - **cosine**, **amax**, **worst**: of the gradients to F32's at equal weights: under the recipe,
   under `fp8-current`, and under the recipe of the worst single tensor. Bars: 0.98, within 0.003 of
   amax, 0.95.
 - **steps** of F32 training before the look, as the program itself trains. Scales of weights are
-  measured once, at 0. Rows without numbers are judged by strict propagation alone: programs for
+  measured once, at 0; those of casts move as they do from step to step. Rows without numbers are judged by strict propagation alone: programs for
   several devices, or for another platform.
 """
 

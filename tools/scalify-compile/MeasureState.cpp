@@ -45,14 +45,7 @@ static double readElement(const fltSemantics &semantics, const char *bytes) {
   return value.convertToDouble();
 }
 
-// Room for growth: this share of the binades that a matrix lacks to a gain of
-// one, and no more than three.
-static constexpr double kGrowthShare = 0.6;
-static constexpr int64_t kMostGrowth = 3;
-
-/// As `scalify.measure` in Python: room is left for growth, the more the
-/// smaller a matrix starts; none where a tensor is carried by its mean, as a
-/// norm's gains are.
+/// As `scalify.measure` in Python.
 static std::optional<ArgumentScale> measure(const fltSemantics &semantics,
                                             StringRef data) {
   unsigned size = APFloat::getSizeInBits(semantics) / 8;
@@ -68,18 +61,11 @@ static std::optional<ArgumentScale> measure(const fltSemantics &semantics,
     return std::nullopt;
   if (square <= 0)
     return ArgumentScale{"", kZeroScale};
-  // The width of a tensor of any rank: the geometric mean of a matrix's sides.
-  double gain = std::sqrt(square) * std::pow(count, 0.25);
   double mean = sum / count;
   bool isCarried = std::abs(mean) >= 0.5 * std::sqrt(square);
-  int64_t growth =
-      isCarried
-          ? 0
-          : std::clamp<int64_t>(std::llround(kGrowthShare * -std::log2(gain)),
-                                0, kMostGrowth);
   ArgumentScale scale{
-      "", std::clamp<int32_t>(std::llround(0.5 * std::log2(square)) + growth,
-                              -120, 120)};
+      "",
+      std::clamp<int32_t>(std::llround(0.5 * std::log2(square)), -120, 120)};
   if (isCarried)
     scale.moments = {mean, std::sqrt(std::max(0.0, square - mean * mean))};
   return scale;

@@ -112,6 +112,11 @@ static cl::list<std::string>
               cl::desc("where the step measures scales: residual_grad, "
                        "residual, or a regular expression for JAX's names"),
               cl::value_desc("place"), cl::cat(category));
+static cl::list<std::string>
+    priors("scalify-priors",
+           cl::desc("guesses about training that predictions rest on, by name, "
+                    "or none, or default, in place of the recipe's"),
+           cl::value_desc("names"), cl::CommaSeparated, cl::cat(category));
 static cl::opt<bool>
     adaptScales("adapt-scales",
                 cl::desc("make the scales of casts an argument, which the "
@@ -258,6 +263,7 @@ static llvm::Expected<CompileOptions> readOptions() {
   options.snapshots = snapshots;
   options.collectStatistics = collectStatistics;
   options.rescaleAt.assign(rescaleAt.begin(), rescaleAt.end());
+  options.priors.assign(priors.begin(), priors.end());
   options.adaptScales = adaptScales;
   options.carryScales = castScales == CastScales::Carried;
   options.measureCasts = castScales == CastScales::Measured;

@@ -75,6 +75,8 @@ struct CompileOptions {
   std::vector<WideCast> wide;
   /// Where the step measures scales: see the pass scalify-place-rescales.
   std::vector<std::string> rescaleAt;
+  /// Names of priors in place of the recipe's; empty: the recipe's.
+  std::vector<std::string> priors;
   /// Main takes the scales of its casts as one more argument, last: see the
   /// pass scalify-adapt-scales.
   bool adaptScales = false;

@@ -78,6 +78,8 @@ private:
 
   const ScaleAnalysis &facts;
   std::unique_ptr<ElementFunctions> functions;
+  /// How much smaller than its target the residual of a regression becomes.
+  std::optional<double> residualGain;
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   /// Of the walk that is going on, by the numbers of values.
   std::vector<double> variances;

@@ -31,6 +31,23 @@ def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
+def SetPriors : Pass<"scalify-set-priors", "::mlir::ModuleOp"> {
+  let summary = "say which guesses about training predictions rest on";
+  let description = [{
+    After: the module has `scalify.priors`, which counts in place of the part
+    `priors` of its recipe: names of the table in `scalify/Scaling/Priors.h`,
+    `"default"` for all, `"none"` for nothing but what the program says. An
+    unknown name is an error. The tools' option `--scalify-priors` runs it.
+
+    ```mlir
+    module attributes {scalify.priors = ["none"]} {}
+    ```
+  }];
+  let options = [
+    ListOption<"use", "use", "std::string", "names of priors, default or none">
+  ];
+}
+
 def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
   let summary = "lets the step measure arguments without a declared scale";
   let description = [{

@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Scaling/ConstantValues.h"
+#include "scalify/Scaling/Priors.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
@@ -118,12 +119,16 @@ private:
 
   mlir::FunctionOpInterface func;
   bool composites;
+  Priors priors;
   llvm::DenseMap<mlir::Value, ScaleFacts> facts;
   ConstantValues constants;
   llvm::SmallVector<mlir::Operation *> withoutRule;
   llvm::SmallVector<mlir::BlockArgument> undeclared;
   llvm::SmallVector<GrowingCarry> growing;
 };
+
+/// Whether the value is a parameter of the model, in or out of loops.
+bool isParameter(mlir::Value value);
 
 /// Whether the type is a tensor of floating-point elements.
 bool isFloatTensor(mlir::Type type);

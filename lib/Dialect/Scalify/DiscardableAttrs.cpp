@@ -65,6 +65,7 @@ static constexpr Entry kEntries[] = {
     {"unrounded", OnOp, kFlag},
     {"carry_scales", OnOp, kNumbers64},
     {"growing_carries", OnOp, kList},
+    {"priors", OnModule, kList},
     {"rescale_at", OnModule, kList},
     {"proved", OnOp, kRecord},
     {"unproved", OnOp, kRecord},

@@ -97,6 +97,7 @@ static RecipeAttr makePreset(MLIRContext *context, const Preset &preset) {
                          preset.scales, forward, gradient, roles,
                          ArrayRef<FormatOverride>(), storage, gradients,
                          preset.gradientExponent, ArrayRef<StringAttr>(),
+                         ArrayRef{StringAttr::get(context, "default")},
                          BlockSizes(), DelayedScaling(), DotSums());
 }
 
@@ -190,7 +191,7 @@ LogicalResult RecipeAttr::verify(
     ScaleSource scales, Type forward, Type gradient, ArrayRef<DotFormats> roles,
     ArrayRef<FormatOverride> overrides, StorageFormats storage,
     GradientFormats gradients, int64_t exponent, ArrayRef<StringAttr> rescale,
-    BlockSizes blocks, DelayedScaling delayed, DotSums) {
+    ArrayRef<StringAttr>, BlockSizes blocks, DelayedScaling delayed, DotSums) {
   if (roles.size() != kNumFormats)
     return emitError() << "a recipe has " << kNumFormats
                        << " formats of dots, got " << roles.size();

@@ -64,7 +64,8 @@ Attribute RecipeAttr::parse(AsmParser &parser, Type) {
       ArrayRef<DotFormats>(fields.roles),
       ArrayRef<FormatOverride>(fields.overrides), fields.storage,
       fields.gradients, fields.exponent, ArrayRef<StringAttr>(fields.rescale),
-      fields.blocks, fields.delayed, fields.sums);
+      ArrayRef<StringAttr>(fields.priors), fields.blocks, fields.delayed,
+      fields.sums);
 }
 
 static std::string toText(const RecipePart &part, const RecipeFields &fields) {

@@ -20,8 +20,9 @@ RecipeFields::RecipeFields(RecipeAttr recipe)
       gradient(recipe.getGradient()), roles(recipe.getRoles()),
       overrides(recipe.getOverrides()), storage(recipe.getStorage()),
       gradients(recipe.getGradients()), exponent(recipe.getGradientExponent()),
-      rescale(recipe.getRescale()), blocks(recipe.getBlocks()),
-      delayed(recipe.getDelayed()), sums(recipe.getSums()) {}
+      rescale(recipe.getRescale()), priors(recipe.getPriors()),
+      blocks(recipe.getBlocks()), delayed(recipe.getDelayed()),
+      sums(recipe.getSums()) {}
 
 namespace {
 /// `GetFn` finds the value in the fields; `SetFn` says what follows from it.
@@ -190,6 +191,8 @@ static PartList makeParts() {
   add(parts, "rescale",
       "a list of \"residual\", \"residual_grad\" and regular expressions",
       [](auto &fields) -> auto & { return fields.rescale; });
+  add(parts, "priors", "a list of names, of \"default\" or of \"none\"",
+      [](auto &fields) -> auto & { return fields.priors; });
   return parts;
 }
 

@@ -27,7 +27,7 @@ struct RecipeFields {
   StorageFormats storage;
   GradientFormats gradients;
   int64_t exponent;
-  Places rescale;
+  Places rescale, priors;
   BlockSizes blocks;
   DelayedScaling delayed;
   DotSums sums;

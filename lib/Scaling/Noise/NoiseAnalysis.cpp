@@ -2,9 +2,9 @@
 
 #include "scalify/Scaling/NoiseAnalysis.h"
 
-#include "../Rules/Residuals.h"
 #include "ElementFunctions.h"
 #include "NoiseGains.h"
+#include "Residuals.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
@@ -18,13 +18,11 @@ using namespace scalify;
 /// not looked at.
 static constexpr int64_t kMostTrips = 96, kMostInnerTrips = 12;
 static constexpr int64_t kUnknownTrips = 8;
-/// How much smaller than its target, in mean square, the residual of a
-/// regression becomes.
-static constexpr double kResidualGain = 64;
 
 NoiseAnalysis::NoiseAnalysis(FunctionOpInterface func,
                              const ScaleAnalysis &facts)
-    : facts(facts), functions(std::make_unique<ElementFunctions>(facts)) {
+    : facts(facts), functions(std::make_unique<ElementFunctions>(facts)),
+      residualGain(Priors::of(func).get(kFallingResiduals)) {
   main = std::make_unique<Program>(build(func.getFunctionBody().front(), 0));
 }
 
@@ -103,14 +101,14 @@ static bool isResidual(Operation &op, const ScaleAnalysis &facts) {
 }
 
 void NoiseAnalysis::buildEdges(Operation &op, Step &step) {
-  if (isResidual(op, facts)) {
+  if (residualGain && isResidual(op, facts)) {
     // The output comes to be as large as its target, and the difference small.
     const ScaleFacts &y = facts.lookup(op.getResult(0));
     for (Value operand : op.getOperands()) {
       const ScaleFacts &x = facts.lookup(operand);
       if (!x.anyScale && x.rms > 0)
         step.edges.push_back({number(operand), step.results.front(),
-                              kResidualGain * y.rms * y.rms / (x.rms * x.rms)});
+                              *residualGain * y.rms * y.rms / (x.rms * x.rms)});
     }
     return;
   }

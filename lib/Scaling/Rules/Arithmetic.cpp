@@ -5,8 +5,6 @@
 #include "Maxima.h"
 #include "Moments.h"
 #include "Ramps.h"
-#include "Starts.h"
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include <cmath>
@@ -90,29 +88,6 @@ static bool isMeanOf(Value value, Value x) {
   return false;
 }
 
-static bool isForward(Operation *op) { return getPhase(op) == Phase::Forward; }
-
-/// A parameter that starts at zero, with something small added that a forward
-/// reads: at the start that alone (the step up of SAM, an update within the
-/// step), later the parameter. Half-way between, and no further than the window
-/// of E4M3 is wide on one side.
-static void openSum(const FactsQuery &query, ScaleFacts &out) {
-  constexpr double kFarthest = 0x1p-4;
-  if (!isForward(query.op) && llvm::none_of(query.op->getUsers(), isForward))
-    return;
-  for (unsigned i : {0, 1}) {
-    const ScaleFacts &start = query.operand(1 - i);
-    if (!startsAtZero(query.op->getOperand(i)) || !(start.rms > 0) ||
-        start.anyScale || start.rms >= query.operand(i).rms)
-      continue;
-    double share = std::max(std::sqrt(start.rms / out.rms), kFarthest);
-    out.rms *= share;
-    out.mean *= share;
-    out.rule = "sum with a parameter that starts at zero: half-way to it";
-    return;
-  }
-}
-
 static void addFacts(const FactsQuery &query, Results out) {
   bool subtract = isa<stablehlo::SubtractOp>(query.op);
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
@@ -152,7 +127,6 @@ static void addFacts(const FactsQuery &query, Results out) {
     out[0].sign = a.sign;
   out[0].anyScale = a.anyScale && b.anyScale;
   out[0].masked = a.masked || b.masked;
-  out[0].alike = (a.rms < b.rms ? b : a).alike;
   out[0].ramp = rampOfSum(a, b);
   // One-hot minus probabilities keeps the heavy tail of its parts.
   out[0].scaleByBound = a.scaleByBound && b.scaleByBound;
@@ -167,7 +141,6 @@ static void addFacts(const FactsQuery &query, Results out) {
   if (subtract && isMeanOf(query.op->getOperand(1), query.op->getOperand(0)))
     out[0].mean = 0;
   out[0].rule = "sum: variances add";
-  openSum(query, out[0]);
 }
 
 /// Gives x the moments of limit(x), for constants as limits.
@@ -302,11 +275,6 @@ static ScaleFacts productOf(const ScaleFacts &a, const ScaleFacts &b) {
   facts.masked = a.masked || b.masked;
   facts.density = std::min(a.density, b.density);
   facts.indicator = a.indicator && b.indicator;
-  // Factors with a mean, as the slopes of an activation, leave the direction.
-  auto hasMean = [](const ScaleFacts &x) {
-    return std::fabs(x.mean) > 0.5 * x.rms;
-  };
-  facts.alike = (a.alike && hasMean(b)) || (b.alike && hasMean(a));
   return facts;
 }
 

@@ -15,7 +15,6 @@
 #include "Decays.h"
 #include "LogAddExp.h"
 #include "Moments.h"
-#include "Residuals.h"
 #include "TanhGradients.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
@@ -51,22 +50,35 @@ static ReduceOp getSum(Value value) {
 // Softmax and log-softmax
 //===----------------------------------------------------------------------===//
 
-/// exp(x - max(x)): from all ones, when attention is diffuse, to a single one,
-/// when it is sharp. Training goes from the first towards the second; the
-/// scale is right half-way, at sqrt(N) elements that matter.
+/// E[exp(k (x - max(x)))] over a row of n normal values of deviation s. The
+/// maximum is taken for Blom's estimate m of it, and what a tail has beyond it
+/// for m: with d = m / s the integral is
+/// exp(k^2 s^2 / 2 - k d s) P(z < d - k s) + P(z < -d).
+static double getMomentBelowMaximum(double k, double n, double deviation) {
+  double d = normalQuantile((n - 0.375) / (n + 0.25));
+  // Where the largest alone counts, more changes nothing.
+  double s = std::min(deviation, 8.0);
+  return std::exp(k * k * s * s / 2 - k * d * s) * normalBelow(d - k * s) +
+         normalBelow(-d);
+}
+
+/// exp(x - max(x)) of each row.
 static bool matchSoftmaxNumerator(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
-  std::optional<double> width =
-      getWidthBelowMaximum(peelToSource(query.op->getOperand(0)));
+  Value shifted = peelToSource(query.op->getOperand(0));
+  std::optional<double> width = getWidthBelowMaximum(shifted);
   if (!width)
     return false;
-  double n = std::max(1.0, *width * query.operand(0).density);
-  double mean = 1 / std::sqrt(n);
-  out = ScaleFacts::moments(mean, mean - mean * mean);
+  const ScaleFacts &x = query.of(shifted.getDefiningOp()->getOperand(0));
+  double n = *width * query.operand(0).density;
+  double deviation = std::sqrt(x.variance());
+  double first = n <= 1 ? 1 : getMomentBelowMaximum(1, n, deviation);
+  double second = n <= 1 ? 1 : getMomentBelowMaximum(2, n, deviation);
+  out = ScaleFacts::moments(first, second - first * first);
   out.sign = Sign::NonNegative;
   out.bound = 1.0;
-  out.rule = "softmax's numerator: sqrt(N) elements matter";
+  out.rule = "softmax's numerator: below the largest of a row";
   return true;
 }
 
@@ -123,16 +135,19 @@ static bool matchLogSoftmax(const FactsQuery &query, ScaleFacts &out) {
   return true;
 }
 
-/// exp of log-probabilities: a softmax of sqrt(N) elements that matter.
+/// exp of log-probabilities: a softmax, whose mean is 1 / N. Of log-normal
+/// terms the mean square is exp(v) / N^2, and of a single one 1 / N.
 static bool matchSoftmaxOfLogarithms(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<ExpOp>(query.op))
     return false;
-  std::optional<double> width =
-      getLogSoftmaxWidth(peelToSource(query.op->getOperand(0)));
+  Value logarithms = peelToSource(query.op->getOperand(0));
+  std::optional<double> width = getLogSoftmaxWidth(logarithms);
   if (!width)
     return false;
+  const ScaleFacts &x = query.of(logarithms.getDefiningOp()->getOperand(0));
   double n = std::max(1.0, *width * query.operand(0).density);
-  out = ScaleFacts::moments(1 / n, std::pow(n, -1.5) - 1 / (n * n));
+  double second = std::min(std::exp(x.variance()) / n, 1.0) / n;
+  out = ScaleFacts::moments(1 / n, second - 1 / (n * n));
   out.sign = Sign::NonNegative;
   out.bound = 1.0;
   out.scaleByBound = true;
@@ -155,46 +170,6 @@ static bool matchLimitedExponential(const FactsQuery &query, ScaleFacts &out) {
     out.sign = Sign::NonNegative;
     out.bound = std::exp(*top);
     out.rule = "exponential of a limited value";
-    return true;
-  }
-  return false;
-}
-
-/// The weighted sum behind signs, shape changes and sums of one: sum(g e) with
-/// an exponential e.
-static bool isMeanUnderSoftmax(Value value) {
-  for (unsigned depth = 0; depth < 4; ++depth) {
-    value = peelToSource(value);
-    if (auto negate = value.getDefiningOp<NegOp>()) {
-      value = negate.getOperand();
-      continue;
-    }
-    ReduceOp sum = getSum(value);
-    if (!sum)
-      return false;
-    value = peelToSource(sum.getInputs()[0]);
-    if (auto product = value.getDefiningOp<MulOp>())
-      return llvm::any_of(product->getOperands(), [](Value factor) {
-        return isa_and_nonnull<ExpOp>(peelToSource(factor).getDefiningOp());
-      });
-  }
-  return false;
-}
-
-/// g - sum(p g), the gradient of the logits before it is multiplied by the
-/// probabilities p. What a row's gradients share goes, and it is much of them
-/// while tokens are alike: in the zoo's decoders the gradients of queries and
-/// keys lie 4 to 7 binades below the others' drift at initial weights and in
-/// warm-up, and 4 above it once attention is sharp. The rule takes a half.
-static bool matchSoftmaxGradient(const FactsQuery &query, ScaleFacts &out) {
-  if (!isa<AddOp, SubtractOp>(query.op))
-    return false;
-  for (unsigned i : {0, 1}) {
-    if (!isMeanUnderSoftmax(query.op->getOperand(1 - i)))
-      continue;
-    const ScaleFacts &g = query.operand(i);
-    out = ScaleFacts::gaussian(0.5 * g.rms);
-    out.rule = "gradient of softmax: half is shared by the row";
     return true;
   }
   return false;
@@ -516,9 +491,9 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
   for (auto *match :
        {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
         matchLimitedExponential, matchLogAddExpTail, matchLogAddExpShare,
-        matchDecay, matchStepDecay, matchSegmentSum, matchLogSoftmax,
-        matchSoftmaxGradient, matchIdentity, matchResidual, matchNorm, matchErf,
-        matchThreshold, matchTanhGradient, matchGatedUnit, matchRotation}) {
+        matchDecay, matchSegmentSum, matchLogSoftmax, matchIdentity, matchNorm,
+        matchErf, matchThreshold, matchTanhGradient, matchGatedUnit,
+        matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {
       results[0] = std::move(facts);

@@ -1,4 +1,4 @@
-//===- Decays.cpp - Sums and steps along an axis, and decays --------------===//
+//===- Decays.cpp - Sums along an axis, and decays ------------------------===//
 //
 // S_i - S_j, of two entries of one cumulative sum S of x, is the sum of x over
 // the places between. Op by op the entries count as independent: their
@@ -222,67 +222,5 @@ bool scalify::matchDecay(const FactsQuery &query, ScaleFacts &out) {
   out.bound = 1;
   out.sign = Sign::NonNegative;
   out.rule = "decay between entries of a cumulative sum: at most 1";
-  return true;
-}
-
-/// x[1:] - x[:-1] along one axis, perhaps with constants for the samples that
-/// have no neighbour.
-static SubtractOp getSteps(Value value, const FactsQuery &query) {
-  if (auto join = value.getDefiningOp<ConcatenateOp>()) {
-    auto parts = llvm::filter_to_vector(join->getOperands(), [&](Value part) {
-      return !query.of(part).constant;
-    });
-    if (parts.size() != 1)
-      return {};
-    value = peelToSource(parts.front());
-  }
-  auto subtract = value.getDefiningOp<SubtractOp>();
-  auto next = subtract ? subtract.getLhs().getDefiningOp<SliceOp>() : SliceOp();
-  auto last = subtract ? subtract.getRhs().getDefiningOp<SliceOp>() : SliceOp();
-  if (!next || !last || next.getOperand() != last.getOperand() ||
-      next.getStrides() != last.getStrides())
-    return {};
-  int64_t distance = 0;
-  for (auto [a, b] : llvm::zip(next.getStartIndices(), last.getStartIndices()))
-    distance += std::abs(a - b);
-  return distance == 1 ? subtract : SubtractOp();
-}
-
-/// Samples are in order, though no facts of theirs say so: a rate of one sign
-/// over the steps between them makes no exponential grow.
-bool scalify::matchStepDecay(const FactsQuery &query, ScaleFacts &out) {
-  if (!isa<ExpOp>(query.op))
-    return false;
-  double mean = -1, rms = 1;
-  SubtractOp steps;
-  SmallVector<Value> factors{query.op->getOperand(0)};
-  // Squares count twice, and squares of squares would without an end.
-  for (unsigned left = 64; !factors.empty(); --left) {
-    if (left == 0)
-      return false;
-    Value factor = factors.pop_back_val();
-    Operation *op = factor.getDefiningOp();
-    if (isa_and_nonnull<MulOp, NegOp, ReshapeOp, BroadcastInDimOp, ConvertOp>(
-            op)) {
-      llvm::append_range(factors, op->getOperands());
-      continue;
-    }
-    SubtractOp found = getSteps(factor, query);
-    const ScaleFacts &x = query.of(factor);
-    if (found ? steps != nullptr : x.sign == Sign::Any)
-      return false;
-    if (found)
-      steps = found;
-    // Of normal steps without a mean, the size has one.
-    mean *= std::max(std::fabs(x.mean), found ? 0.8 * x.rms : 0.0);
-    rms *= x.rms;
-  }
-  if (!steps)
-    return false;
-  ScaleFacts decay = ScaleFacts::moments(mean, rms * rms - mean * mean);
-  decay.sign = Sign::NonPositive;
-  out = functionOf(decay, [](double t) { return std::exp(t); });
-  out.sign = Sign::NonNegative;
-  out.rule = "rate times step between neighbours: a decay";
   return true;
 }

@@ -1,4 +1,4 @@
-//===- Decays.h - Sums and steps along an axis, and decays ------*- C++ -*-===//
+//===- Decays.h - Sums along an axis, and decays ----------------*- C++ -*-===//
 
 #ifndef SCALIFY_LIB_SCALING_RULES_DECAYS_H
 #define SCALIFY_LIB_SCALING_RULES_DECAYS_H
@@ -12,8 +12,6 @@ namespace scalify {
 bool matchSegmentSum(const FactsQuery &query, ScaleFacts &out);
 /// exp of such differences, where S falls and i is after j: never above 1.
 bool matchDecay(const FactsQuery &query, ScaleFacts &out);
-/// exp of a rate of one sign times the steps between neighbouring samples.
-bool matchStepDecay(const FactsQuery &query, ScaleFacts &out);
 /// How sizes differ along the places of a cumulative sum; flat for another
 /// window.
 Ramp getRampOfSum(stablehlo::ReduceWindowOp op, const ScaleFacts &sum);

@@ -2,11 +2,7 @@
 //
 // A dot over K terms: the mean grows by K, the deviation by sqrt(K). With
 // zero-mean operands this is sa * sb * sqrt(K), as in Unit Scaling (Blake et
-// al. 2023, section 4); a sum of non-negative terms grows by K. So does the
-// forward product of a weight that starts at zero: what such a weight holds is
-// updates, outer products of its inputs with gradients, and so its inputs meet
-// themselves. A gate of a modulated block (adaLN-Zero) reaches its working size
-// within tens of steps that way, at a weight whose elements are still small.
+// al. 2023, section 4); a sum of non-negative terms grows by K.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,13 +10,9 @@
 
 #include "Moments.h"
 #include "Ramps.h"
-#include "Starts.h"
 #include "scalify/Dialect/CHLO/CHLO.h"
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
-#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -30,75 +22,13 @@ using namespace scalify;
 
 using Results = MutableArrayRef<ScaleFacts>;
 
-/// What holds updates is made of its inputs. Those with a mean in common have
-/// it in each update: the terms of the product agree. Others agree in part:
-/// between that and terms of random signs it is taken half-way.
-static constexpr double kAgreement = 0.75;
-
-/// Gradients change from step to step: what the weight has seen of them says
-/// little of the next one.
-static bool growsByUpdates(Operation *op) {
-  return getPhase(op) == Phase::Forward &&
-         (startsAtZero(op->getOperand(0)) || startsAtZero(op->getOperand(1)));
-}
-
-/// What weights add to rows of one direction as training turns them towards
-/// it: half of what a weight of nothing but updates adds.
-static constexpr double kTurn = (kAgreement - 0.5) / 2;
-
-/// A network of one number, differentiated within the loss (an energy's score,
-/// a penalty on a critic's slope): each row of the gradient starts as the last
-/// weight, a product of one term with the constant seed.
-static bool startsAlike(double k, const ScaleFacts &a, const ScaleFacts &b) {
-  return k == 1 && a.constant.has_value() != b.constant.has_value();
-}
-
-/// What a hundred steps of an optimizer that normalises updates leave in each
-/// element of a weight, beside what it started with.
-static constexpr double kUpdates = 0x1p-7;
-
-/// A branch behind a gate that starts near zero grows as nothing else does: its
-/// loss hardly sees it, and an optimizer that normalises its gradients moves
-/// its last weight by its rate all the same.
-static void addUpdatesBehindGate(const FactsQuery &query, double k,
-                                 ScaleFacts &out) {
-  if (getPhase(query.op) != Phase::Forward || !isBehindSmallGate(query.op))
-    return;
-  unsigned weight = isParameter(query.op->getOperand(0)) ? 0 : 1;
-  double updates =
-      std::pow(k, kAgreement) * kUpdates * query.operand(1 - weight).rms;
-  out.rms = std::hypot(out.rms, updates);
-  out.rule += ", with updates behind a gate";
-}
-
 static void contract(const FactsQuery &query, double k, StringRef name,
                      Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   out[0] = dotOf(a, b, TermCount::of(k));
-  out[0].rms *= getGrowthFromZero(query.op);
-  if (growsByUpdates(query.op)) {
-    bool isShared = a.mean != 0 || b.mean != 0;
-    out[0].rms = std::pow(k, isShared ? 1.0 : kAgreement) * a.rms * b.rms *
-                 getGrowthFromZero(query.op);
-    out[0].rule =
-        llvm::formatv("{0} with a weight of updates: K{1} = {2}", name,
-                      isShared ? "" : "^(3/4), K", static_cast<int64_t>(k));
-    return;
-  }
-  if (getPhase(query.op) == Phase::Forward) {
-    out[0].alike = a.alike || b.alike || startsAlike(k, a, b);
-    if (a.alike || b.alike) {
-      out[0].rms *= std::pow(k, kTurn);
-      out[0].rule = llvm::formatv("{0} of rows of one direction: K^(5/8), "
-                                  "K = {1}",
-                                  name, static_cast<int64_t>(k));
-      return;
-    }
-  }
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
   out[0].rule = llvm::formatv("{0}: {1}(K = {2})", name, grows ? "" : "sqrt",
                               static_cast<int64_t>(k));
-  addUpdatesBehindGate(query, k, out[0]);
 }
 
 static void dotGeneralFacts(const FactsQuery &query, Results out) {

@@ -4,8 +4,9 @@
 // shares exp(a - log(e^a + e^b)) and that of b, which add up to one.
 // Recurrences over log-probabilities are made of it (CTC, HMMs), where what
 // cannot be yet is a large negative number: with moments of -1e5 the
-// exponentials of independent operands would be at 2^-115 or 2^118. As in a
-// softmax the scale is half-way from two that are alike to one that is alone.
+// exponentials of independent operands would be at 2^-115 or 2^118. Both lie
+// between 0 and 1, and nothing says where: the moments are those of a uniform
+// distribution.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,9 +21,8 @@ using namespace mlir;
 using namespace scalify;
 using namespace scalify::stablehlo;
 
-/// Of alike operands 1, of far ones 0.
 static ScaleFacts shareFacts() {
-  ScaleFacts facts = ScaleFacts::moments(0.5, 0.125);
+  ScaleFacts facts = ScaleFacts::moments(0.5, 1.0 / 12);
   facts.sign = Sign::NonNegative;
   facts.bound = 1;
   return facts;

@@ -3,9 +3,6 @@
 #include "scalify/Scaling/Rules.h"
 
 #include "Moments.h"
-#include "Starts.h"
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
-#include "scalify/Dialect/StableHLO/ControlFlow.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 #include "scalify/Dialect/StableHLO/Stacks.h"
@@ -26,35 +23,6 @@ static void passFacts(const FactsQuery &query,
            stablehlo::ReshapeOp, stablehlo::TransposeOp>(query.op))
     out[0].ramp = {};
   out[0].rule = query.op->getName().stripDialect().str();
-}
-
-/// Whether each result is a row of a table: of rank two, one row at a time.
-static bool readsRows(stablehlo::GatherOp op) {
-  auto table = cast<RankedTensorType>(op.getOperand().getType());
-  ArrayRef<int64_t> sizes = op.getSliceSizes();
-  return table.getRank() == 2 && sizes[0] == 1 &&
-         sizes[1] == table.getDimSize(1);
-}
-
-/// A row that is looked up is an activation itself, whose gain no width tells.
-/// Tables that start at the usual 0.02 end near 2^-3 (GPT-2's at 0.14), and the
-/// stream that they start grows with them: room of two binades at most.
-static constexpr double kTrainedRows = 0x1p-3;
-static constexpr double kMostGrowthOfRows = 4.0;
-
-static void gatherFacts(const FactsQuery &query,
-                        MutableArrayRef<ScaleFacts> out) {
-  passFacts(query, out);
-  auto op = cast<stablehlo::GatherOp>(query.op);
-  double rms = out[0].rms;
-  if (!(rms > 0 && rms < kTrainedRows) || out[0].anyScale || !readsRows(op) ||
-      !isParameter(op.getOperand()))
-    return;
-  double growth = std::min(kMostGrowthOfRows, kTrainedRows / rms);
-  out[0].rms *= growth;
-  out[0].mean *= growth;
-  out[0].bound *= growth;
-  out[0].rule = "rows of a small table: room towards 2^-3";
 }
 
 static void passEachFacts(const FactsQuery &query,
@@ -225,8 +193,7 @@ void scalify::attachShapeRules(MLIRContext *context) {
   using namespace stablehlo;
   attachRule<ScaleFamily::Pass, passFacts, BroadcastInDimOp, BroadcastOp,
              ReshapeOp, TransposeOp, SliceOp, ReverseOp, DynamicSliceOp,
-             TorchIndexSelectOp>(context);
-  attachRule<ScaleFamily::Pass, gatherFacts, GatherOp>(context);
+             GatherOp, TorchIndexSelectOp>(context);
   attachRule<ScaleFamily::Pass, passFacts, DynamicBroadcastInDimOp,
              DynamicReshapeOp, DynamicGatherOp, RealDynamicSliceOp,
              SetDimensionSizeOp>(context);

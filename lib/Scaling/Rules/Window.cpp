@@ -9,7 +9,6 @@
 
 #include "Decays.h"
 #include "Moments.h"
-#include "Starts.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -145,7 +144,6 @@ static void convolutionFacts(const FactsQuery &query, Results out) {
     padding = op.getPadding();
   TermCount terms = countTaps(op, padding);
   out[0] = dotOf(query.operand(0), query.operand(1), terms);
-  out[0].rms *= getGrowthFromZero(query.op);
   bool grows = std::fabs(out[0].mean) > 0.5 * out[0].rms;
   out[0].rule = llvm::formatv("convolution: {0}(K = {1})", grows ? "" : "sqrt",
                               static_cast<int64_t>(terms.mean));

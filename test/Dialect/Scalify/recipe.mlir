@@ -37,6 +37,8 @@ module @delayed attributes {scalify.recipe = #scalify.recipe<"fp8-delayed", marg
 module @rescale attributes {scalify.recipe = #scalify.recipe<"fp8", rescale = ["residual_grad", "grad:layer\\d/ffn"], head = true>} {}
 // CHECK: module @no_rescale attributes {scalify.recipe = #scalify.recipe<"fp8">}
 module @no_rescale attributes {scalify.recipe = #scalify.recipe<"fp8", rescale = []>} {}
+// CHECK: module @priors attributes {scalify.recipe = #scalify.recipe<"fp8", priors = ["none"]>}
+module @priors attributes {scalify.recipe = #scalify.recipe<"fp8", priors = ["none"]>} {}
 // CHECK: module @block attributes {scalify.recipe = #scalify.recipe<"fp8-block">}
 module @block attributes {scalify.recipe = #scalify.recipe<"fp8-block", block = [1, 128], gradient = f8E4M3FN>} {}
 // CHECK: module @rows attributes {scalify.recipe = #scalify.recipe<"fp8", scales = block, block = [1, 0], weight_block = [1, 32]>}

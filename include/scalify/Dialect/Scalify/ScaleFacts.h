@@ -83,9 +83,6 @@ struct ScaleFacts {
   bool masked = false;
   /// Elements are 0 or 1, with ones in a share of `mean`.
   bool indicator = false;
-  /// Rows point mostly in one direction, as those of the gradient of one number
-  /// each do: they start as the same vector.
-  bool alike = false;
   /// How sizes differ along the places of a cumulative sum that it is made of.
   Ramp ramp;
   /// The rule that set the scale, for reports.

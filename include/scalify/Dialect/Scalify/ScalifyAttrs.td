@@ -269,6 +269,9 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
       (`"residual_grad"`, `"residual"`) and regular expressions for names in
       locations, as `scalify-place-rescales` takes them; those of the user's
       call are added.
+    - `priors`: which guesses about training predictions rest on, a list of
+      names (`include/scalify/Scaling/Priors.h`), `"default"` for all, `"none"`
+      for nothing but what the program says.
   }];
   let parameters = (ins
     "::mlir::StringAttr":$name,
@@ -281,6 +284,7 @@ def Scalify_RecipeAttr : AttrDef<Scalify_Dialect, "Recipe"> {
     "::scalify::GradientFormats":$gradients,
     "int64_t":$gradientExponent,
     OptionalArrayRefParameter<"::mlir::StringAttr">:$rescale,
+    OptionalArrayRefParameter<"::mlir::StringAttr">:$priors,
     "::scalify::BlockSizes":$blocks,
     "::scalify::DelayedScaling":$delayed,
     "::scalify::DotSums":$sums);

@@ -1,0 +1,36 @@
+//===- SharpSoftmax.cpp - How many elements of a softmax matter -----------===//
+//
+// exp(x - max(x)) is all ones while attention is diffuse, and a single one when
+// it is sharp. Training goes from the first to the second, and the scores'
+// variance at the start says nothing of that.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Scaling/Priors.h"
+
+#include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Scaling/Rules.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace scalify;
+
+static bool refine(const FactsQuery &query, double share, ScaleFacts &facts) {
+  if (!isa<stablehlo::ExpOp>(query.op))
+    return false;
+  std::optional<double> width =
+      getWidthBelowMaximum(peelToSource(query.op->getOperand(0)));
+  if (!width)
+    return false;
+  double n = std::max(1.0, *width * query.operand(0).density);
+  double mean = std::pow(n, share - 1);
+  facts.mean = mean;
+  facts.rms = std::sqrt(mean);
+  facts.rule = "prior: N^(1/2) elements of a softmax matter";
+  return true;
+}
+
+const Prior scalify::kSharpSoftmax = {
+    "sharp-softmax", "of N elements of a softmax a power of N matter", 0.5,
+    "half-way from all of them to one", refine};

@@ -1,0 +1,171 @@
+"""Leaves out each prior, and all of them: which programs move, and what becomes of their bars.
+
+    python test/zoo/priors.py [names or groups] --page docs/priors.md
+
+A program moves where its text under `fp8` is another one without the prior. Only those are put to
+the bars (bars.py), at initial weights and after 20 and 100 steps of F32 training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+from typing import Any
+
+import catalogue  # first: it sets the number of devices
+import jax
+from bars import Judge, Look, notes, select, train
+from program import Entry, Program, make
+from store import Store
+
+import scalify
+from scalify import _compiler
+
+__all__ = ["main"]
+
+STEPS = (0, 20, 100)
+# The layers of the largest programs are alike.
+DEPTH = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Moved:
+    """One program without a prior, beside itself with all of them."""
+
+    name: str
+    prior: str
+    steps: int
+    whole: tuple[float, float]
+    worst: tuple[float, float]
+    faults: tuple[list[str], list[str]]
+
+    def row(self) -> str:
+        """Returns its row of the page."""
+        crosses = "yes" if bool(self.faults[0]) != bool(self.faults[1]) else "no"
+        return (
+            f"| {self.prior} | {self.name} | {self.steps} | {self.whole[0]:.4f} / "
+            f"{self.worst[0]:.4f} | {self.whole[1]:.4f} / {self.worst[1]:.4f} | {crosses} |"
+        )
+
+
+def recipes() -> dict[str, str]:
+    """Returns the recipe without each prior, and that without any, by what it leaves out."""
+    names = [row["name"] for row in _compiler.priors()]
+    found = {"all": ["none"]}
+    found |= {name: [other for other in names if other != name] for name in names}
+    return {
+        out: f'#scalify.recipe<"fp8", priors = {json.dumps(kept)}>' for out, kept in found.items()
+    }
+
+
+def text_of(program: Program, recipe: str, args: Any) -> str:
+    """Returns the program's gradients as the recipe rewrites them, without locations."""
+    step = scalify.transform(
+        program.grads, recipe=recipe, scales=scalify.measure(args), cast_scales="static"
+    )
+    return str(step.text(*args)).split("#loc", 1)[0]
+
+
+def ablate(entry: Entry) -> list[Moved]:
+    """Returns what leaving out priors does to one program."""
+    program = make(entry.name, min(entry.depth, DEPTH))
+    if program.devices != 1 or program.platform != "cpu":
+        return []
+    args = (program.params, program.batch(0))
+    whole = text_of(program, "fp8", args)
+    moved = {out: text for out, text in recipes().items() if text_of(program, text, args) != whole}
+    if not moved:
+        return []
+    judge = Judge(program, ["fp8", *moved.values()])
+    rows = []
+    for steps in STEPS:
+        looks = judge.look(train(program, steps), steps)
+        rows += [_moved(entry.name, out, steps, looks, text) for out, text in moved.items()]
+    jax.clear_caches()
+    return rows
+
+
+def _moved(name: str, out: str, steps: int, looks: dict[str, Look], recipe: str) -> Moved:
+    both = looks["fp8"], looks[recipe]
+    return Moved(
+        name=name,
+        prior=out,
+        steps=steps,
+        whole=(both[0].whole, both[1].whole),
+        worst=(both[0].worst, both[1].worst),
+        faults=(both[0].faults(), both[1].faults()),
+    )
+
+
+PAGE = """# Priors
+
+After this page you can say which guesses about training are left in the compiler, what each one
+moves, and how to do without. Written by `make priors` (`test/zoo/priors.py`); last run {date}.
+
+A rule says what follows from the moments of operands. A prior is a guess about training, which
+follows from nothing in the program. It is a row of one table
+(`include/scalify/Scaling/Priors.h`, `lib/Scaling/Priors`), and the part `priors` of a recipe, or
+`--scalify-priors=none|NAME,...|default` of the tools, says which are used.
+
+| prior | predicts | constant | because |
+|---|---|---|---|
+{table}
+
+## What each one moves
+
+Of {count} programs of `test/zoo`, those whose casts are others without the prior, with the cosine
+of all gradients to F32's / of the worst tensor, as a step has them that carries its scales, after
+some steps of F32 training. "Crosses" says whether the program is on one side of the
+[bars](numerics.md) with the prior and on the other without.
+
+| without | program | steps | with | without | crosses |
+|---|---|---|---|---|---|
+{rows}
+"""
+
+
+def page(store: Store) -> str:
+    """Returns the page of Markdown with all outcomes of a store."""
+    kept = store.rows().values()
+    table = "\n".join(
+        f"| `{row['name']}` | {row['predicts']} | {row['constant']:g} | {row['reason']} |"
+        for row in _compiler.priors()
+    )
+    rows = sorted((Moved(**row) for item in kept for row in item["rows"]), key=lambda row: row.prior)
+    return PAGE.format(
+        date=max(item["date"] for item in kept),
+        table=table,
+        count=len(kept),
+        rows="\n".join(row.row() for row in rows),
+    )
+
+
+def main() -> int:
+    """Runs the command; returns its exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="programs or groups (all)")
+    parser.add_argument("--keep", default="out/priors.jsonl", help="a file of outcomes to add to")
+    parser.add_argument("--page", help="a file for a page of Markdown with all that is kept")
+    options = parser.parse_args()
+    catalogue.load_unseen()
+    pathlib.Path(options.keep).parent.mkdir(parents=True, exist_ok=True)
+    store = Store(pathlib.Path(options.keep))
+    done = store.rows()
+    for entry in select(options.names):
+        if entry.name in done:
+            continue
+        rows = ablate(entry)
+        store.add(entry.name, {"name": entry.name, "rows": [dataclasses.asdict(r) for r in rows]})
+        for row in rows:
+            print(row.row(), flush=True)
+    if options.page:
+        path = pathlib.Path(options.page)
+        path.write_text(page(store) + notes(path), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
