@@ -86,7 +86,7 @@ bool Uniformity::find(Operation *op) {
 }
 
 bool Uniformity::find(Value value) {
-  value = stablehlo::skipLoopInvariants(value);
+  value = lookThrough(value, Move::Invariant);
   if (auto argument = dyn_cast<BlockArgument>(value))
     return isWholeArgument(argument);
   return find(value.getDefiningOp());

@@ -31,9 +31,7 @@ static Type elementOf(Value value) { return typeOf(value).getElementType(); }
 
 /// The number that all elements are; none if they differ or are not known.
 static std::optional<APFloat> getNumber(Value value) {
-  while (isa_and_nonnull<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(
-      value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+  value = lookThrough(value, Move::Broadcast | Move::Reshape);
   DenseFPElementsAttr constant;
   if (!matchPattern(value, m_Constant(&constant)) || !constant.isSplat())
     return std::nullopt;
@@ -42,8 +40,7 @@ static std::optional<APFloat> getNumber(Value value) {
 
 /// The one F32 that all elements are.
 static Value getScalar(Value value) {
-  while (auto wide = value.getDefiningOp<stablehlo::BroadcastInDimOp>())
-    value = wide.getOperand();
+  value = lookThrough(value, Move::Broadcast);
   return typeOf(value).getRank() == 0 && elementOf(value).isF32() ? value
                                                                   : Value();
 }

@@ -40,12 +40,6 @@ bool scalify::isRankSum(const Cluster &cluster) {
 
 bool scalify::isStack(Operation *op) { return op->hasAttr(kStackAttr); }
 
-Value scalify::stripReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<stablehlo::ReshapeOp>())
-    value = reshape.getOperand();
-  return value;
-}
-
 //===----------------------------------------------------------------------===//
 // Membership
 //===----------------------------------------------------------------------===//

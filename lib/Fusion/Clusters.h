@@ -119,9 +119,6 @@ bool isSource(mlir::Value value);
 /// True for a concatenation whose pieces are computed in its memory.
 bool isStack(mlir::Operation *op);
 
-/// The value behind reshapes, which share its memory.
-mlir::Value stripReshapes(mlir::Value value);
-
 } // namespace scalify
 
 #endif // SCALIFY_LIB_FUSION_CLUSTERS_H

@@ -159,9 +159,7 @@ static std::optional<Chain> addBias(Chain chain) {
 }
 
 static bool isZero(Value value) {
-  while (isa_and_nonnull<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(
-      value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+  value = lookThrough(value, Move::Broadcast | Move::Reshape);
   return matchPattern(value, m_AnyZeroFloat());
 }
 

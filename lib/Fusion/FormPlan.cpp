@@ -152,7 +152,7 @@ bool PlanWriter::mayAlias(Value value, int64_t index) {
   }
   // A result that is the argument itself reads it at the end.
   for (Value operand : main.getBody().front().getTerminator()->getOperands())
-    if (stripReshapes(operand) == argument)
+    if (lookThrough(operand, Move::Reshape) == argument)
       return false;
   return true;
 }
@@ -166,7 +166,7 @@ void PlanWriter::bindResults() {
     RankedTensorType type = cast<RankedTensorType>(main.getResultTypes()[i]);
     resultBuffers.push_back(newBuffer<plan::ResultOp>(
         ret->getLoc(), type, b.getI64IntegerAttr(i), alias));
-    Value value = stripReshapes(ret->getOperand(i));
+    Value value = lookThrough(ret->getOperand(i), Move::Reshape);
     Operation *def = value.getDefiningOp();
     if (!def || !clusters.of(def) || isStack(def) || resultOf.count(value))
       continue;
@@ -182,7 +182,7 @@ void PlanWriter::writeCopies() {
   Operation *ret = main.getBody().front().getTerminator();
   SmallVector<std::pair<Value, Value>> copies;
   for (unsigned i = 0; i < main.getNumResults(); ++i) {
-    Value value = stripReshapes(ret->getOperand(i));
+    Value value = lookThrough(ret->getOperand(i), Move::Reshape);
     auto bound = resultOf.find(value);
     if (bound != resultOf.end() && bound->second == i)
       continue;
@@ -487,10 +487,10 @@ LogicalResult FormPlanPass::plan(func::FuncOp function) {
   for (Operation &op : block)
     if ((isLibraryCall(&op) && !isa<plan::InvokeOp>(op)) || isStack(&op))
       for (OpOperand &operand : op.getOpOperands())
-        operand.set(stripReshapes(operand.get()));
+        operand.set(lookThrough(operand.get(), Move::Reshape));
   Operation *ret = block.getTerminator();
   for (OpOperand &operand : ret->getOpOperands())
-    operand.set(stripReshapes(operand.get()));
+    operand.set(lookThrough(operand.get(), Move::Reshape));
   Clusters clusters(block, {maxBuffers, maxOps, phaseDistance,
                             TargetAttr::of(getOperation()).isGPU});
   clusters.pull();

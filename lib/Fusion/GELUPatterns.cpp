@@ -73,9 +73,7 @@ static bool isNear(const Polynomial &found, const Polynomial &wanted,
 //===----------------------------------------------------------------------===//
 
 static std::optional<double> getNumber(Value value) {
-  while (isa_and_nonnull<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
-                         stablehlo::ConvertOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
+  value = lookThrough(value, Move::Broadcast | Move::Reshape | Move::Convert);
   DenseFPElementsAttr found;
   if (!matchPattern(value, m_Constant(&found)) || !found.isSplat())
     return std::nullopt;

@@ -63,15 +63,6 @@ static bool isModelPath(StringRef name) {
   return !parts.empty() && roots.contains(parts.front());
 }
 
-/// Steps back through ops that leave the elements as they are but for type and
-/// order.
-static Value skipMoves(Value value) {
-  while (isa_and_nonnull<stablehlo::ConvertOp, stablehlo::ReshapeOp,
-                         stablehlo::TransposeOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 namespace {
 
 class Roles {
@@ -131,12 +122,13 @@ void Roles::findWeights() {
     if (isInPhase(op, Phase::Backward))
       return;
     if (auto dot = dyn_cast<stablehlo::DotGeneralOp>(op)) {
-      Value lhs = skipMoves(dot.getLhs()), rhs = skipMoves(dot.getRhs());
+      Value lhs = lookThrough(dot.getLhs(), Move::Layout),
+            rhs = lookThrough(dot.getRhs(), Move::Layout);
       if (dot.getDotDimensionNumbers().getRhsBatchingDimensions().empty())
         weights.insert(isArgument(lhs, true) && isArgument(rhs, false) ? lhs
                                                                        : rhs);
     } else if (isa<stablehlo::BroadcastInDimOp, stablehlo::GatherOp>(op)) {
-      Value operand = skipMoves(op->getOperand(0));
+      Value operand = lookThrough(op->getOperand(0), Move::Layout);
       auto type = cast<RankedTensorType>(operand.getType());
       if (isa<stablehlo::GatherOp>(op) || type.getRank() == 1)
         weights.insert(operand);
@@ -192,13 +184,14 @@ bool Roles::hasGradient(unsigned index) {
     Operation *layer = use->getOwner();
     if (use->getOperandNumber() > 1 || !isInPhase(layer, Phase::Forward))
       return false;
-    Value other = skipMoves(layer->getOperand(1 - use->getOperandNumber()));
+    Value other = lookThrough(layer->getOperand(1 - use->getOperandNumber()),
+                              Move::Layout);
     return llvm::any_of(findProducts(other), [&](OpOperand *read) {
       Operation *product = read->getOwner();
       return isInPhase(product, Phase::Backward) &&
              countElements(product->getResult(0)) == countElements(argument) &&
              llvm::none_of(product->getOperands(), [&](Value operand) {
-               return skipMoves(operand) == argument;
+               return lookThrough(operand, Move::Layout) == argument;
              });
     });
   });

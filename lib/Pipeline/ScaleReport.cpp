@@ -81,7 +81,7 @@ void ScaleReportBuilder::remember(Value value) {
 /// The value that a cast casts, and whether it is that value itself: a state
 /// may be stored as its root, which Precision adds.
 static std::pair<std::optional<int32_t>, bool> findRoot(QuantizeOp quantize) {
-  Value value = getStoredSource(quantize.getValue());
+  Value value = lookThrough(quantize.getValue(), Move::Cast);
   std::optional<int32_t> id = getProvenanceId(value);
   if (id)
     return {id, true};
@@ -90,7 +90,7 @@ static std::pair<std::optional<int32_t>, bool> findRoot(QuantizeOp quantize) {
     Operation *op = value.getDefiningOp();
     if (!op || op->getNumOperands() == 0)
       break;
-    value = getStoredSource(op->getOperand(0));
+    value = lookThrough(op->getOperand(0), Move::Cast);
     id = getProvenanceId(value);
   }
   return {id, false};

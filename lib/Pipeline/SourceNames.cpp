@@ -76,7 +76,7 @@ OwningOpRef<ModuleOp> scalify::parseWithSourceNames(llvm::SourceMgr &sources,
          llvm::zip(definition.block->getArguments(), definition.arguments))
       arg.setLoc(addNames(arg.getLoc(), prefix + getText(name.loc)));
   }
-  return detail::constructContainerOpForParserIfNecessary<ModuleOp>(
+  return mlir::detail::constructContainerOpForParserIfNecessary<ModuleOp>(
       &block, context, FileLineColLoc::get(context, "", 0, 0));
 }
 

@@ -129,11 +129,8 @@ static Value buildExcess(OpBuilder &builder, Location loc, Value x, Value scale,
 /// A slice may leave out what fills up the last share, and that may be
 /// anything.
 static Value findShare(Value value) {
-  Value source = stablehlo::skipLoopInvariants(value);
-  while (isa_and_nonnull<stablehlo::TransposeOp, stablehlo::ReshapeOp,
-                         stablehlo::ReverseOp>(source.getDefiningOp()))
-    source =
-        stablehlo::skipLoopInvariants(source.getDefiningOp()->getOperand(0));
+  Value source = lookThrough(value, Move::Invariant | Move::Transpose |
+                                        Move::Reshape | Move::Reverse);
   auto gather = source.getDefiningOp<stablehlo::AllGatherOp>();
   return gather && gather->getNumOperands() == 1 ? gather->getOperand(0)
                                                  : value;

@@ -204,7 +204,7 @@ void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
 
 Value Caster::getRoot(Value operand, Attribute block) {
   if (block)
-    return stablehlo::skipLoopInvariants(operand);
+    return lookThrough(operand, Move::Invariant);
   Value root = getDotOperandRoot(operand);
   Operation *def = root.getDefiningOp();
   return def && stackSlices.contains(def) ? getSlicedStack(root) : root;
@@ -284,7 +284,7 @@ Value Caster::castOperand(SetScaleOp hint, Type format,
 /// Replays the moves from `root` to `operand` on `data`.
 Value Caster::move(Value operand, Value root, Value data) {
   if (operand != root)
-    operand = stablehlo::skipLoopInvariants(operand);
+    operand = lookThrough(operand, Move::Invariant);
   if (operand == root)
     return data;
   Operation *op = operand.getDefiningOp();

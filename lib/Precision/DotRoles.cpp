@@ -31,7 +31,7 @@ using stablehlo::DotGeneralOp;
 
 Value scalify::getDotOperandRoot(Value operand) {
   while (true) {
-    operand = stablehlo::skipLoopInvariants(operand);
+    operand = lookThrough(operand, Move::Invariant);
     Operation *op = operand.getDefiningOp();
     if (isa_and_present<SetScaleOp, stablehlo::ReshapeOp,
                         stablehlo::TransposeOp, stablehlo::ReverseOp>(op))

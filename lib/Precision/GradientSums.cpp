@@ -21,26 +21,20 @@ using stablehlo::WhileOp;
 /// E4M3 of the sum.
 static constexpr int64_t kMostTerms = 16;
 
-static Value skipCasts(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<QuantizeOp, DequantizeOp, stablehlo::ConvertOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 Value scalify::getAddedTerm(WhileOp loop, unsigned index) {
   Block &body = loop.getBody().front();
   BlockArgument carry = body.getArgument(index);
-  Value next = skipCasts(body.getTerminator()->getOperand(index));
+  Value next = lookThrough(body.getTerminator()->getOperand(index),
+                           Move::Cast | Move::Convert);
   auto sum = next.getDefiningOp<stablehlo::AddOp>();
   if (!sum || !carry.hasOneUse() ||
       !loop.getCond().getArgument(index).use_empty())
     return {};
-  if (skipCasts(sum.getLhs()) == carry)
+  if (lookThrough(sum.getLhs(), Move::Cast | Move::Convert) == carry)
     return sum.getRhs();
-  return skipCasts(sum.getRhs()) == carry ? sum.getLhs() : Value();
+  return lookThrough(sum.getRhs(), Move::Cast | Move::Convert) == carry
+             ? sum.getLhs()
+             : Value();
 }
 
 static Value makeSplat(OpBuilder &builder, Location loc, RankedTensorType type,

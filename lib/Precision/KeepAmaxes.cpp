@@ -120,9 +120,8 @@ static Value findNext(func::FuncOp main, BlockArgument argument) {
 /// Whether a kernel has the elements in registers when it makes them: what is
 /// gathered or joined would be read again.
 static bool isComputed(Value value) {
-  Operation *op = value.getDefiningOp();
-  while (op && isa<ReshapeOp, TransposeOp>(op))
-    op = op->getOperand(0).getDefiningOp();
+  Operation *op =
+      lookThrough(value, Move::Reshape | Move::Transpose).getDefiningOp();
   return op && (isElementwiseOp(op) || isa<DequantizeOp>(op));
 }
 

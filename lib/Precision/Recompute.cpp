@@ -43,9 +43,7 @@ static bool isMove(Operation *op) {
 }
 
 static bool isConstant(Value value) {
-  Operation *op = value.getDefiningOp();
-  while (isa_and_nonnull<stablehlo::BroadcastInDimOp>(op))
-    op = op->getOperand(0).getDefiningOp();
+  Operation *op = lookThrough(value, Move::Broadcast).getDefiningOp();
   return op && op->hasTrait<OpTrait::ConstantLike>();
 }
 

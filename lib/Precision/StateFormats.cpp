@@ -36,17 +36,9 @@ static int64_t getSmallestExponent(FloatType format) {
 
 /// One number for the whole tensor.
 static bool isScalar(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (isa<stablehlo::ConstantOp>(op)) {
-      auto splat = dyn_cast<SplatElementsAttr>(
-          cast<stablehlo::ConstantOp>(op).getValue());
-      return static_cast<bool>(splat);
-    }
-    if (!isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
-             stablehlo::ConvertOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
+  value = lookThrough(value, Move::Broadcast | Move::Reshape | Move::Convert);
+  if (auto constant = value.getDefiningOp<stablehlo::ConstantOp>())
+    return isa<SplatElementsAttr>(constant.getValue());
   return cast<ShapedType>(value.getType()).getRank() == 0;
 }
 

@@ -17,12 +17,11 @@ using namespace scalify;
 using stablehlo::WhileOp;
 
 /// The operand that a result holds the data of, or null.
-static Value getMoved(OpResult result) {
+static Value getDataOf(OpResult result) {
   Operation *op = result.getOwner();
-  if (isa<SetScaleOp, QuantizeOp, DequantizeOp, stablehlo::ConvertOp,
-          stablehlo::DynamicSliceOp, stablehlo::ReshapeOp, stablehlo::ReverseOp,
-          stablehlo::SliceOp, stablehlo::TransposeOp>(op))
-    return op->getOperand(0);
+  if (Value moved = getMoved(result, Move::Cast | Move::Layout | Move::Reverse |
+                                         Move::Slice))
+    return moved;
   // Between ranks, too: whose part it is changes no more than a slice does.
   if (stablehlo::isPlainBarrier(op) ||
       isa<stablehlo::AllGatherOp, stablehlo::AllToAllOp,
@@ -44,14 +43,14 @@ static Value getReturned(Region &region, unsigned index) {
 
 Value scalify::getOrigin(Value value) {
   while (true) {
-    Value next = stablehlo::skipInvariantCarries(value);
+    Value next = lookThrough(value, Move::Invariant | Move::Manual);
     if (auto arg = dyn_cast<BlockArgument>(next))
       if (auto manual =
               dyn_cast<sdy::ManualComputationOp>(arg.getOwner()->getParentOp()))
         next = manual->getOperand(arg.getArgNumber());
     if (auto result = dyn_cast<OpResult>(next)) {
       unsigned index = result.getResultNumber();
-      if (Value moved = getMoved(result))
+      if (Value moved = getDataOf(result))
         next = moved;
       else if (auto loop = dyn_cast<WhileOp>(result.getOwner())) {
         if (stablehlo::isInvariantCarry(loop, index))
@@ -182,7 +181,7 @@ static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
   // A parameter that a loop updates is none, though gradients flow into it.
   if (!seen.insert(value).second || getStepArgument(value))
     return false;
-  value = stablehlo::skipInvariantCarries(value);
+  value = lookThrough(value, Move::Invariant | Move::Manual);
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
     unsigned index = arg.getArgNumber();
@@ -193,7 +192,7 @@ static bool isMadeInBackward(Value value, DenseSet<Value> &seen) {
   Operation *op = result.getOwner();
   if (op->hasTrait<OpTrait::ConstantLike>())
     return false;
-  if (Value moved = getMoved(result))
+  if (Value moved = getDataOf(result))
     return isMadeInBackward(moved, seen);
   unsigned index = result.getResultNumber();
   if (auto loop = dyn_cast<WhileOp>(op))

@@ -295,11 +295,12 @@ bool CorrectionFlow::flowsThrough(WhileOp loop, unsigned index) const {
 
 /// A weight that each iteration updates: what it is then, a reduction tells.
 Value CorrectionFlow::getMeasuredStart(WhileOp loop, unsigned index) const {
-  Value start = stablehlo::skipInvariantCarries(loop->getOperand(index));
+  Value start =
+      lookThrough(loop->getOperand(index), Move::Invariant | Move::Manual);
   while (Operation *op = start.getDefiningOp()) {
     if (!isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
       break;
-    start = stablehlo::skipInvariantCarries(op->getOperand(0));
+    start = lookThrough(op->getOperand(0), Move::Invariant | Move::Manual);
   }
   if (Value outer = startOf.lookup(start))
     start = outer;

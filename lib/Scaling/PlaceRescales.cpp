@@ -63,16 +63,6 @@ static bool holdsProduct(Operation *op) {
       .wasInterrupted();
 }
 
-/// The value behind conversions and reshapes.
-static Value peel(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 namespace {
 
 /// One value to measure, and how much of it.
@@ -148,7 +138,7 @@ bool JoinFinder::isJoin(stablehlo::AddOp add, Phase phase) const {
       terms.push_back(term);
   }
   return llvm::any_of(terms, [&](Value term) {
-    Value source = peel(term);
+    Value source = lookThrough(term, Move::Convert | Move::Reshape);
     SmallVector<Value> others;
     llvm::copy_if(terms, std::back_inserter(others),
                   [&](Value other) { return other != term; });

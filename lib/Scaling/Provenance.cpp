@@ -21,15 +21,6 @@ MutableArrayRef<Region> scalify::getScaledBodies(Operation *op) {
   return {};
 }
 
-Value scalify::getStoredSource(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<SetScaleOp, QuantizeOp, DequantizeOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 namespace {
 class ProvenanceWriter {
 public:
@@ -206,7 +197,7 @@ void ProvenanceWriter::describe(Value value) {
   setFacts(value, entry);
   SmallVector<int32_t> from;
   for (Value source : getSources(value))
-    if (auto it = ids.find(getStoredSource(source)); it != ids.end())
+    if (auto it = ids.find(lookThrough(source, Move::Cast)); it != ids.end())
       from.push_back(it->second);
   entry.set("from", builder.getDenseI32ArrayAttr(from));
   table.push_back(entry.getDictionary(builder.getContext()));

@@ -55,9 +55,8 @@ bool scalify::takesWrittenScale(FunctionOpInterface func, unsigned index) {
 }
 
 bool scalify::isParameter(Value value) {
-  return isOneOf(
-      getRoleAttr(stablehlo::skipLoopInvariants(peelToSource(value))),
-      Role::Param);
+  return isOneOf(getRoleAttr(lookThrough(peelToSource(value), Move::Invariant)),
+                 Role::Param);
 }
 
 bool scalify::feedsDot(Value value) {

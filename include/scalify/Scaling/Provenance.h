@@ -67,9 +67,6 @@ void eraseProvenance(mlir::Operation *module);
 /// of a reduction and its like.
 llvm::MutableArrayRef<mlir::Region> getScaledBodies(mlir::Operation *op);
 
-/// The value behind ops that mark or change only how a value is stored.
-mlir::Value getStoredSource(mlir::Value value);
-
 } // namespace scalify
 
 #endif // SCALIFY_SCALING_PROVENANCE_H

@@ -29,26 +29,6 @@ bool stablehlo::isInvariantCarry(WhileOp loop, unsigned index) {
   return body.getTerminator()->getOperand(index) == body.getArgument(index);
 }
 
-Value stablehlo::skipLoopInvariants(Value value) {
-  while (auto arg = dyn_cast<BlockArgument>(value)) {
-    auto loop = dyn_cast<WhileOp>(arg.getOwner()->getParentOp());
-    if (!loop || !isInvariantCarry(loop, arg.getArgNumber()))
-      break;
-    value = loop->getOperand(arg.getArgNumber());
-  }
-  return value;
-}
-
-Value stablehlo::skipInvariantCarries(Value value) {
-  while (true) {
-    value = skipLoopInvariants(value);
-    auto arg = dyn_cast<BlockArgument>(value);
-    if (!arg || !isa<sdy::ManualComputationOp>(arg.getOwner()->getParentOp()))
-      return value;
-    value = arg.getOwner()->getParentOp()->getOperand(arg.getArgNumber());
-  }
-}
-
 Value stablehlo::getStackedUpdate(WhileOp loop, unsigned index) {
   Block &body = loop.getBody().front();
   BlockArgument arg = body.getArgument(index);
@@ -86,7 +66,8 @@ Operation *stablehlo::extendControlFlow(Operation *op, ValueRange operands,
 
 static std::optional<int64_t> getConstant(Value value) {
   APInt constant;
-  if (!matchPattern(skipInvariantCarries(value), m_ConstantInt(&constant)))
+  if (!matchPattern(lookThrough(value, Move::Invariant | Move::Manual),
+                    m_ConstantInt(&constant)))
     return std::nullopt;
   if (hasUnsignedElements(value.getType()))
     constant = constant.zext(constant.getBitWidth() + 1);

@@ -38,27 +38,14 @@ static bool isProduct(Operation *op) {
          isa<stablehlo::GatherOp, stablehlo::ScatterOp>(op);
 }
 
-/// Steps back through ops that change type, order or barrier only.
-static Value skipMoves(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (isa<stablehlo::ConvertOp, stablehlo::ReshapeOp, stablehlo::TransposeOp>(
-            op))
-      value = op->getOperand(0);
-    else if (isa<stablehlo::OptimizationBarrierOp>(op))
-      value = op->getOperand(cast<OpResult>(value).getResultNumber());
-    else
-      break;
-  }
-  return value;
-}
-
 /// The float arguments that products read as they are.
 static llvm::DenseSet<Value> findWeights(Block &block) {
   llvm::DenseSet<Value> weights;
   for (Operation &op : block)
     if (isProduct(&op))
       for (Value operand : op.getOperands())
-        if (auto argument = dyn_cast<BlockArgument>(skipMoves(operand));
+        if (auto argument = dyn_cast<BlockArgument>(
+                lookThrough(operand, Move::Layout | Move::Barrier));
             argument &&
             isa<FloatType>(getElementTypeOrSelf(argument.getType())))
           weights.insert(argument);
@@ -150,7 +137,8 @@ Operation *scalify::import::findFirstGradient(func::FuncOp main) {
     auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
     if (!dot || numbers.getLeader(&op) != &op)
       continue;
-    Value lhs = skipMoves(dot.getLhs()), rhs = skipMoves(dot.getRhs());
+    Value lhs = lookThrough(dot.getLhs(), Move::Layout | Move::Barrier),
+          rhs = lookThrough(dot.getRhs(), Move::Layout | Move::Barrier);
     bool anyWeight = weights.contains(lhs) || weights.contains(rhs);
     bool isGradient =
         !anyWeight && (partners.contains(lhs) || partners.contains(rhs));

@@ -20,17 +20,10 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-/// The value behind the moves that a cast is replayed through.
-static Value getRoot(Value value) {
-  while (isa_and_nonnull<stablehlo::ReshapeOp, stablehlo::TransposeOp>(
-      value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 /// The format that the recipe casts the value to.
 static FloatType getFormat(RecipeAttr recipe, Value value) {
-  Operation *op = getRoot(value).getDefiningOp();
+  Operation *op =
+      lookThrough(value, Move::Reshape | Move::Transpose).getDefiningOp();
   bool isGradient = op && getPhase(op) == Phase::Backward;
   return cast<FloatType>(isGradient ? recipe.getGradient()
                                     : recipe.getForward());

@@ -60,10 +60,8 @@ bool scalify::isSame(Value a, Value b) {
 }
 
 std::optional<double> scalify::getSplat(Value value) {
-  value = hlo::skipLoopInvariants(value);
-  while (isa_and_nonnull<hlo::BroadcastInDimOp, hlo::ReshapeOp, hlo::ConvertOp>(
-      value.getDefiningOp()))
-    value = hlo::skipLoopInvariants(value.getDefiningOp()->getOperand(0));
+  value = lookThrough(value, Move::Invariant | Move::Broadcast | Move::Reshape |
+                                 Move::Convert);
   DenseFPElementsAttr attr;
   if (!matchPattern(value, m_Constant(&attr)) || !attr.isSplat())
     return std::nullopt;

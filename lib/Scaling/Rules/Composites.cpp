@@ -30,7 +30,8 @@ using namespace scalify::stablehlo;
 /// Also of a constant that a loop carries, as JAX's zeros.
 static std::optional<double> getSplat(Value value) {
   DenseElementsAttr dense;
-  Value source = peelToSource(skipLoopInvariants(peelToSource(value)));
+  Value source =
+      peelToSource(lookThrough(peelToSource(value), Move::Invariant));
   if (!matchPattern(source, m_Constant(&dense)) || !dense.isSplat() ||
       !isa<FloatType>(dense.getElementType()))
     return std::nullopt;

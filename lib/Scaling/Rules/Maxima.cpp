@@ -14,8 +14,8 @@ using namespace scalify;
 /// Whether both are one expression, as of a broadcast that is written twice, of
 /// a value that a loop carries twice.
 static bool isSame(Value a, Value b, unsigned depth = 4) {
-  a = stablehlo::skipInvariantCarries(a);
-  b = stablehlo::skipInvariantCarries(b);
+  a = lookThrough(a, Move::Invariant | Move::Manual);
+  b = lookThrough(b, Move::Invariant | Move::Manual);
   Operation *first = a.getDefiningOp(), *second = b.getDefiningOp();
   if (a == b)
     return true;

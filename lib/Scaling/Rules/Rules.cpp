@@ -38,13 +38,13 @@ void scalify::registerScaleRules(DialectRegistry &registry) {
   });
 }
 
+static constexpr Move kSourceMoves =
+    Move::Broadcast | Move::Reshape | Move::Convert | Move::Barrier;
+
 Value scalify::peelToSource(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp,
-            stablehlo::ConvertOp>(op)) {
-      value = op->getOperand(0);
-    } else if (isa<stablehlo::OptimizationBarrierOp>(op)) {
-      value = op->getOperand(cast<OpResult>(value).getResultNumber());
+    if (Value moved = getMoved(value, kSourceMoves)) {
+      value = moved;
     } else if (isa<stablehlo::MaxOp>(op) &&
                matchPattern(op->getOperand(0), m_Constant())) {
       value = op->getOperand(1);

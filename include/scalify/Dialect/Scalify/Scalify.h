@@ -6,6 +6,7 @@
 #include "scalify/Dialect/Scalify/RecipeFormats.h"
 #include "scalify/Dialect/Scalify/ScaleFacts.h"
 #include "scalify/Dialect/Scalify/Targets.h"
+#include "scalify/Dialect/StableHLO/DataMovement.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -6,6 +6,7 @@
 include "scalify/Dialect/Scalify/ScalifyAttrs.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "scalify/Dialect/StableHLO/DataMovement.td"
 
 class Scalify_Op<string mnemonic, list<Trait> traits = []>
     : Op<Scalify_Dialect, mnemonic, traits # [Pure]>;
@@ -29,7 +30,8 @@ def Scalify_Word
            "::mlir::RankedTensorType">,
       BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
 
-def SetScaleOp : Scalify_Op<"set_scale", [AllTypesMatch<["value", "result"]>]> {
+def SetScaleOp : Scalify_Op<"set_scale", [
+    AllTypesMatch<["value", "result"]>, Moves<"Cast">]> {
   let summary = "a value, and the scale it has if it is stored narrow";
   let description = [{
     The identity on true values. It marks a place where a narrow format may be
@@ -46,7 +48,8 @@ def SetScaleOp : Scalify_Op<"set_scale", [AllTypesMatch<["value", "result"]>]> {
   let assemblyFormat = "$value `,` $scale attr-dict `:` type($value)";
 }
 
-def QuantizeOp : Scalify_Op<"quantize", [AttrSizedOperandSegments]> {
+def QuantizeOp
+    : Scalify_Op<"quantize", [AttrSizedOperandSegments, Moves<"Cast">]> {
   let summary = "casts value / scale to a narrow format: nearest even, saturating, counted";
   let description = [{
     The result stands for `result * scale`. Rounding is to nearest, ties to
@@ -149,7 +152,7 @@ def RandomBitsOp : Scalify_Op<"random_bits"> {
   let hasVerifier = 1;
 }
 
-def DequantizeOp : Scalify_Op<"dequantize"> {
+def DequantizeOp : Scalify_Op<"dequantize", [Moves<"Cast">]> {
   let summary = "the wide value data * scale of narrow data";
   let description = [{
     Exact for powers of two. `block` is as in `scalify.quantize`.

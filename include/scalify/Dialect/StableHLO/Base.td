@@ -15,6 +15,7 @@ include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "scalify/Dialect/StableHLO/Attrs.td"
+include "scalify/Dialect/StableHLO/DataMovement.td"
 include "scalify/Dialect/StableHLO/Types.td"
 
 //===----------------------------------------------------------------------===//

@@ -46,7 +46,7 @@ def StableHLO_IfOp : StableHLO_Op<"if", [
 
 def StableHLO_OptimizationBarrierOp
     : StableHLO_PureOp<"optimization_barrier", [
-          InferTypeOpAdaptorWithIsCompatible]> {
+          InferTypeOpAdaptorWithIsCompatible, Moves<"Barrier">]> {
   let summary = "keeps what comes after it from merging with what comes before";
   let arguments = (ins Variadic<StableHLO_TensorOrToken>:$operand);
   let results = (outs Variadic<StableHLO_TensorOrToken>:$result);

@@ -24,15 +24,6 @@ std::optional<int64_t> getTripCount(WhileOp loop);
 /// Whether the body returns carry `index` as it came.
 bool isInvariantCarry(WhileOp loop, unsigned index);
 
-/// The value from outside that an argument of a loop's body or condition
-/// always is, or an argument of a manual computation one device's part of;
-/// `value` itself if it is no such argument.
-mlir::Value skipInvariantCarries(mlir::Value value);
-
-/// The same through loops alone: what a body reads of it, it may read from
-/// outside.
-mlir::Value skipLoopInvariants(mlir::Value value);
-
 /// Where the body writes slices of a carry and reads nothing of it: the value
 /// written in each iteration, as in the stacked results of a scan. Else null.
 mlir::Value getStackedUpdate(WhileOp loop, unsigned index);

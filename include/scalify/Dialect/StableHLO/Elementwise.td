@@ -131,7 +131,7 @@ def StableHLO_IsFiniteOp : StableHLO_UnaryInferredOp<"is_finite"> {
 }
 
 def StableHLO_ConvertOp : StableHLO_ElementwiseOp<"convert", [
-    StableHLO_UnaryElementwise]> {
+    StableHLO_UnaryElementwise, Moves<"Convert">]> {
   let summary = "conversion between element types";
   let arguments = (ins StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);

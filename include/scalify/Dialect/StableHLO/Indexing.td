@@ -5,7 +5,8 @@
 
 include "scalify/Dialect/StableHLO/Base.td"
 
-def StableHLO_DynamicSliceOp : StableHLO_InferredOp<"dynamic_slice"> {
+def StableHLO_DynamicSliceOp
+    : StableHLO_InferredOp<"dynamic_slice", [Moves<"Slice">]> {
   let summary = "a part whose start is known at run time";
   let arguments = (ins StableHLO_Tensor:$operand,
                        Variadic<StableHLO_ScalarIntTensor>:$start_indices,

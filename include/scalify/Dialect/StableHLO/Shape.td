@@ -23,7 +23,8 @@ def StableHLO_IotaOp : StableHLO_PureOp<"iota"> {
   let hasVerifier = 1;
 }
 
-def StableHLO_BroadcastInDimOp : StableHLO_PureOp<"broadcast_in_dim"> {
+def StableHLO_BroadcastInDimOp
+    : StableHLO_PureOp<"broadcast_in_dim", [Moves<"Broadcast">]> {
   let summary = "repeats a tensor along new or size-one dimensions";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$broadcast_dimensions);
@@ -46,7 +47,7 @@ def StableHLO_BroadcastOp : StableHLO_InferredOp<"broadcast"> {
   }];
 }
 
-def StableHLO_ReshapeOp : StableHLO_PureOp<"reshape"> {
+def StableHLO_ReshapeOp : StableHLO_PureOp<"reshape", [Moves<"Reshape">]> {
   let summary = "the same elements in another shape";
   let arguments = (ins StableHLO_Tensor:$operand);
   let results = (outs StableHLO_Tensor:$result);
@@ -66,7 +67,8 @@ def StableHLO_BitcastConvertOp : StableHLO_PureOp<"bitcast_convert"> {
   let hasVerifier = 1;
 }
 
-def StableHLO_TransposeOp : StableHLO_InferredOp<"transpose"> {
+def StableHLO_TransposeOp
+    : StableHLO_InferredOp<"transpose", [Moves<"Transpose">]> {
   let summary = "reorders dimensions";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$permutation);
@@ -77,7 +79,7 @@ def StableHLO_TransposeOp : StableHLO_InferredOp<"transpose"> {
   }];
 }
 
-def StableHLO_SliceOp : StableHLO_InferredOp<"slice"> {
+def StableHLO_SliceOp : StableHLO_InferredOp<"slice", [Moves<"Slice">]> {
   let summary = "a strided part with bounds known at compile time";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$start_indices,
@@ -116,7 +118,8 @@ def StableHLO_PadOp : StableHLO_InferredOp<"pad"> {
   }];
 }
 
-def StableHLO_ReverseOp : StableHLO_InferredOp<"reverse"> {
+def StableHLO_ReverseOp
+    : StableHLO_InferredOp<"reverse", [Moves<"Reverse">]> {
   let summary = "reverses the order of elements along dimensions";
   let arguments = (ins StableHLO_Tensor:$operand,
                        DenseI64ArrayAttr:$dimensions);

@@ -9,6 +9,7 @@
 #define SCALIFY_DIALECT_STABLEHLO_STABLEHLO_H
 
 #include "scalify/Dialect/StableHLO/Attrs.h"
+#include "scalify/Dialect/StableHLO/DataMovement.h"
 #include "scalify/Dialect/StableHLO/Detail.h"
 #include "scalify/Dialect/StableHLO/Traits.h"
 
