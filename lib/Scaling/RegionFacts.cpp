@@ -65,6 +65,40 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
       carry.extrapolate(static_cast<double>(*trips - rounds));
 }
 
+/// Room for a recurrent state that fills its bound as its gates open: tanh and
+/// logistic of small weights start far below it and end near it.
+static void leaveRoomToBound(ScaleFacts &state, double share) {
+  // As far as E4M3's bits reach at the start.
+  constexpr double kMostRoom = 0x1p3;
+  if (!std::isfinite(state.bound) || !(state.rms > 0) || state.constant)
+    return;
+  double room = std::min(state.bound * share, state.rms * kMostRoom);
+  if (room <= state.rms)
+    return;
+  state.rms = room;
+  state.rule += ", with room to its bound (prior)";
+}
+
+void ScaleAnalysis::leaveRoomInCarries(stablehlo::WhileOp loop) {
+  std::optional<double> share = priors.get(kBoundedCarries);
+  Block &body = loop.getBody().front();
+  for (unsigned i = 0; share && i < loop.getNumOperands(); ++i) {
+    Value next = body.getTerminator()->getOperand(i);
+    auto type = dyn_cast<RankedTensorType>(next.getType());
+    if (!type || type.getRank() == 0 || !isScalableTensor(type) ||
+        stablehlo::isInvariantCarry(loop, i) ||
+        stablehlo::getStackedUpdate(loop, i))
+      continue;
+    for (Value state : {Value(body.getArgument(i)), next}) {
+      leaveRoomToBound(facts[state], *share);
+      // What the backward saves of it is the state as a slice of a stack.
+      for (Operation *user : state.getUsers())
+        if (isa<stablehlo::BroadcastInDimOp, stablehlo::ReshapeOp>(user))
+          leaveRoomToBound(facts[user->getResult(0)], *share);
+    }
+  }
+}
+
 /// Facts inside of the body under the merged carries, and of the results.
 void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
                                   ArrayRef<CarryFacts> carries) {
@@ -79,6 +113,7 @@ void ScaleAnalysis::settleCarries(stablehlo::WhileOp loop, unsigned depth,
   }
   inferBlock(body, depth + 1);
   inferBlock(cond, depth + 1);
+  leaveRoomInCarries(loop);
   for (auto [i, carry] : llvm::enumerate(carries)) {
     ScaleFacts result = carry.last();
     if (Value update = getStackedOnZero(loop, i)) {

@@ -6,7 +6,7 @@
 // RUN: not scalify-opt %s --scalify-priors=rows 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not scalify-compile %s -o /dev/null --scalify-priors=rows 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: unknown prior 'rows': expected none, default or some of zero-parameters, unit-gain, sharp-softmax, falling-residuals
+// UNKNOWN: error: unknown prior 'rows': expected none, default or some of zero-parameters, unit-gain, sharp-softmax, bounded-carries, falling-residuals
 
 // A weight that is measured in the step counts as one of gain one, 2^-3 for a
 // width of 64, until then.

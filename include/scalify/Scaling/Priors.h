@@ -42,6 +42,8 @@ extern const Prior kZeroParameters;
 extern const Prior kUnitGain;
 /// Of the elements of a softmax, as many matter as this power of their number.
 extern const Prior kSharpSoftmax;
+/// A loop's carry that has a bound comes to fill this share of it.
+extern const Prior kBoundedCarries;
 /// The mean square of what a regression's output lacks of its target comes to
 /// be one over the constant of the target's.
 extern const Prior kFallingResiduals;

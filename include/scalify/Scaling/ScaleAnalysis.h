@@ -107,6 +107,7 @@ private:
                llvm::MutableArrayRef<CarryFacts> carries);
   void settleCarries(stablehlo::WhileOp loop, unsigned depth,
                      llvm::ArrayRef<CarryFacts> carries);
+  void leaveRoomInCarries(stablehlo::WhileOp loop);
   void findGrowing(stablehlo::WhileOp loop, llvm::ArrayRef<CarryFacts> carries);
   std::optional<GrowingCarry> findGrowth(stablehlo::WhileOp loop,
                                          unsigned index,
