@@ -433,7 +433,7 @@ FailureOr<std::string> Compilation::emitArtefact(StringRef report) {
   target.mcpu = options.mcpu;
   target.recipe = recipe;
   target.report = section;
-  return emitCPUArtefactFromPlan(*module, target);
+  return emitCPUArtefact(*module, target);
 }
 
 CompileResult Compilation::makeResult() {

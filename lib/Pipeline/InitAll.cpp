@@ -31,7 +31,6 @@ void scalify::registerAllDialects(mlir::DialectRegistry &registry) {
 
 void scalify::registerAllPasses() {
   registerImportPasses();
-  registerImportPipeline();
   registerScalingPasses();
   registerPrecisionPasses();
   registerTargetStableHLOPasses();

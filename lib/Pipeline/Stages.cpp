@@ -1,20 +1,11 @@
 //===- Stages.cpp - The order of the stages -------------------------------===//
 //
-// The only file that knows which stage follows which. Each stage brings its
-// own pipeline, which ends in the pass that validates its contract;
-// that of Distribution has none: what it leaves has the form of what it got.
+// The only file that knows which stage follows which. Their passes are in
+// Pipelines.cpp.
 //
 //===----------------------------------------------------------------------===//
 
 #include "scalify/Pipeline/Stages.h"
-
-#include "scalify/Codegen/Passes.h"
-#include "scalify/Distribution/Passes.h"
-#include "scalify/Fusion/Passes.h"
-#include "scalify/Import/Passes.h"
-#include "scalify/Precision/Passes.h"
-#include "scalify/Scaling/Passes.h"
-#include "scalify/Target/StableHLO/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,111 +24,6 @@ ArrayRef<Stage> scalify::getStages(bool toStableHLO) {
   if (toStableHLO)
     return kToStableHLO;
   return kToCPU;
-}
-
-static void buildImport(bool toStableHLO, OpPassManager &manager) {
-  buildImportPipeline(manager, /*chunkSums=*/!toStableHLO);
-}
-
-static void buildScaling(const StageOptions &options, OpPassManager &manager) {
-  // The scales would only be computed to be thrown away.
-  if (!options.casts)
-    return;
-  manager.addPass(createJudgePlainForm());
-  manager.addPass(createWidenValues());
-  ScalingOptions scaling;
-  scaling.strict = options.strict;
-  scaling.declared = options.declaredScales;
-  scaling.remarks = options.remarks;
-  scaling.tellMeasured = options.tellMeasured;
-  scaling.explain = options.explain;
-  buildScalingPipeline(manager, scaling);
-  manager.addPass(createAnalyseRanges());
-}
-
-static void buildPrecision(const StageOptions &options,
-                           OpPassManager &manager) {
-  PrecisionOptions precision;
-  precision.recipe = options.recipe;
-  precision.strict = options.strict;
-  precision.remarks = options.remarks;
-  precision.rangeUse = options.rangeUse;
-  precision.packState = options.packState;
-  precision.keepsState = options.keepsState;
-  precision.roundingKey = options.roundingKey;
-  precision.recompute = options.recompute;
-  precision.measureUnproved = options.measureUnproved;
-  precision.countsLoops = options.countsLoops;
-  buildPrecisionPipeline(manager, precision);
-}
-
-static void buildDistribution(const StageOptions &options,
-                              OpPassManager &manager) {
-  DistributionOptions distribution;
-  distribution.simulateRanks = options.simulateRanks;
-  distribution.narrowCollectives = options.narrowCollectives;
-  distribution.sliceStacks = options.pipelineStages == 0;
-  distribution.bucketBytes = options.bucketBytes;
-  distribution.bucketsByChunk = options.pipelineStages > 0;
-  distribution.orderSums = options.orderSums;
-  buildDistributionPipeline(manager, distribution);
-  // Which elements a cast counts is known once ranks exchange what they do.
-  manager.addPass(createLimitRescale());
-}
-
-static void buildStableHLO(const StageOptions &options,
-                           OpPassManager &manager) {
-  manager.addPass(createExpandBlocks());
-  if (options.collectStatistics)
-    manager.addPass(createCollectStatistics());
-  ExportStableHLOOptions target;
-  target.fp8Form = options.fp8Form;
-  target.probeCasts = options.probeCasts;
-  manager.addPass(createExportStableHLO(target));
-}
-
-static void buildFusion(const StageOptions &options, OpPassManager &manager) {
-  ExpandBlocksOptions blocks;
-  blocks.keepDequantized = options.isGPU;
-  manager.addPass(createExpandBlocks(blocks));
-  manager.addPass(createExpandRounding());
-  FormHostCallsOptions calls;
-  calls.callbacks = options.callbacks;
-  calls.fallback = options.fallback;
-  manager.nest<func::FuncOp>().addPass(createFormHostCalls(calls));
-  buildFusionPipeline(
-      manager, options.isGPU, options.streams, options.libraryAttention,
-      options.overlap,
-      {options.pipelineStages, options.pipelineVirtual, options.pipelineStage},
-      options.epilogues, options.gatheredBytes, options.mostInFlight);
-}
-
-static void buildCodegen(const StageOptions &options, OpPassManager &manager) {
-  manager.addPass(createLowerKernels());
-}
-
-void scalify::buildStage(Stage stage, bool toStableHLO,
-                         const StageOptions &options, OpPassManager &manager) {
-  switch (stage) {
-  case Stage::Import:
-    return buildImport(toStableHLO, manager);
-  case Stage::Scaling:
-    return buildScaling(options, manager);
-  case Stage::Precision:
-    return buildPrecision(options, manager);
-  case Stage::Distribution:
-    return buildDistribution(options, manager);
-  case Stage::Target:
-    if (toStableHLO)
-      buildStableHLO(options, manager);
-    return;
-  case Stage::Fusion:
-    return buildFusion(options, manager);
-  case Stage::Codegen:
-    return buildCodegen(options, manager);
-  case Stage::Input:
-    return;
-  }
 }
 
 static constexpr StringLiteral kStageNames[] = {
@@ -228,6 +114,11 @@ static void buildStages(ArrayRef<Stage> stages, OpPassManager &manager,
 }
 
 void scalify::registerPipelines() {
+  static PassPipelineRegistration<> import(
+      "scalify-import", "StableHLO as JAX prints it to the normal form",
+      [](OpPassManager &manager) {
+        buildStage(Stage::Import, /*toStableHLO=*/true, {}, manager);
+      });
   static PassPipelineRegistration<StagePipelineOptions> scaling(
       "scalify-scaling",
       "the Scaling stage: propagate, apply rescales, validate",

@@ -11,9 +11,9 @@
 #include "CarriedScales.h"
 
 #include "DelayedHistory.h"
-#include "RankMaxima.h"
 #include "RowBuilder.h"
 #include "RowMaxima.h"
+#include "scalify/Precision/RankMaxima.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Contraction.h"

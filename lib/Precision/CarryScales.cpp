@@ -10,8 +10,8 @@
 #include "DelayedHistory.h"
 #include "DelayedRows.h"
 #include "FreeScales.h"
-#include "KeptArgument.h"
 #include "RowMaxima.h"
+#include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/CastScales.h"

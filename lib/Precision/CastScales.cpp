@@ -11,7 +11,7 @@
 #include "scalify/Precision/CastScales.h"
 
 #include "FreeScales.h"
-#include "RescaleFunction.h"
+#include "scalify/Precision/RescaleFunction.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/ControlFlow.h"

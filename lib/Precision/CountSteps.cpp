@@ -1,6 +1,6 @@
 //===- CountSteps.cpp - The seed and the step of stochastic casts ---------===//
 
-#include "KeptArgument.h"
+#include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"

@@ -9,9 +9,9 @@
 
 #include "DelayedRows.h"
 #include "FreeScales.h"
-#include "KeptArgument.h"
 #include "PlainForm.h"
 #include "RowMaxima.h"
+#include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/CastScales.h"

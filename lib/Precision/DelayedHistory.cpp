@@ -7,8 +7,8 @@
 
 #include "DelayedHistory.h"
 
-#include "RankMaxima.h"
 #include "RowBuilder.h"
+#include "scalify/Precision/RankMaxima.h"
 
 #include "scalify/Dialect/StableHLO/Reductions.h"
 

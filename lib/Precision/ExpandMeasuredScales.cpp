@@ -4,9 +4,9 @@
 #include "scalify/Precision/Passes.h"
 
 #include "MeasuredScaleOps.h"
-#include "RankMaxima.h"
 #include "scalify/Dialect/Scalify/ScalifyHints.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Precision/RankMaxima.h"
 #include "scalify/Scaling/MeasuredArguments.h"
 
 #include "llvm/ADT/TypeSwitch.h"

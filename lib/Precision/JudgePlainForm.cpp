@@ -12,6 +12,7 @@
 #include "scalify/Import/Unroller.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
+#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -103,10 +104,18 @@ void PlainForm::notifyOperationReplaced(Operation *op, ValueRange values) {
 }
 
 /// Takes away what hides that a checkpoint computes something once more: the
-/// barrier before it, and that it is of the backward.
+/// barrier before it, that it is of the backward, and the hints of its dots.
 void PlainForm::mergeRecomputation() {
   main.walk([](Operation *op) {
     op->removeAttr(kPhaseAttr);
+    op->removeAttr(kScaleAttr);
+    op->removeAttr(kRuleAttr);
+    op->removeAttr(kCarryScalesAttr);
+    op->removeAttr(kGrowingCarriesAttr);
+    if (auto hint = dyn_cast<SetScaleOp>(op)) {
+      hint.replaceAllUsesWith(hint.getValue());
+      return hint.erase();
+    }
     if (!stablehlo::isPlainBarrier(op))
       return;
     op->replaceAllUsesWith(op->getOperands());
@@ -130,10 +139,12 @@ LogicalResult PlainForm::make() {
 LogicalResult PlainForm::scale() {
   PassManager manager(copy->getContext());
   manager.addPass(createAnnotatePhasesPass());
-  manager.addPass(createWidenValues());
-  ScalingOptions options;
-  options.remarks = false;
-  buildScalingPipeline(manager, options);
+  PropagateScalesOptions propagate;
+  propagate.remarks = false;
+  ApplyRescalesOptions apply;
+  apply.remarks = apply.tellMeasured = false;
+  manager.addPass(createPropagateScales(propagate));
+  manager.addPass(createApplyRescales(apply));
   return manager.run(*copy);
 }
 

@@ -1,6 +1,6 @@
 //===- KeptArgument.cpp - State of main that is not the user's ------------===//
 
-#include "KeptArgument.h"
+#include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 

@@ -1,6 +1,6 @@
 //===- RankMaxima.cpp - What all ranks have measured ----------------------===//
 
-#include "RankMaxima.h"
+#include "scalify/Precision/RankMaxima.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Sdy/Sdy.h"

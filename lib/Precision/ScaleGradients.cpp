@@ -8,8 +8,8 @@
 
 #include "DelayedHistory.h"
 #include "FreeScales.h"
-#include "KeptArgument.h"
-#include "RankMaxima.h"
+#include "scalify/Precision/KeptArgument.h"
+#include "scalify/Precision/RankMaxima.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"

@@ -11,7 +11,7 @@
 
 #include "DelayedHistory.h"
 #include "FreeScales.h"
-#include "KeptArgument.h"
+#include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"

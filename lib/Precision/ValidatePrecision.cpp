@@ -157,26 +157,3 @@ struct ValidatePrecisionPass
   }
 };
 } // namespace
-
-void scalify::buildPrecisionPipeline(OpPassManager &pm,
-                                     const PrecisionOptions &options) {
-  QuantizeDotsOptions quantize;
-  quantize.recipe = options.recipe;
-  quantize.strict = options.strict;
-  quantize.remarks = options.remarks;
-  quantize.rangeUse = options.rangeUse;
-  quantize.recompute = options.recompute;
-  quantize.roundingKey = options.roundingKey;
-  quantize.measureUnproved = options.measureUnproved;
-  quantize.countsLoops = options.countsLoops;
-  pm.addPass(createQuantizeDots(quantize));
-  pm.addPass(createExpandMeasuredScales());
-  pm.addPass(createDelayScales());
-  ScaleGradientsOptions gradients;
-  gradients.keepsState = options.keepsState;
-  pm.addPass(createScaleGradients(gradients));
-  if (options.packState)
-    pm.addPass(createStoreState());
-  pm.addPass(createCountSteps());
-  pm.addPass(createValidatePrecision());
-}

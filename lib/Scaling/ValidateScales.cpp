@@ -55,24 +55,3 @@ struct ValidateScalesPass
   }
 };
 } // namespace
-
-void scalify::buildScalingPipeline(OpPassManager &pm,
-                                   const ScalingOptions &options) {
-  PropagateScalesOptions propagate;
-  propagate.strict = options.strict;
-  propagate.remarks = options.remarks;
-  propagate.explain = options.explain;
-  PlaceRescalesOptions place;
-  place.strict = options.strict;
-  propagate.declared = options.declared;
-  if (!options.declared)
-    pm.addPass(createMeasureArguments());
-  pm.addPass(createPlaceRescales(place));
-  pm.addPass(createPropagateScales(propagate));
-  ApplyRescalesOptions apply;
-  apply.strict = options.strict;
-  apply.remarks = options.remarks;
-  apply.tellMeasured = options.remarks && options.tellMeasured;
-  pm.addPass(createApplyRescales(apply));
-  pm.addPass(createValidateScales());
-}

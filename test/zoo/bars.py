@@ -318,8 +318,8 @@ programs of `test/zoo`. Written by `make zoo`; last run {date}, jax {jax}, XLA's
   under `fp8-current`, and under the recipe of the worst single tensor. Bars: 0.98, within 0.003 of
   amax, 0.95.
 - **steps** of F32 training before the look, as the program itself trains. Scales of weights are
-  measured once, at 0; those of casts move as they do from step to step. Rows without numbers are judged by strict propagation alone: programs for
-  several devices, or for another platform.
+  measured once, at 0; those of casts move as they do from step to step. Rows without numbers are
+  judged by strict propagation alone: programs for several devices, or for another platform.
 """
 
 

@@ -134,7 +134,9 @@ def page(store: Store) -> str:
         f"| `{row['name']}` | {row['predicts']} | {row['constant']:g} | {row['reason']} |"
         for row in _compiler.priors()
     )
-    rows = sorted((Moved(**row) for item in kept for row in item["rows"]), key=lambda row: row.prior)
+    rows = sorted(
+        (Moved(**row) for item in kept for row in item["rows"]), key=lambda row: row.prior
+    )
     return PAGE.format(
         date=max(item["date"] for item in kept),
         table=table,
@@ -154,7 +156,8 @@ def main() -> int:
     pathlib.Path(options.keep).parent.mkdir(parents=True, exist_ok=True)
     store = Store(pathlib.Path(options.keep))
     done = store.rows()
-    for entry in select(options.names):
+    # Small programs first: the page may be written before all are through.
+    for entry in sorted(select(options.names), key=lambda entry: entry.depth):
         if entry.name in done:
             continue
         rows = ablate(entry)

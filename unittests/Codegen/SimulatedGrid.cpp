@@ -6,8 +6,8 @@
 #include "scalify/Dialect/Plan/Plan.h"
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
-#include "scalify/Fusion/Passes.h"
 #include "scalify/Pipeline/InitAll.h"
+#include "scalify/Pipeline/Stages.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -466,7 +466,7 @@ void scalify::checkProgram(StringRef text, bool isPlan, uint64_t timesCounted) {
   ASSERT_TRUE(program);
   if (!isPlan) {
     PassManager fusion(&context);
-    buildFusionPipeline(fusion);
+    buildStage(Stage::Fusion, /*toStableHLO=*/false, {}, fusion);
     ASSERT_TRUE(succeeded(fusion.run(*program)));
   }
   Machine cpu(*program, kCPU), gpu(*program, kHopper);

@@ -380,4 +380,24 @@ def OrderSumsPass : Pass<"scalify-order-sums", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numOrdered", "ordered", "sums">];
 }
 
+def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
+  let summary = "@rescale compares counts with the elements that casts count now";
+  let description = [{
+    Before: the program of `scalify-adapt-scales`, whose casts were moved or
+    copied since. After: the limits of `@rescale` are of the elements that main
+    casts under each name; of the program of one rank, on all ranks, whose
+    counts are then added. A cast that is gone moves nothing. Does nothing
+    without `@rescale`.
+
+    ```mlir
+    // 0.01 of 32 values, of the program of one of two ranks:
+    %limit = stablehlo.constant dense<3.200000e-01> : tensor<1xf32>
+    // becomes
+    %limit = stablehlo.constant dense<6.400000e-01> : tensor<1xf32>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 #endif // SCALIFY_DISTRIBUTION_PASSES

@@ -138,4 +138,57 @@ def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
     Statistic<"numExpanded", "expanded", "scatters made selects">];
 }
 
+def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
+  let summary = "write casts by blocks as casts of scaled values";
+  let description = [{
+    Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
+    each is an elementwise product with the blocks' scales, or their inverses,
+    spread over the tensor, and a cast by 1, marked as one whose own scale says
+    nothing. Scales are powers of two, so the bits are the same. What stands
+    behind a dequantize is then a product, so that dots on blocks are F32 dots
+    in every form of StableHLO out.
+
+    ```mlir
+    %q = scalify.quantize %x, %s by tensor<4x2xf32> {block = array<i64: 1, 128>} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
+    // becomes
+    %0 = stablehlo.divide %ones, %s : tensor<4x2xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<4x2xf32>) -> tensor<4x2x128xf32>
+    %2 = stablehlo.reshape %1 : (tensor<4x2x128xf32>) -> tensor<4x256xf32>
+    %3 = stablehlo.multiply %x, %2 : tensor<4x256xf32>
+    %q = scalify.quantize %3, %one {scalify.scaled} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+  let options = [
+    Option<"keepDequantized", "keep-dequantized", "bool", "false",
+           "leaves `scalify.dequantize`: products of a GPU read data and scales">];
+}
+
+def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
+  let summary = "write stochastic rounding as integer arithmetic";
+  let description = [{
+    Before: `scalify.quantize` with `rounding = stochastic` and a counter.
+    After: a cast to nearest of a value which that rounding has put on the
+    format's grid already, by a `scalify.random_bits` and elementwise ops on the
+    bits of F32. What rounding makes zero reaches the cast as a quarter of the
+    smallest number, which it counts as it would have. A cast without a counter
+    rounds to nearest.
+
+    ```mlir
+    %q = scalify.quantize %x, %s at %step {rounding = #scalify.rounding<stochastic>, stream = 6 : i64} : tensor<4x8xf32> -> tensor<4x8xbf16>
+    // becomes, but for signs and NaN,
+    %0 = stablehlo.bitcast_convert %x : (tensor<4x8xf32>) -> tensor<4x8xi32>
+    %1 = scalify.random_bits 0 of %step, %three : tensor<4x8xi32>
+    %2 = stablehlo.shift_right_logical %1, %sixteen : tensor<4x8xi32>
+    %3 = stablehlo.add %0, %2 : tensor<4x8xi32>
+    %4 = stablehlo.and %3, %high : tensor<4x8xi32>
+    %5 = stablehlo.bitcast_convert %4 : (tensor<4x8xi32>) -> tensor<4x8xf32>
+    %q = scalify.quantize %5, %s : tensor<4x8xf32> -> tensor<4x8xbf16>
+    ```
+  }];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 #endif // SCALIFY_FUSION_EXPANDPASSES

@@ -490,4 +490,40 @@ def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
     Statistic<"numInPlace", "in-place", "outputs in the memory of an input">];
 }
 
+def KeepAmaxes : Pass<"scalify-keep-amaxes", "::mlir::ModuleOp"> {
+  let summary = "a step leaves the amaxes of its new weights to the next one";
+  let description = [{
+    Does nothing unless the recipe's scales are `current`. Before: a step
+    without loops. After: where it took the largest magnitude of
+    a donated argument, perhaps rounded, or of its slices along the first
+    dimension, main has that as an entry of one more argument, last,
+    `tensor<N x f32>` named `scalify.argument_amax`. It returns the amaxes of the
+    results that take the arguments' memory, which the kernels that make these
+    have in registers. Beside main stands `@measure`, which takes the arguments
+    and returns their amaxes: whoever runs main calls it first, and again
+    whenever one of them is not the last step's result. A maximum has the same
+    bits in any order, so the step's are those without the pass.
+
+    An argument whose new value is gathered from other ranks or put together of
+    pieces is read as before, with a remark.
+
+    ```mlir
+    func.func @main(%w: tensor<4x8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32})
+        -> tensor<4x8xf32> {
+      %0 = stablehlo.abs %w : tensor<4x8xf32>
+      %amax = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0, 1]
+    // becomes
+    func.func @main(%w: tensor<4x8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32},
+                    %a: tensor<1xf32> {scalify.name = "scalify.argument_amax", tf.aliasing_output = 1 : i32})
+        -> (tensor<4x8xf32>, tensor<1xf32>) {
+      %amax = stablehlo.reshape %a : (tensor<1xf32>) -> tensor<f32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numKept", "kept", "arguments whose amaxes are kept">
+  ];
+  let dependentDialects = ["::scalify::ScalifyDialect",
+                           "::scalify::stablehlo::StableHLODialect"];
+}
+
 #endif // SCALIFY_FUSION_PASSES

@@ -14,21 +14,10 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
-namespace mlir {
-class OpPassManager;
-} // namespace mlir
-
 namespace scalify {
 
 #define GEN_PASS_DECL
 #include "scalify/Import/Passes.h.inc"
-
-/// Adds the whole stage, its check included. `chunkSums`: sums of all elements
-/// in the order in which ranks that share them would add.
-void buildImportPipeline(mlir::OpPassManager &manager, bool chunkSums = false);
-
-/// Registers the pipeline `--scalify-import`.
-void registerImportPipeline();
 
 #define GEN_PASS_REGISTRATION
 #include "scalify/Import/Passes.h.inc"

@@ -17,33 +17,6 @@ namespace scalify {
 /// On a dot: why it stays wide.
 inline constexpr llvm::StringLiteral kWideAttr = "scalify.wide";
 
-struct PrecisionOptions {
-  /// A preset's name; empty for the module's own recipe.
-  std::string recipe;
-  bool strict = false;
-  bool remarks = true;
-  /// What the range analysis is for: "report" or "choose".
-  std::string rangeUse = "report";
-  /// State that the recipe narrows is narrow data also between steps.
-  bool packState = false;
-  /// Whoever runs main keeps arguments that are added to it.
-  bool keepsState = true;
-  /// Whoever runs main brings a key of random words in each step.
-  bool roundingKey = true;
-  /// Casts that may outgrow propagated scales measure theirs in each step.
-  bool measureUnproved = false;
-  /// The runtime counts saturated and flushed values of casts in loops of
-  /// unknown length.
-  bool countsLoops = true;
-  /// The backward computes again what follows from what it keeps.
-  bool recompute = false;
-};
-
-/// quantize, expand measured scales, delay scales, scale gradients, store
-/// state, validate.
-void buildPrecisionPipeline(mlir::OpPassManager &pm,
-                            const PrecisionOptions &options);
-
 } // namespace scalify
 
 #endif // SCALIFY_PRECISION_PASSES_H

@@ -91,33 +91,6 @@ def ExpandMeasuredScales
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
-def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
-  let summary = "write casts by blocks as casts of scaled values";
-  let description = [{
-    Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
-    each is an elementwise product with the blocks' scales, or their inverses,
-    spread over the tensor, and a cast by 1, marked as one whose own scale says
-    nothing. Scales are powers of two, so the bits are the same. What stands
-    behind a dequantize is then a product, so that dots on blocks are F32 dots
-    in every form of StableHLO out.
-
-    ```mlir
-    %q = scalify.quantize %x, %s by tensor<4x2xf32> {block = array<i64: 1, 128>} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
-    // becomes
-    %0 = stablehlo.divide %ones, %s : tensor<4x2xf32>
-    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<4x2xf32>) -> tensor<4x2x128xf32>
-    %2 = stablehlo.reshape %1 : (tensor<4x2x128xf32>) -> tensor<4x256xf32>
-    %3 = stablehlo.multiply %x, %2 : tensor<4x256xf32>
-    %q = scalify.quantize %3, %one {scalify.scaled} : tensor<4x256xf32> -> tensor<4x256xf8E4M3FN>
-    ```
-  }];
-  let dependentDialects = ["::scalify::ScalifyDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
-  let options = [
-    Option<"keepDequantized", "keep-dequantized", "bool", "false",
-           "leaves `scalify.dequantize`: products of a GPU read data and scales">];
-}
-
 def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {
   let summary = "give stochastic casts the seed and the number of the step";
   let description = [{
@@ -136,32 +109,6 @@ def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numCounted", "counted", "casts that read the step">
   ];
-  let dependentDialects = ["::scalify::ScalifyDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
-}
-
-def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
-  let summary = "write stochastic rounding as integer arithmetic";
-  let description = [{
-    Before: `scalify.quantize` with `rounding = stochastic` and a counter.
-    After: a cast to nearest of a value which that rounding has put on the
-    format's grid already, by a `scalify.random_bits` and elementwise ops on the
-    bits of F32. What rounding makes zero reaches the cast as a quarter of the
-    smallest number, which it counts as it would have. A cast without a counter
-    rounds to nearest.
-
-    ```mlir
-    %q = scalify.quantize %x, %s at %step {rounding = #scalify.rounding<stochastic>, stream = 6 : i64} : tensor<4x8xf32> -> tensor<4x8xbf16>
-    // becomes, but for signs and NaN,
-    %0 = stablehlo.bitcast_convert %x : (tensor<4x8xf32>) -> tensor<4x8xi32>
-    %1 = scalify.random_bits 0 of %step, %three : tensor<4x8xi32>
-    %2 = stablehlo.shift_right_logical %1, %sixteen : tensor<4x8xi32>
-    %3 = stablehlo.add %0, %2 : tensor<4x8xi32>
-    %4 = stablehlo.and %3, %high : tensor<4x8xi32>
-    %5 = stablehlo.bitcast_convert %4 : (tensor<4x8xi32>) -> tensor<4x8xf32>
-    %q = scalify.quantize %5, %s : tensor<4x8xf32> -> tensor<4x8xbf16>
-    ```
-  }];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];
 }
@@ -242,26 +189,6 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
                            "::scalify::stablehlo::StableHLODialect"];
 }
 
-def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
-  let summary = "@rescale compares counts with the elements that casts count now";
-  let description = [{
-    Before: the program of `scalify-adapt-scales`, whose casts were moved or
-    copied since. After: the limits of `@rescale` are of the elements that main
-    casts under each name; of the program of one rank, on all ranks, whose
-    counts are then added. A cast that is gone moves nothing. Does nothing
-    without `@rescale`.
-
-    ```mlir
-    // 0.01 of 32 values, of the program of one of two ranks:
-    %limit = stablehlo.constant dense<3.200000e-01> : tensor<1xf32>
-    // becomes
-    %limit = stablehlo.constant dense<6.400000e-01> : tensor<1xf32>
-    ```
-  }];
-  let dependentDialects = ["::scalify::ScalifyDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
-}
-
 def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
   let summary = "decides for delayed scales as no way of writing changes it";
   let description = [{
@@ -321,42 +248,6 @@ def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
   }];
   let statistics = [
     Statistic<"numDelayed", "delayed", "casts whose scale is delayed">
-  ];
-  let dependentDialects = ["::scalify::ScalifyDialect",
-                           "::scalify::stablehlo::StableHLODialect"];
-}
-
-def KeepAmaxes : Pass<"scalify-keep-amaxes", "::mlir::ModuleOp"> {
-  let summary = "a step leaves the amaxes of its new weights to the next one";
-  let description = [{
-    Does nothing unless the recipe's scales are `current`. Before: a step
-    without loops. After: where it took the largest magnitude of
-    a donated argument, perhaps rounded, or of its slices along the first
-    dimension, main has that as an entry of one more argument, last,
-    `tensor<N x f32>` named `scalify.argument_amax`. It returns the amaxes of the
-    results that take the arguments' memory, which the kernels that make these
-    have in registers. Beside main stands `@measure`, which takes the arguments
-    and returns their amaxes: whoever runs main calls it first, and again
-    whenever one of them is not the last step's result. A maximum has the same
-    bits in any order, so the step's are those without the pass.
-
-    An argument whose new value is gathered from other ranks or put together of
-    pieces is read as before, with a remark.
-
-    ```mlir
-    func.func @main(%w: tensor<4x8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32})
-        -> tensor<4x8xf32> {
-      %0 = stablehlo.abs %w : tensor<4x8xf32>
-      %amax = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0, 1]
-    // becomes
-    func.func @main(%w: tensor<4x8xf32> {scalify.name = "w", tf.aliasing_output = 0 : i32},
-                    %a: tensor<1xf32> {scalify.name = "scalify.argument_amax", tf.aliasing_output = 1 : i32})
-        -> (tensor<4x8xf32>, tensor<1xf32>) {
-      %amax = stablehlo.reshape %a : (tensor<1xf32>) -> tensor<f32>
-    ```
-  }];
-  let statistics = [
-    Statistic<"numKept", "kept", "arguments whose amaxes are kept">
   ];
   let dependentDialects = ["::scalify::ScalifyDialect",
                            "::scalify::stablehlo::StableHLODialect"];

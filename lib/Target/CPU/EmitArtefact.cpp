@@ -4,7 +4,6 @@
 
 #include "scalify/Codegen/Passes.h"
 #include "scalify/Dialect/Scalify/Targets.h"
-#include "scalify/Fusion/Passes.h"
 #include "scalify/Target/Artefact/KernelModule.h"
 #include "scalify/Target/Artefact/Manifest.h"
 
@@ -14,8 +13,7 @@ using namespace mlir;
 using namespace scalify;
 
 FailureOr<std::string>
-scalify::emitCPUArtefactFromPlan(ModuleOp module,
-                                 const CPUTargetOptions &options) {
+scalify::emitCPUArtefact(ModuleOp module, const CPUTargetOptions &options) {
   auto step = module.lookupSymbol<plan::ProgramOp>("step");
   if (!step)
     return module.emitError("has no plan.program @step to emit");
@@ -36,13 +34,4 @@ scalify::emitCPUArtefactFromPlan(ModuleOp module,
   if (!options.report.empty())
     sections.push_back({"report", options.report, /*countsForHash=*/false});
   return assembleArtefact(module.getLoc(), text, sections);
-}
-
-FailureOr<std::string>
-scalify::emitCPUArtefact(ModuleOp module, const CPUTargetOptions &options) {
-  PassManager fusion(module.getContext());
-  buildFusionPipeline(fusion);
-  if (failed(fusion.run(module)))
-    return failure();
-  return emitCPUArtefactFromPlan(module, options);
 }

@@ -12,6 +12,7 @@
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Precision/Blocks.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -324,6 +325,7 @@ struct CollectStatisticsPass
   using CollectStatisticsBase::CollectStatisticsBase;
 
   void runOnOperation() override {
+    expandBlocks(getOperation());
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (func.isExternal() || !func.isPublic() ||
           !func.getBody().hasOneBlock())

@@ -8,6 +8,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/Sdy/Sdy.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Precision/Blocks.h"
 #include "scalify/Precision/MeasuredScale.h"
 #include "scalify/Precision/Rounding.h"
 
@@ -176,6 +177,7 @@ struct ExportStableHLOPass
   using ExportStableHLOBase::ExportStableHLOBase;
 
   void runOnOperation() override {
+    expandBlocks(getOperation());
     if (probeCasts)
       for (auto func : getOperation().getOps<func::FuncOp>()) {
         if (!func.isPublic())

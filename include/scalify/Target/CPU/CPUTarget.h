@@ -21,15 +21,10 @@ struct CPUTargetOptions {
   std::string report;
 };
 
-/// Turns a module with a `@main` of StableHLO ops (scalify.quantize and
-/// scalify.dequantize among them) into the bytes of an artefact. The module
-/// becomes the plan. Errors are emitted as diagnostics.
+/// Turns a module that holds the `plan.program` @step into the bytes of an
+/// artefact. Errors are emitted as diagnostics.
 mlir::FailureOr<std::string> emitCPUArtefact(mlir::ModuleOp module,
                                              const CPUTargetOptions &options);
-
-/// The same from a module that holds a `plan.program` already.
-mlir::FailureOr<std::string>
-emitCPUArtefactFromPlan(mlir::ModuleOp module, const CPUTargetOptions &options);
 
 /// Compiles a module of LLVM functions to an ELF shared object that needs no
 /// other library.

@@ -1,7 +1,7 @@
 //===- RankMaxima.h - What all ranks have measured --------------*- C++ -*-===//
 
-#ifndef SCALIFY_LIB_PRECISION_RANKMAXIMA_H
-#define SCALIFY_LIB_PRECISION_RANKMAXIMA_H
+#ifndef SCALIFY_PRECISION_RANKMAXIMA_H
+#define SCALIFY_PRECISION_RANKMAXIMA_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -20,4 +20,4 @@ mlir::Value buildMaxOverRanks(mlir::OpBuilder &builder, mlir::Location loc,
 
 } // namespace scalify
 
-#endif // SCALIFY_LIB_PRECISION_RANKMAXIMA_H
+#endif // SCALIFY_PRECISION_RANKMAXIMA_H

@@ -1,7 +1,7 @@
 //===- KeptArgument.h - State of main that is not the user's ----*- C++ -*-===//
 
-#ifndef SCALIFY_LIB_PRECISION_KEPTARGUMENT_H
-#define SCALIFY_LIB_PRECISION_KEPTARGUMENT_H
+#ifndef SCALIFY_PRECISION_KEPTARGUMENT_H
+#define SCALIFY_PRECISION_KEPTARGUMENT_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -17,4 +17,4 @@ addKeptArgument(mlir::func::FuncOp main, mlir::RankedTensorType type,
 
 } // namespace scalify
 
-#endif // SCALIFY_LIB_PRECISION_KEPTARGUMENT_H
+#endif // SCALIFY_PRECISION_KEPTARGUMENT_H

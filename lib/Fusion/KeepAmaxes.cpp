@@ -8,15 +8,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KeptArgument.h"
+#include "scalify/Precision/KeptArgument.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Dialect/StableHLO/Integers.h"
 #include "scalify/Dialect/StableHLO/OpKinds.h"
 #include "scalify/Dialect/StableHLO/Reductions.h"
+#include "scalify/Fusion/Passes.h"
 #include "scalify/Precision/KeptAmaxes.h"
-#include "scalify/Precision/Passes.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
@@ -25,7 +25,7 @@
 
 namespace scalify {
 #define GEN_PASS_DEF_KEEPAMAXES
-#include "scalify/Precision/Passes.h.inc"
+#include "scalify/Fusion/Passes.h.inc"
 } // namespace scalify
 
 using namespace mlir;

@@ -1,6 +1,6 @@
-//===- ExpandBlocks.cpp - Casts by blocks as casts of scaled values -------===//
+//===- Blocks.cpp - Casts by blocks as casts of scaled values -------------===//
 
-#include "scalify/Precision/Passes.h"
+#include "scalify/Precision/Blocks.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
@@ -8,11 +8,6 @@
 #include "scalify/Precision/MeasuredScale.h"
 
 #include "mlir/IR/TypeUtilities.h"
-
-namespace scalify {
-#define GEN_PASS_DEF_EXPANDBLOCKS
-#include "scalify/Precision/Passes.h.inc"
-} // namespace scalify
 
 using namespace mlir;
 using namespace scalify;
@@ -82,18 +77,12 @@ void BlockExpander::dequantize(DequantizeOp cast) {
   finish(convert(result, type.getElementType()));
 }
 
-namespace {
-struct ExpandBlocksPass : scalify::impl::ExpandBlocksBase<ExpandBlocksPass> {
-  using ExpandBlocksBase::ExpandBlocksBase;
-
-  void runOnOperation() override {
-    getOperation().walk([this](Operation *op) {
-      if (auto cast = dyn_cast<QuantizeOp>(op); cast && cast.getBlock())
-        BlockExpander(op).quantize(cast);
-      else if (auto cast = dyn_cast<DequantizeOp>(op);
-               cast && cast.getBlock() && !keepDequantized)
-        BlockExpander(op).dequantize(cast);
-    });
-  }
-};
-} // namespace
+void scalify::expandBlocks(Operation *scope, bool keepDequantized) {
+  scope->walk([&](Operation *op) {
+    if (auto cast = dyn_cast<QuantizeOp>(op); cast && cast.getBlock())
+      BlockExpander(op).quantize(cast);
+    else if (auto cast = dyn_cast<DequantizeOp>(op);
+             cast && cast.getBlock() && !keepDequantized)
+      BlockExpander(op).dequantize(cast);
+  });
+}

@@ -1,4 +1,4 @@
-//===- ExpandRounding.cpp - Stochastic rounding as integer arithmetic -----===//
+//===- Rounding.cpp - Stochastic rounding as integer arithmetic -----------===//
 //
 // On the magnitude's bits as F32: random bits below the format's last place are
 // added and what is below it is cut off, which carries up with the probability
@@ -8,25 +8,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/Rounding.h"
+#include "scalify/Dialect/Scalify/ScalifyQueries.h"
 
 #include "scalify/Dialect/StableHLO/StableHLO.h"
-#include "scalify/Precision/Passes.h"
 
-#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/APFloat.h"
 
 #include <cmath>
-
-namespace scalify {
-#define GEN_PASS_DEF_EXPANDROUNDING
-#include "scalify/Precision/Passes.h.inc"
-} // namespace scalify
 
 using namespace mlir;
 using namespace scalify;
@@ -203,24 +194,3 @@ void scalify::expandRounding(QuantizeOp cast) {
   cast.removeWholeAttr();
   cast.setRounding(RoundingMode::Nearest);
 }
-
-namespace {
-struct ExpandRoundingPass
-    : scalify::impl::ExpandRoundingBase<ExpandRoundingPass> {
-  using ExpandRoundingBase::ExpandRoundingBase;
-
-  void runOnOperation() override {
-    bool isAny = false;
-    getOperation().walk([&](QuantizeOp cast) {
-      isAny |= cast.isStochastic();
-      expandRounding(cast);
-    });
-    if (!isAny)
-      return;
-    // Two casts that take the words of one block read one stream.
-    IRRewriter rewriter(&getContext());
-    DominanceInfo dominance(getOperation());
-    eliminateCommonSubExpressions(rewriter, dominance, getOperation());
-  }
-};
-} // namespace

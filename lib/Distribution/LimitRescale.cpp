@@ -6,20 +6,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RankMaxima.h"
-#include "RescaleFunction.h"
+#include "scalify/Precision/RankMaxima.h"
+#include "scalify/Precision/RescaleFunction.h"
 
 #include "scalify/Dialect/Scalify/Scalify.h"
 #include "scalify/Dialect/StableHLO/StableHLO.h"
+#include "scalify/Distribution/Passes.h"
 #include "scalify/Precision/CastScales.h"
-#include "scalify/Precision/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace scalify {
 #define GEN_PASS_DEF_LIMITRESCALE
-#include "scalify/Precision/Passes.h.inc"
+#include "scalify/Distribution/Passes.h.inc"
 } // namespace scalify
 
 using namespace mlir;

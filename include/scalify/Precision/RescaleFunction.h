@@ -1,7 +1,7 @@
 //===- RescaleFunction.h - Moves scales between steps -----------*- C++ -*-===//
 
-#ifndef SCALIFY_LIB_PRECISION_RESCALEFUNCTION_H
-#define SCALIFY_LIB_PRECISION_RESCALEFUNCTION_H
+#ifndef SCALIFY_PRECISION_RESCALEFUNCTION_H
+#define SCALIFY_PRECISION_RESCALEFUNCTION_H
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -22,4 +22,4 @@ void buildRescaleFunction(mlir::ModuleOp module,
 
 } // namespace scalify
 
-#endif // SCALIFY_LIB_PRECISION_RESCALEFUNCTION_H
+#endif // SCALIFY_PRECISION_RESCALEFUNCTION_H

@@ -1,0 +1,203 @@
+//===- Pipelines.cpp - All passes, in their order -------------------------===//
+//
+// A pass runs in the stage whose folder it is in. Each stage ends in the pass
+// that validates what it promises to the next; what Distribution leaves has the
+// form of what it got.
+//
+//===----------------------------------------------------------------------===//
+
+#include "scalify/Pipeline/Stages.h"
+
+#include "scalify/Codegen/Passes.h"
+#include "scalify/Distribution/Passes.h"
+#include "scalify/Fusion/Passes.h"
+#include "scalify/Import/Passes.h"
+#include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/Passes.h"
+#include "scalify/Target/StableHLO/Passes.h"
+
+using namespace mlir;
+using namespace scalify;
+
+static void buildImport(bool chunkSums, OpPassManager &module) {
+  module.addPass(createInlineCallsPass());
+  module.addPass(createImportCallbacksPass());
+  module.addPass(createNormalizeShardingPass());
+  module.addPass(createExpandCHLOPass());
+  module.addPass(createCanonicalizeStableHLOPass());
+  module.addPass(createNormalizeDonationPass());
+  module.addPass(createAnnotatePhasesPass());
+  module.addPass(createAnnotateRolesPass());
+  if (chunkSums)
+    module.addPass(createChunkSumsPass());
+  module.addPass(createValidateImportPass());
+}
+
+static PlaceRescalesOptions getPlaceRescales(const StageOptions &options) {
+  PlaceRescalesOptions place;
+  place.strict = options.strict;
+  return place;
+}
+
+static PropagateScalesOptions getPropagateScales(const StageOptions &options) {
+  PropagateScalesOptions propagate;
+  propagate.strict = options.strict;
+  propagate.remarks = options.remarks;
+  propagate.declared = options.declaredScales;
+  propagate.explain = options.explain;
+  return propagate;
+}
+
+static ApplyRescalesOptions getApplyRescales(const StageOptions &options) {
+  ApplyRescalesOptions apply;
+  apply.strict = options.strict;
+  apply.remarks = options.remarks;
+  apply.tellMeasured = options.remarks && options.tellMeasured;
+  return apply;
+}
+
+static QuantizeDotsOptions getQuantizeDots(const StageOptions &options) {
+  QuantizeDotsOptions quantize;
+  quantize.recipe = options.recipe;
+  quantize.strict = options.strict;
+  quantize.remarks = options.remarks;
+  quantize.rangeUse = options.rangeUse;
+  quantize.recompute = options.recompute;
+  quantize.roundingKey = options.roundingKey;
+  quantize.measureUnproved = options.measureUnproved;
+  quantize.countsLoops = options.countsLoops;
+  return quantize;
+}
+
+static void buildScaling(const StageOptions &options, OpPassManager &module) {
+  // The scales would only be computed to be thrown away.
+  if (!options.casts)
+    return;
+  module.addPass(createWidenValues());
+  if (!options.declaredScales)
+    module.addPass(createMeasureArguments());
+  module.addPass(createPlaceRescales(getPlaceRescales(options)));
+  module.addPass(createPropagateScales(getPropagateScales(options)));
+  module.addPass(createApplyRescales(getApplyRescales(options)));
+  module.addPass(createValidateScales());
+  module.addPass(createAnalyseRanges());
+}
+
+static void buildPrecision(const StageOptions &options, OpPassManager &module) {
+  module.addPass(createJudgePlainForm());
+  module.addPass(createQuantizeDots(getQuantizeDots(options)));
+  module.addPass(createExpandMeasuredScales());
+  module.addPass(createDelayScales());
+  module.addPass(createScaleGradients({options.keepsState}));
+  if (options.packState)
+    module.addPass(createStoreState());
+  module.addPass(createCountSteps());
+  module.addPass(createValidatePrecision());
+}
+
+static void buildDistribution(const StageOptions &options,
+                              OpPassManager &module) {
+  // One process sends no messages. Slices of a pipeline are of several stages.
+  bool isOneProcess = options.simulateRanks.has_value();
+  bool slices = options.pipelineStages == 0 && !isOneProcess;
+  if (slices)
+    module.addPass(createSliceCollectivesPass({/*gathers=*/false}));
+  if (options.narrowCollectives)
+    module.addPass(createNarrowCollectivesPass());
+  if (isOneProcess)
+    module.addPass(createSimulateRanksPass({*options.simulateRanks}));
+  // Narrow first: all that read a gather are to cast it alike.
+  if (slices)
+    module.addPass(createSliceCollectivesPass({/*gathers=*/true}));
+  if (!isOneProcess)
+    module.addPass(createBucketCollectivesPass(
+        {options.bucketBytes, /*byChunk=*/options.pipelineStages > 0}));
+  if (!isOneProcess && options.orderSums)
+    module.addPass(createOrderSumsPass());
+  // Which elements a cast counts is known once ranks exchange what they do.
+  module.addPass(createLimitRescale());
+}
+
+static void buildStableHLO(const StageOptions &options, OpPassManager &module) {
+  if (options.collectStatistics)
+    module.addPass(createCollectStatistics());
+  module.addPass(createExportStableHLO({options.fp8Form, options.probeCasts}));
+}
+
+static void buildFusion(const StageOptions &options, OpPassManager &module) {
+  bool isGPU = options.isGPU;
+  module.addPass(createExpandBlocks({/*keepDequantized=*/isGPU}));
+  module.addPass(createExpandRounding());
+  OpPassManager &loops = module.nest<func::FuncOp>();
+  loops.addPass(createFormHostCalls({options.callbacks, options.fallback}));
+  loops.addPass(createFormCollectives());
+  loops.addPass(createUnrollLoops());
+  loops.addPass(createOrderHostCalls());
+  // A stage of a pipeline knows its own arguments alone.
+  if (options.pipelineStages == 0)
+    module.addPass(createKeepAmaxes());
+  module.nest<func::FuncOp>().addPass(createSplitStacks());
+  if (options.pipelineStages == 0)
+    module.addPass(createGatherAgain({options.gatheredBytes}));
+  OpPassManager &ops = module.nest<func::FuncOp>();
+  ops.addPass(createExpandConvolutions());
+  ops.addPass(createExpandWindows());
+  ops.addPass(createExpandSorts());
+  ops.addPass(createExpandBits());
+  ops.addPass(createExpandScatters());
+  // On a CPU casts are a larger part of the step.
+  if (isGPU)
+    ops.addPass(createRecomputeCasts());
+  ops.addPass(createPreparePlan());
+  if (isGPU)
+    ops.addPass(createNarrowDots());
+  if (isGPU && options.libraryAttention != "none")
+    ops.addPass(createFormAttention({options.libraryAttention}));
+  ops.addPass(createFormGemms());
+  // What no product reads with its scales.
+  if (isGPU)
+    module.addPass(createExpandBlocks());
+  module.addPass(
+      createPlaceStages({options.pipelineStages, options.pipelineVirtual}));
+  if (isGPU && options.epilogues != "none")
+    module.nest<func::FuncOp>().addPass(
+        createFormEpilogues({options.epilogues}));
+  module.addPass(createFormPlan());
+  if (options.pipelineStages > 0) {
+    module.addPass(createSplitStages());
+    module.addPass(createTakeStage({options.pipelineStage}));
+  }
+  module.addPass(createBindSlices());
+  if (isGPU && options.streams > 1)
+    module.addPass(createAssignStreams({options.streams}));
+  if (options.overlap)
+    module.addPass(createOverlapCollectives({isGPU, options.mostInFlight}));
+  module.addPass(createProveExchanges());
+  module.addPass(createAssignBuffers());
+}
+
+void scalify::buildStage(Stage stage, bool toStableHLO,
+                         const StageOptions &options, OpPassManager &module) {
+  switch (stage) {
+  case Stage::Import:
+    // XLA sums as it likes.
+    return buildImport(/*chunkSums=*/!toStableHLO, module);
+  case Stage::Scaling:
+    return buildScaling(options, module);
+  case Stage::Precision:
+    return buildPrecision(options, module);
+  case Stage::Distribution:
+    return buildDistribution(options, module);
+  case Stage::Fusion:
+    return buildFusion(options, module);
+  case Stage::Codegen:
+    module.addPass(createLowerKernels());
+    return;
+  case Stage::Target:
+    if (toStableHLO)
+      buildStableHLO(options, module);
+    return;
+  case Stage::Input:
+    return;
+  }
+}
