@@ -272,7 +272,7 @@ private:
     mlir::Value scale;
   };
   llvm::DenseMap<mlir::Operation *, CastCounters> quantizeCounters;
-  /// Under which what is computed is taken.
+  /// Predicates that guard emission.
   llvm::SmallVector<Element> guards;
   llvm::DenseMap<mlir::Operation *, llvm::DenseSet<mlir::Operation *>>
       reduceDependencies;

@@ -44,7 +44,7 @@ namespace {
 struct HideMarksPass : scalify::impl::HideMarksPassBase<HideMarksPass> {
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {
-      if (isa<DataScaleOp, SetScalingOp, RescalePointOp>(op))
+      if (isa<DataScaleOp, OverrideScaleOp, RescalePointOp>(op))
         hide(op);
     });
   }

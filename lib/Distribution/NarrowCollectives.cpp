@@ -170,7 +170,7 @@ bool Narrower::castBefore(Operation *op) {
     return stays("its cast depends on places in the whole");
   for (Value read : first->getOperands().drop_front()) {
     if (!canHoist(read, op))
-      return stays("its scale is known only behind");
+      return stays("its scale is defined after the collective");
     if (!isUniform(read, getGroups(op)))
       return stays("ranks may have different scales for it");
   }

@@ -22,7 +22,7 @@ static void restore(stablehlo::OptimizationBarrierOp barrier,
   state.addAttributes(mark.getAs<DictionaryAttr>("attrs").getValue());
   bool hasScale = state.name.getStringRef() == DataScaleOp::getOperationName();
   bool takesScale =
-      state.name.getStringRef() == SetScalingOp::getOperationName();
+      state.name.getStringRef() == OverrideScaleOp::getOperationName();
   state.addOperands(barrier->getOperands().take_front(takesScale ? 2 : 1));
   for (Value result : barrier->getResults().take_front(hasScale ? 2 : 1))
     state.types.push_back(result.getType());

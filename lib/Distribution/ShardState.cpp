@@ -320,8 +320,8 @@ void StateSharder::reportWhole() {
   for (auto [gather, argument] : gathers) {
     if (!isOneOf(getRoleAttr(main, argument), Role::Param))
       emitRemark(main.getArgument(argument).getLoc())
-          << "is kept in shares and gathered in each step, since it is read "
-             "whole";
+          << "is sharded, but all-gathered in every step, since an unsharded "
+             "use remains";
   }
   for (auto sum : main.getBody().front().getOps<AllReduceOp>())
     if (llvm::any_of(states, [&](const State &state) {

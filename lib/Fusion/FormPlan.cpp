@@ -483,7 +483,7 @@ private:
 LogicalResult FormPlanPass::plan(func::FuncOp function) {
   Block &block = function.getBody().front();
   // Results and operands of calls see through reshapes: memory is the same.
-  // Whoever is called knows a buffer's shape.
+  // The callee knows a buffer's shape.
   for (Operation &op : block)
     if ((isLibraryCall(&op) && !isa<plan::InvokeOp>(op)) || isStack(&op))
       for (OpOperand &operand : op.getOpOperands())

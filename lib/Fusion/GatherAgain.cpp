@@ -130,8 +130,8 @@ std::pair<int64_t, int64_t> GatherAgainPass::findPeak() const {
   return most;
 }
 
-/// Lets the one go at a place that would be read next the latest, since it was
-/// read before; false where all are read near.
+/// Evicts the live gather with the furthest next use (Belady 1966); false where
+/// all are read near.
 bool GatherAgainPass::cutAt(int64_t place) {
   Gathered *longest = nullptr;
   size_t cut = 0;

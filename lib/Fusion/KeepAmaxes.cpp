@@ -3,7 +3,7 @@
 // A scale that follows the amax of a weight as it is costs a reading of the
 // weight. The step that wrote it had each element in a register: it takes the
 // amax there, and main has it as an argument. It is a maximum, so that the bits
-// are the same. Whoever runs main with another weight than the last result
+// are the same. A caller that gives main another weight than the last result
 // measures that first, by a function of its own.
 //
 //===----------------------------------------------------------------------===//
@@ -256,7 +256,7 @@ SmallVector<Kept> KeepAmaxesPass::findKept(func::FuncOp main) {
     kept.next = findNext(main, kept.argument);
     if (!kept.next || !name)
       continue;
-    // Whoever runs @measure finds its arguments by their names.
+    // The caller of @measure finds its arguments by their names.
     if (names[name.getValue()] > 1) {
       kept.maxima.front().reduce.emitRemark("reads '")
           << name.getValue()

@@ -296,7 +296,7 @@ Value NarrowDotsPass::innermost(const Operand &operand, Value narrow) {
   return copy;
 }
 
-/// Whoever reads data that are stored filled up reads these, so that they are
+/// All readers of data that are stored filled up read these, so that they are
 /// stored once, by the kernel that makes them. Results and stacks have a form
 /// of their own.
 void NarrowDotsPass::readFilled() {

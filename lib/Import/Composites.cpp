@@ -73,7 +73,7 @@ static LogicalResult replaceSetScaling(CompositeOp op, OpBuilder &builder) {
   if (!hasForm(op, 2, 1) || !isScale(op.getOperand(1).getType()))
     return op.emitOpError("needs a float tensor, a rank-0 scale of f32, and a "
                           "result of the tensor's type");
-  op->replaceAllUsesWith(SetScalingOp::create(
+  op->replaceAllUsesWith(OverrideScaleOp::create(
       builder, op.getLoc(), op.getOperand(0), op.getOperand(1)));
   return success();
 }

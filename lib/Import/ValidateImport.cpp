@@ -52,8 +52,8 @@ static LogicalResult checkDialect(Operation *op) {
   if (isa<scalify::chlo::RaggedDotOp>(op))
     return success();
   // What the user said by `scalify.lax`, on true values.
-  if (isa<scalify::SetScalingOp, scalify::RescalePointOp, scalify::DataScaleOp>(
-          op))
+  if (isa<scalify::OverrideScaleOp, scalify::RescalePointOp,
+          scalify::DataScaleOp>(op))
     return success();
   if (isa<func::CallOp>(op))
     return op->emitOpError("is left; run --scalify-inline-calls first");

@@ -171,7 +171,7 @@ static unsigned countLoops(Operation *op, Region *outside) {
   return loops;
 }
 
-void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
+void Caster::findStacks(ArrayRef<ScaleHintOp> hints) {
   // Measured once, all slices would have the scale of the largest.
   if (measures || recipe.getScales() == ScaleSource::Current ||
       recipe.getScales() == ScaleSource::Block)
@@ -182,7 +182,7 @@ void Caster::findStacks(ArrayRef<SetScaleOp> hints) {
     bool hasOneScale = true, isReadAgain = false;
   };
   llvm::MapVector<Value, Stack> stacks;
-  for (SetScaleOp hint : hints) {
+  for (ScaleHintOp hint : hints) {
     Value root = getDotOperandRoot(hint.getValue());
     Value stack = getSlicedStack(root);
     if (!stack)
@@ -235,6 +235,34 @@ Value Caster::castData(Value value, ScaleHint hint, Type format) {
   return quantize;
 }
 
+unsigned Caster::getReaderOrder(BlockArgument argument) {
+  if (readers.empty())
+    block.getParentOp()->walk([&](ScaleHintOp hint) {
+      readers.try_emplace(getRoot(hint.getValue()), readers.size());
+    });
+  auto it = readers.find(argument);
+  return it == readers.end() ? readers.size() : it->second;
+}
+
+void Caster::insertAmongArguments(BlockArgument argument, Value scale) {
+  Block *here = argument.getOwner();
+  Operation *def = scale.getDefiningOp();
+  if (def && def->getBlock() == here && def->hasTrait<OpTrait::ConstantLike>())
+    def->moveBefore(&here->front());
+  insertBehind(scale);
+  if (builder.getInsertionBlock() != here)
+    return;
+  unsigned order = getReaderOrder(argument);
+  Operation *last = nullptr;
+  for (auto cast : here->getOps<QuantizeOp>())
+    if (auto other = mlir::dyn_cast<BlockArgument>(cast.getValue());
+        other && getReaderOrder(other) < order)
+      last = cast;
+  if (last && builder.getInsertionPoint() != here->end() &&
+      !last->isBeforeInBlock(&*builder.getInsertionPoint()))
+    builder.setInsertionPointAfter(last);
+}
+
 Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   Cast &known = casts[{{root, format}, hint.getKind()}];
   if (known.data)
@@ -247,7 +275,11 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   bool isOwn =
       root.getParentRegion()->isProperAncestor(scale.getParentRegion());
   Cast &cast = isOwn ? own : known;
-  insertBehind(scale);
+  auto argument = mlir::dyn_cast<BlockArgument>(root);
+  if (argument)
+    insertAmongArguments(argument, scale);
+  else
+    insertBehind(scale);
   auto type = mlir::cast<RankedTensorType>(root.getType()).clone(format);
   auto quantize =
       QuantizeOp::create(builder, root.getLoc(), type, root, scale,
@@ -271,7 +303,7 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
   return cast;
 }
 
-Value Caster::castOperand(SetScaleOp hint, Type format,
+Value Caster::castOperand(ScaleHintOp hint, Type format,
                           DenseI64ArrayAttr sizes) {
   ScaleHint given{hint.getScale(), hint.getRuleAttr(), sizes};
   if (measures && !moving)
@@ -288,7 +320,7 @@ Value Caster::move(Value operand, Value root, Value data) {
   if (operand == root)
     return data;
   Operation *op = operand.getDefiningOp();
-  if (auto hint = dyn_cast<SetScaleOp>(op))
+  if (auto hint = dyn_cast<ScaleHintOp>(op))
     return move(hint.getValue(), root, data);
   if (stablehlo::isPlainBarrier(op))
     return move(op->getOperand(mlir::cast<OpResult>(operand).getResultNumber()),

@@ -58,13 +58,13 @@ public:
   mlir::Value cast(mlir::Value operand, ScaleHint hint, mlir::Type format,
                    mlir::Block *user);
   /// The operand of a dot by its hint.
-  mlir::Value castOperand(SetScaleOp hint, mlir::Type format,
+  mlir::Value castOperand(ScaleHintOp hint, mlir::Type format,
                           mlir::DenseI64ArrayAttr block);
   /// A cast of the value itself by this scale, whatever the recipe's are.
   mlir::Value castData(mlir::Value value, ScaleHint hint, mlir::Type format);
   /// Lets the slices that loops take of a stack, as of stacked weights, be
   /// slices of its narrow data, where more than one reads them.
-  void findStacks(mlir::ArrayRef<SetScaleOp> hints);
+  void findStacks(mlir::ArrayRef<ScaleHintOp> hints);
   /// Says that the recipe's format cannot be had, which is an error under
   /// `strict`, with which it fails, and else a remark.
   void refuse(mlir::Operation *op, const llvm::Twine &what);
@@ -91,6 +91,11 @@ private:
                       mlir::Value key = {});
   mlir::Value move(mlir::Value operand, mlir::Value root, mlir::Value data);
   void insertBehind(mlir::Value scale);
+  /// Casts of a block's arguments follow each other as their first readers do,
+  /// whatever the order in which they are made: so the rows of state that they
+  /// have are the same for any mesh.
+  void insertAmongArguments(mlir::BlockArgument argument, mlir::Value scale);
+  unsigned getReaderOrder(mlir::BlockArgument argument);
   mlir::Value makeScale(mlir::Value root, ScaleHint hint,
                         mlir::FloatType format);
   bool needsNoScale(ScaleHint hint, mlir::FloatType format) const;
@@ -116,6 +121,8 @@ private:
   /// Slices whose root is the stack.
   llvm::DenseSet<mlir::Operation *> stackSlices;
   llvm::DenseMap<Key, unsigned> numbers;
+  /// Roots in the order of their first readers.
+  llvm::DenseMap<mlir::Value, unsigned> readers;
 };
 
 } // namespace scalify

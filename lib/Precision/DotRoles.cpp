@@ -33,7 +33,7 @@ Value scalify::getDotOperandRoot(Value operand) {
   while (true) {
     operand = lookThrough(operand, Move::Invariant);
     Operation *op = operand.getDefiningOp();
-    if (isa_and_present<SetScaleOp, stablehlo::ReshapeOp,
+    if (isa_and_present<ScaleHintOp, stablehlo::ReshapeOp,
                         stablehlo::TransposeOp, stablehlo::ReverseOp>(op))
       operand = op->getOperand(0);
     else if (stablehlo::isPlainBarrier(op))

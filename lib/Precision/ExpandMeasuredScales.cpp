@@ -94,7 +94,7 @@ struct ExpandMeasuredScalesPass
           .Case(expandRounded)
           .Case(expandShared)
           .Case(dropDataScale)
-          .Case<SetScalingOp, RescalePointOp>(
+          .Case<OverrideScaleOp, RescalePointOp>(
               [](Operation *hint) { replace(hint, hint->getOperand(0)); });
     });
   }

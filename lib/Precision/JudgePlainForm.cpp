@@ -112,7 +112,7 @@ void PlainForm::mergeRecomputation() {
     op->removeAttr(kRuleAttr);
     op->removeAttr(kCarryScalesAttr);
     op->removeAttr(kGrowingCarriesAttr);
-    if (auto hint = dyn_cast<SetScaleOp>(op)) {
+    if (auto hint = dyn_cast<ScaleHintOp>(op)) {
       hint.replaceAllUsesWith(hint.getValue());
       return hint.erase();
     }
@@ -149,7 +149,7 @@ LogicalResult PlainForm::scale() {
 }
 
 static std::optional<int64_t> getHintExponent(Value operand) {
-  auto hint = operand.getDefiningOp<SetScaleOp>();
+  auto hint = operand.getDefiningOp<ScaleHintOp>();
   if (!hint)
     return std::nullopt;
   return getScaleExponent(hint.getScale());

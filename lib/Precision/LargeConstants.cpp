@@ -30,7 +30,7 @@ static SmallVector<Value> getParts(Operation *op) {
   if (auto update = dyn_cast<DynamicUpdateSliceOp>(op))
     return {update.getOperand(), update.getUpdate()};
   if (isa<ConvertOp, ReshapeOp, TransposeOp, SliceOp, BroadcastInDimOp,
-          ReverseOp, NegOp, SetScaleOp>(op))
+          ReverseOp, NegOp, ScaleHintOp>(op))
     return {op->getOperand(0)};
   return {};
 }
@@ -66,7 +66,8 @@ static double findLargestConstant(Value root) {
   return largest;
 }
 
-DecisionAttr scalify::describeLargeConstant(SetScaleOp hint, FloatType format) {
+DecisionAttr scalify::describeLargeConstant(ScaleHintOp hint,
+                                            FloatType format) {
   std::optional<int64_t> exponent = getScaleExponent(hint.getScale());
   double largest = findLargestConstant(hint.getValue());
   if (!exponent || std::ldexp(largest, -*exponent) <= getLargestFinite(format))

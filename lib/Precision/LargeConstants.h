@@ -9,7 +9,7 @@ namespace scalify {
 
 /// Why the value of `hint` cannot be cast to `format`: a finite constant stands
 /// among its elements that would saturate at its scale. Null if none does.
-DecisionAttr describeLargeConstant(SetScaleOp hint, mlir::FloatType format);
+DecisionAttr describeLargeConstant(ScaleHintOp hint, mlir::FloatType format);
 
 } // namespace scalify
 

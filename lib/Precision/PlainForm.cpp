@@ -18,7 +18,7 @@ void scalify::applyPlainScales(FunctionOpInterface func, Caster &caster) {
       return;
     for (auto [operand, exponent] :
          llvm::zip(dot->getOperands(), scales.asArrayRef())) {
-      auto hint = operand.getDefiningOp<SetScaleOp>();
+      auto hint = operand.getDefiningOp<ScaleHintOp>();
       if (!hint || getScaleExponent(hint.getScale()) == exponent)
         continue;
       Value &scale = constants[exponent];

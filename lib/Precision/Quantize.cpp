@@ -91,22 +91,22 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
     bool usesRanges = rangeUse == "choose" && isPropagated;
     auto getFormat = [&](Operation *dot, Value operand) {
       Type format = formats.getOperandFormat(dot, operand);
-      return usesRanges ? chooseFormat(operand.getDefiningOp<SetScaleOp>(),
+      return usesRanges ? chooseFormat(operand.getDefiningOp<ScaleHintOp>(),
                                        cast<FloatType>(format))
                         : format;
     };
     auto getBlock = [&](Operation *dot, OpOperand &operand) {
       if (getFormat(dot, operand.get()).isBF16())
         return DenseI64ArrayAttr();
-      return getBlockSizes(dot, operand.getOperandNumber(),
-                           operand.get().getDefiningOp<SetScaleOp>().getValue(),
-                           recipe);
+      return getBlockSizes(
+          dot, operand.getOperandNumber(),
+          operand.get().getDefiningOp<ScaleHintOp>().getValue(), recipe);
     };
-    SmallVector<SetScaleOp> hints;
+    SmallVector<ScaleHintOp> hints;
     for (Operation *dot : dots)
       if (!getReasonToStayWide(dot, formats, recipe))
         for (Value operand : dot->getOperands().take_front(2))
-          hints.push_back(operand.getDefiningOp<SetScaleOp>());
+          hints.push_back(operand.getDefiningOp<ScaleHintOp>());
     caster.findStacks(hints);
     bool failedStrict = false;
     for (Operation *dot : dots) {
@@ -116,7 +116,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       if (!decision)
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
           // Both operands are numbered, whichever is left wide.
-          auto hint = operand.get().getDefiningOp<SetScaleOp>();
+          auto hint = operand.get().getDefiningOp<ScaleHintOp>();
           auto format = cast<FloatType>(getFormat(dot, operand.get()));
           DecisionAttr found = caster.getReasonToStayWide(
               hint.getValue(), format, {{}, {}, getBlock(dot, operand)});
@@ -128,7 +128,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       if (!decision) {
         bool isByBlocks = false;
         for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
-          auto hint = operand.get().getDefiningOp<SetScaleOp>();
+          auto hint = operand.get().getDefiningOp<ScaleHintOp>();
           Type format = getFormat(dot, operand.get());
           DenseI64ArrayAttr block = getBlock(dot, operand);
           isByBlocks |= block != nullptr;
@@ -149,7 +149,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         failedStrict |= failed(keepWide(dot, decision, recipe));
       }
     }
-    func.walk([](SetScaleOp hint) {
+    func.walk([](ScaleHintOp hint) {
       hint.replaceAllUsesWith(hint.getValue());
       hint.erase();
     });
@@ -195,7 +195,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
         continue;
       Type format = formats.getOperandFormat(dot, operand);
       std::string reason = scalify::getReasonUnproved(
-          operand.getDefiningOp<SetScaleOp>(), cast<FloatType>(format));
+          operand.getDefiningOp<ScaleHintOp>(), cast<FloatType>(format));
       if (!reason.empty())
         return DecisionAttr::get(dot->getContext(), "range", reason);
     }
@@ -223,7 +223,7 @@ struct QuantizeDotsPass : scalify::impl::QuantizeDotsBase<QuantizeDotsPass> {
       return because("loop", "in a loop of unknown length, whose casts nothing "
                              "counts (scales = current measures them)");
     for (Value operand : dot->getOperands().take_front(2)) {
-      auto hint = operand.getDefiningOp<SetScaleOp>();
+      auto hint = operand.getDefiningOp<ScaleHintOp>();
       if (!hint)
         return because("scale", "an operand has none (run scalify-propagate "
                                 "first)");

@@ -26,8 +26,8 @@ static InFlightDiagnostic emitStateError(func::FuncOp main, unsigned index) {
          << "', which is stored narrow, ";
 }
 
-/// Whoever reads narrow state knows its scale: that of the attribute, or one of
-/// run time.
+/// Checks that the readers of narrow state know its scale: that of the
+/// attribute, or one of run time.
 static LogicalResult checkReaders(func::FuncOp main, unsigned index,
                                   std::optional<int64_t> exponent) {
   for (Operation *reader : main.getArgument(index).getUsers()) {
@@ -126,8 +126,8 @@ struct ValidatePrecisionPass
     bool casts = RecipeAttr::of(getOperation()).castsDots();
     DenseMap<std::pair<std::pair<Value, Type>, Attribute>, QuantizeOp> casted;
     WalkResult result = getOperation().walk([&](Operation *op) -> WalkResult {
-      if (isa<SetScaleOp, MeasuredScaleOp, RoundScaleOp, SharedScaleOp,
-              SetScalingOp, RescalePointOp, DataScaleOp>(op))
+      if (isa<ScaleHintOp, MeasuredScaleOp, RoundScaleOp, SharedScaleOp,
+              OverrideScaleOp, RescalePointOp, DataScaleOp>(op))
         return op->emitOpError("is left after quantisation");
       if (isContraction(op) &&
           isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))

@@ -5,7 +5,7 @@
 // correction to the scale that the rules predicted, a power of two on rank 0,
 // and it flows by the same families. Through a product corrections multiply,
 // through a sum the larger scale wins, at a non-linear op they end. Only what a
-// dot's scalify.set_scale reads is built.
+// dot's scalify.scale_hint reads is built.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ using namespace mlir;
 using namespace scalify;
 
 static bool isRunTimePin(Operation *op) {
-  auto pin = dyn_cast<SetScalingOp>(op);
+  auto pin = dyn_cast<OverrideScaleOp>(op);
   return pin && !getConstantScale(pin.getScale());
 }
 
@@ -117,14 +117,14 @@ void CorrectionFlow::findNeeded(Block &body) {
       findNeededByRegions(op);
       continue;
     }
-    bool reads = isa<SetScaleOp, DataScaleOp>(op) ||
+    bool reads = isa<ScaleHintOp, DataScaleOp>(op) ||
                  llvm::any_of(op.getResults(), [&](Value result) {
                    return needed.contains(result);
                  });
     if (!reads)
       continue;
     // A measured scale starts from the one before it.
-    if (isa<SetScaleOp, DataScaleOp, RescalePointOp>(op))
+    if (isa<ScaleHintOp, DataScaleOp, RescalePointOp>(op))
       needed.insert(op.getOperand(0));
     for (Value value : getCarriers(op))
       if (moved.contains(value))
@@ -132,7 +132,7 @@ void CorrectionFlow::findNeeded(Block &body) {
   }
 }
 
-void CorrectionFlow::visitHint(SetScaleOp hint) {
+void CorrectionFlow::visitHint(ScaleHintOp hint) {
   Value change = scalarCorrection(hint.getValue());
   if (!change)
     return;
@@ -184,7 +184,7 @@ void CorrectionFlow::visitPoint(RescalePointOp point) {
   }
 }
 
-void CorrectionFlow::visitSetScaling(SetScalingOp op) {
+void CorrectionFlow::visitOverride(OverrideScaleOp op) {
   if (!isRunTimePin(op) || !needed.contains(op.getResult()))
     return;
   builder.setInsertionPointAfter(op);
@@ -272,16 +272,16 @@ void CorrectionFlow::visitPower(Operation &op) {
 void CorrectionFlow::visit(Operation &op) {
   if (stablehlo::isControlFlow(&op))
     return visitRegions(op);
-  if (auto hint = dyn_cast<SetScaleOp>(op)) {
+  if (auto hint = dyn_cast<ScaleHintOp>(op)) {
     rows.visit(hint);
     visitHint(hint);
   }
-  if (isa<RescalePointOp, SetScalingOp, DataScaleOp>(op))
+  if (isa<RescalePointOp, OverrideScaleOp, DataScaleOp>(op))
     markers.push_back(&op);
   if (auto point = dyn_cast<RescalePointOp>(op))
     return visitPoint(point);
-  if (auto pin = dyn_cast<SetScalingOp>(op))
-    return visitSetScaling(pin);
+  if (auto pin = dyn_cast<OverrideScaleOp>(op))
+    return visitOverride(pin);
   if (auto pair = dyn_cast<DataScaleOp>(op))
     return visitDataScale(pair);
   if (llvm::none_of(op.getResults(),
@@ -376,7 +376,7 @@ struct ApplyRescalesPass : scalify::impl::ApplyRescalesBase<ApplyRescalesPass> {
   void runOnOperation() override {
     bool any = false;
     getOperation().walk([&](Operation *op) {
-      any |= isa<RescalePointOp, SetScalingOp, DataScaleOp>(op) ||
+      any |= isa<RescalePointOp, OverrideScaleOp, DataScaleOp>(op) ||
              op->hasAttr(kGrowingCarriesAttr);
       if (auto func = dyn_cast<func::FuncOp>(op))
         for (unsigned i = 0; i < func.getNumArguments(); ++i)

@@ -121,7 +121,7 @@ bool CorrectionFlow::isFunction(Operation &op) const {
   return measuresArguments && rule &&
          rule.getScaleFamily() == ScaleFamily::True &&
          op.getNumResults() == 1 && isFloatTensor(op.getResult(0).getType()) &&
-         !isa<RescalePointOp, SetScalingOp, DataScaleOp>(op);
+         !isa<RescalePointOp, OverrideScaleOp, DataScaleOp>(op);
 }
 
 /// The facts of a value that is 2^k times as large.

@@ -48,9 +48,9 @@ private:
 
   void visitBlock(mlir::Block &body);
   void visit(mlir::Operation &op);
-  void visitHint(SetScaleOp hint);
+  void visitHint(ScaleHintOp hint);
   void visitPoint(RescalePointOp point);
-  void visitSetScaling(SetScalingOp op);
+  void visitOverride(OverrideScaleOp op);
   void visitDataScale(DataScaleOp op);
   void visitMoved(mlir::Operation &op);
   void visitAligned(mlir::Operation &op);

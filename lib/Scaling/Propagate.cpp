@@ -112,8 +112,8 @@ void ScaleWriter::markOperands(Operation &dot) {
     StringAttr rule;
     if (Operation *def = value.getDefiningOp())
       rule = def->getAttrOfType<StringAttr>(kRuleAttr);
-    operand.set(SetScaleOp::create(builder, dot.getLoc(), value,
-                                   scales.powerOfTwo(exponent), rule));
+    operand.set(ScaleHintOp::create(builder, dot.getLoc(), value,
+                                    scales.powerOfTwo(exponent), rule));
   }
 }
 
@@ -133,6 +133,35 @@ void ScaleWriter::write(Block &block) {
   }
 }
 
+/// Brings the users of each value into the order in which a parser leaves them,
+/// the last one first, whatever passes have done before. Casts, and so the rows
+/// of state that scales have, are made in that order: they are the same for any
+/// mesh.
+static void orderUsers(func::FuncOp func) {
+  DenseMap<Operation *, unsigned> places;
+  func.walk<WalkOrder::PreOrder>(
+      [&](Operation *op) { places.try_emplace(op, places.size()); });
+  auto order = [&](Value value) {
+    SmallVector<std::pair<unsigned, unsigned>> uses;
+    for (OpOperand &use : value.getUses())
+      uses.emplace_back(places[use.getOwner()], use.getOperandNumber());
+    auto sorted = uses;
+    llvm::sort(sorted, std::greater<>());
+    if (sorted == uses)
+      return;
+    value.shuffleUseList(llvm::map_to_vector(uses, [&](const auto &use) {
+      return static_cast<unsigned>(llvm::find(sorted, use) - sorted.begin());
+    }));
+  };
+  func.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      order(result);
+    for (Region &region : op->getRegions())
+      for (BlockArgument argument : region.getArguments())
+        order(argument);
+  });
+}
+
 namespace {
 struct PropagateScalesPass
     : scalify::impl::PropagateScalesBase<PropagateScalesPass> {
@@ -149,13 +178,14 @@ struct PropagateScalesPass
                          "with scalify-import first");
         return signalPassFailure();
       }
+      orderUsers(func);
       ScaleAnalysis analysis(func, composites);
       if (failed(report(func, analysis)))
         return signalPassFailure();
       if (explain)
         annotateProvenance(func, &analysis);
       ScaleWriter(func, analysis).write(func.getBody().front());
-      func.walk([&](SetScaleOp) { ++numHints; });
+      func.walk([&](ScaleHintOp) { ++numHints; });
     }
   }
 

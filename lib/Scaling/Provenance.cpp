@@ -56,7 +56,7 @@ void ProvenanceWriter::number(Block &block) {
   for (BlockArgument arg : block.getArguments())
     add(arg);
   for (Operation &op : block.without_terminator()) {
-    bool isStorage = isa<SetScaleOp, QuantizeOp, DequantizeOp>(op);
+    bool isStorage = isa<ScaleHintOp, QuantizeOp, DequantizeOp>(op);
     if (op.getNumResults() && !isStorage) {
       op.setAttr(kIdAttr,
                  builder.getI32IntegerAttr(table.size() + values.size()));

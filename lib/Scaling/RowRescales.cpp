@@ -175,7 +175,7 @@ static std::string getReasonAgainst(OpOperand &use, Value scales) {
   return "";
 }
 
-void RowScales::visit(SetScaleOp hint) {
+void RowScales::visit(ScaleHintOp hint) {
   Value scales = rows.lookup(hint.getValue());
   if (!scales)
     return;
@@ -193,8 +193,8 @@ void RowScales::visit(SetScaleOp hint) {
 }
 
 /// The operand over its rows' scales, with the scale that was predicted.
-SetScaleOp RowScales::normalise(const Use &use) {
-  SetScaleOp hint = use.hint;
+ScaleHintOp RowScales::normalise(const Use &use) {
+  ScaleHintOp hint = use.hint;
   Location loc = hint.getLoc();
   builder.setInsertionPoint(hint);
   Value value = hint.getValue();
@@ -211,7 +211,7 @@ SetScaleOp RowScales::normalise(const Use &use) {
       data->setAttr(kScaleAttr, scale);
   StringRef rule = hint.getRule().value_or("");
   data->setAttr(kRuleAttr, builder.getStringAttr("over the scale of each row"));
-  return SetScaleOp::create(
+  return ScaleHintOp::create(
       builder, loc, data, use.scale,
       builder.getStringAttr(
           (rule + " (predicted), of rows over what the step measures").str()));
@@ -271,9 +271,9 @@ void RowScales::restore(const Use &use) {
 LogicalResult RowScales::finish() {
   if (failed(error))
     return error;
-  llvm::DenseMap<Operation *, SetScaleOp> normal;
+  llvm::DenseMap<Operation *, ScaleHintOp> normal;
   for (const Use &use : uses) {
-    SetScaleOp &hint = normal[use.hint];
+    ScaleHintOp &hint = normal[use.hint];
     if (!hint)
       hint = normalise(use);
     use.operand->set(hint);

@@ -31,13 +31,13 @@ public:
   /// Notes which dots take the rows of a hint's value; must see the hint while
   /// its scale is the predicted one. For a dot that cannot take them a remark,
   /// or under strict an error.
-  void visit(SetScaleOp hint);
+  void visit(ScaleHintOp hint);
   /// Rewrites the dots that were noted; fails where there was an error.
   llvm::LogicalResult finish();
 
 private:
   struct Use {
-    SetScaleOp hint;
+    ScaleHintOp hint;
     mlir::OpOperand *operand;
     mlir::Value rows, scale;
   };
@@ -45,7 +45,7 @@ private:
   mlir::Value through(mlir::Operation &op, mlir::Value rows);
   mlir::Value product(mlir::Operation &op,
                       llvm::function_ref<mlir::Value(mlir::Value)> correction);
-  SetScaleOp normalise(const Use &use);
+  ScaleHintOp normalise(const Use &use);
   void restore(const Use &use);
 
   mlir::OpBuilder &builder;

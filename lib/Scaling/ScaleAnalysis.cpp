@@ -70,7 +70,7 @@ bool scalify::feedsDot(Value value) {
       return feedsDot(manual.getBody().getArgument(use.getOperandNumber()));
     return isa<stablehlo::ConvertOp, stablehlo::ReshapeOp,
                stablehlo::TransposeOp, stablehlo::BroadcastInDimOp,
-               stablehlo::DynamicSliceOp, SetScaleOp>(user) &&
+               stablehlo::DynamicSliceOp, ScaleHintOp>(user) &&
            feedsDot(user->getResult(0));
   });
 }

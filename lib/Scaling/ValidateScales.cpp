@@ -18,7 +18,7 @@ namespace scalify {
 using namespace mlir;
 using namespace scalify;
 
-static LogicalResult checkScale(SetScaleOp op) {
+static LogicalResult checkScale(ScaleHintOp op) {
   std::optional<float> scale = getConstantScale(op.getScale());
   int exponent;
   if (scale && !(*scale > 0 && std::frexp(*scale, &exponent) == 0.5f))
@@ -30,7 +30,7 @@ static LogicalResult checkScale(SetScaleOp op) {
 static LogicalResult checkDot(stablehlo::DotGeneralOp dot) {
   for (auto [i, operand] : llvm::enumerate(dot->getOperands()))
     if (llvm::all_of(dot->getOperandTypes(), isScalableTensor) &&
-        !operand.getDefiningOp<SetScaleOp>())
+        !operand.getDefiningOp<ScaleHintOp>())
       return dot.emitOpError("has no scale on operand ")
              << i << ": run scalify-propagate";
   return success();
@@ -43,7 +43,7 @@ struct ValidateScalesPass
 
   void runOnOperation() override {
     WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
-      if (auto hint = dyn_cast<SetScaleOp>(op))
+      if (auto hint = dyn_cast<ScaleHintOp>(op))
         return checkScale(hint);
       auto dot = dyn_cast<stablehlo::DotGeneralOp>(op);
       if (dot && stablehlo::isProgramCode(dot))

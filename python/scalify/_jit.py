@@ -29,8 +29,8 @@ from scalify._watch import Watch, advice_for, carries, may_adapt
 from scalify._wrapper import found_by_name
 from scalify.calibration import (
     HealthPolicy,
-    Patient,
     WideCast,
+    WidenTracker,
     wide_option,
 )
 from scalify.mesh import Mesh, Shard
@@ -104,7 +104,7 @@ class Jit:
         self._last: Entry | None = None
         self._call: _Call | None = None
         self.made_by: tuple[Any, ...] | None = None
-        self._patients: dict[Hashable, Patient] = {}
+        self._trackers: dict[Hashable, WidenTracker] = {}
         self._kept_scales: dict[Hashable, dict[str, float]] = {}
         self._kept_state: dict[Hashable, dict[str, Any]] = {}
         self._last_key: Any = None
@@ -197,8 +197,8 @@ class Jit:
         The next compilation leaves them wide: that after `recompile`, or one in another process
         that gets them as `scalify.jit(..., wide=)`.
         """
-        patient = self._patients.get(self._last_key)
-        return () if patient is None else tuple(patient.widened)
+        tracker = self._trackers.get(self._last_key)
+        return () if tracker is None else tuple(tracker.widened)
 
     def recompile(self) -> None:
         """Forgets compiled code: the next call compiles, with what `widened` lists left wide.
@@ -234,7 +234,7 @@ class Jit:
             self.recipe,
             self._measured.get((tree, statics)),
             self._last.wide if self._last_key in self._entries else self.widened(),
-            self._patients.get(self._last_key),
+            self._trackers.get(self._last_key),
             self._watch.steps.get(self._last_key, 0),
             self._mesh,
             self._has_adapted,
@@ -249,7 +249,7 @@ class Jit:
         self._restored, self._last, self._left, self._call = state, None, None, None
         self._watch, self._has_adapted = self._watched(), False
         self._entries.clear()
-        for kept in (self._measured, self._patients, self._kept_scales, self._kept_state):
+        for kept in (self._measured, self._trackers, self._kept_scales, self._kept_state):
             kept.clear()
         is_alike = state is not None and state.adapts and state.recipe == self.recipe
         if is_alike and self._watch.policy is not None and self._watch.policy.action == "adapt":
@@ -268,7 +268,7 @@ class Jit:
             return None
         if state.scales is not None:
             self._measured[arguments.tree, arguments.statics] = state.scales
-        self._patients[key] = Patient(state.widened, state.sick)
+        self._trackers[key] = WidenTracker(state.widened, state.unhealthy)
         self._watch.steps[key] = state.steps
         lowered = self._signature.lower(arguments)
         executable = self._compile(lowered, self._scales_for(arguments), state.wide)
@@ -286,14 +286,14 @@ class Jit:
             return entry.assumed_after(leaves, results)
 
         action = watch.policy.action if watch.policy is not None else None
-        patient = Patient()
+        tracker = WidenTracker()
         if action == "widen":
-            patient = self._patients.setdefault(self._last_key, patient)
+            tracker = self._trackers.setdefault(self._last_key, tracker)
         # What ranks do to casts they do alike, by what all of them counted.
         is_shared = self._pipeline is None and action in ("adapt", "widen")
         health = executable.health_of_all() if is_shared else executable.health()
         is_packed = any(argument["storage"] is not None for argument in executable.args)
-        if watch.look(health, state, patient, self._may_adapt() and not is_packed):
+        if watch.look(health, state, tracker, self._may_adapt() and not is_packed):
             self._adapt()
             self.recompile()
         elif (
@@ -431,7 +431,7 @@ class Jit:
 
     def _made(self, arguments: Arguments, key: Hashable) -> Entry:
         lowered = self._signature.lower(arguments)
-        wide = tuple(self._patients.get(key, Patient()).widened)
+        wide = tuple(self._trackers.get(key, WidenTracker()).widened)
         executable = self._compile(lowered, self._scales_for(arguments), wide)
         scales, kept = executable.cast_scales, self._kept_scales.get(key)
         if scales is not None and kept is not None:

@@ -16,7 +16,7 @@ from scalify._diagnostics import warn
 from scalify._executable import Executable
 from scalify._kept import CAST_SCALES, STATE_AMAX, STATE_SCALES
 from scalify._lowering import Arguments, abstract
-from scalify.calibration import Patient, WideCast, names_of
+from scalify.calibration import WideCast, WidenTracker, names_of
 from scalify.mesh import Mesh, Owned, Shard
 from scalify.scales import Scales
 
@@ -50,7 +50,7 @@ class JitState:
         scales: that were measured; None where they were given, or the recipe needs none.
         wide: the casts that were left wide.
         widened: those that its next compilation leaves wide.
-        sick: how often in a row a health policy has found each cast sick.
+        unhealthy: how often in a row a health policy has found each cast unhealthy.
         steps: how many it has run, by which health policies are due.
         labels: of each array that it keeps, what its rows stand for.
         arrays: what it keeps, by name, and the counters of its last step. Of a pipeline without
@@ -63,7 +63,7 @@ class JitState:
     scales: Scales | None
     wide: tuple[WideCast, ...]
     widened: tuple[WideCast, ...]
-    sick: dict[str, int]
+    unhealthy: dict[str, int]
     steps: int
     labels: dict[str, list[str]]
     arrays: dict[str, Any]
@@ -76,7 +76,7 @@ class JitState:
         recipe: str,
         scales: Any,
         wide: Sequence[WideCast],
-        patient: Patient | None,
+        tracker: WidenTracker | None,
         steps: int,
         mesh: Mesh | None = None,
         adapts: bool = False,
@@ -88,8 +88,8 @@ class JitState:
             recipe,
             scales if isinstance(scales, Scales) else None,
             tuple(wide),
-            () if patient is None else tuple(patient.widened),
-            {} if patient is None else dict(patient.sick),
+            () if tracker is None else tuple(tracker.widened),
+            {} if tracker is None else dict(tracker.unhealthy),
             steps,
             labels,
             arrays,
@@ -112,8 +112,10 @@ class JitState:
         casts = {
             key: tuple(WideCast(**cast) for cast in content[key]) for key in ("wide", "widened")
         }
+        # Checkpoints of 0.1 say "sick".
+        renamed = {{"sick": "unhealthy"}.get(key, key): value for key, value in content.items()}
         fields = {
-            **content,
+            **renamed,
             **casts,
             "scales": None if scales is None else Scales.of(scales),
             "arrays": {name: array for name, array in arrays.items() if array is not None},

@@ -399,7 +399,7 @@ class Transformed:
             record(table)
 
     def _entry(self, arguments: Arguments, rounds: bool = False, kind: str = "fixed") -> _Entry:
-        # Whoever keeps the state, the program is the same.
+        # The program does not depend on who keeps the state.
         key = (self._signature.key(arguments), rounds, "given" if kind == "kept" else kind)
         if key not in self._entries:
             self._entries[key] = self._compile(arguments, rounds, kind)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from scalify._diagnostics import warn
-from scalify.calibration import HealthPolicy, Patient
+from scalify.calibration import HealthPolicy, WidenTracker
 from scalify.ranges import broken_assumptions, describe_broken
 from scalify.recipe import Recipe
 
@@ -28,7 +28,7 @@ def policy_of(
 ) -> HealthPolicy | None:
     """Returns the policy that `scalify.jit(..., health=)` means; None reads no counter.
 
-    Scales that are static by choice are looked at in the very step in which a cast is sick.
+    Scales that are static by choice are looked at in the very step in which a cast is unhealthy.
 
     Raises:
         ValueError: it moves scales, which `adaptive_scales=False` refuses.
@@ -95,8 +95,8 @@ class Watch:
     ) -> None:
         """Watches the step `name`; `advice()` is what a user can do about a cast that clips.
 
-        Where scales are carried, and nobody has asked for a policy, a cast is named that is sick in
-        two steps in a row: the step after one that clips has moved its scale.
+        Where scales are carried, and nobody has asked for a policy, a cast is named that is
+        unhealthy in two steps in a row: the step after one that clips has moved its scale.
         """
         self.policy = policy
         self._is_patient = is_carried and policy in (USUAL, _USUAL_REPORT)
@@ -117,7 +117,7 @@ class Watch:
         self,
         health: Sequence[Mapping[str, Any]],
         state: Callable[[], tuple[Sequence[Any], Sequence[Any]]],
-        patient: Patient,
+        tracker: WidenTracker,
         may_adapt: bool,
     ) -> bool:
         """Warns of what a step has left; returns whether it shall be compiled with other scales.
@@ -125,7 +125,7 @@ class Watch:
         Args:
             health: its rows, as `Executable.health` has them.
             state: returns the artefact's assumptions and the state to look for them in.
-            patient: what is known of the step's casts under the policy "widen".
+            tracker: what is known of the step's casts under the policy "widen".
             may_adapt: whether the policy "adapt" has a way to.
         """
         assert self.policy is not None
@@ -133,7 +133,7 @@ class Watch:
             self._broken(*state())
         self._nans(health)
         if self.policy.action == "widen":
-            self._widened(patient, health)
+            self._widened(tracker, health)
         elif self.policy.action == "adapt" and may_adapt:
             return self._adapts(health)
         elif self.policy.action != "rescale":
@@ -143,7 +143,7 @@ class Watch:
     def stuck(self, health: Iterable[Mapping[str, Any]]) -> None:
         """Warns of casts that saturate though scales move: none has moved for them."""
         assert self.policy is not None
-        for row in self.policy.sick(health):
+        for row in self.policy.unhealthy(health):
             if row["saturated"] > self.policy.saturated * row["elements"]:
                 self._say(
                     f"stuck {row['cast']}",
@@ -186,11 +186,11 @@ class Watch:
             "look at what is computed before it",
         )
 
-    def _widened(self, patient: Patient, health: Sequence[Mapping[str, Any]]) -> None:
+    def _widened(self, tracker: WidenTracker, health: Sequence[Mapping[str, Any]]) -> None:
         assert self.policy is not None
-        for cast in patient.look(self.policy, health):
+        for cast in tracker.look(self.policy, health):
             self._say(
-                f"wide {id(patient)} {cast.cast}",
+                f"wide {id(tracker)} {cast.cast}",
                 f"of cast '{cast.cast}' at {cast.names or 'no name'}, {cast.reason} at "
                 f"{self.policy.patience} looks in a row: '{self._name}' leaves it wide "
                 "once .recompile() was called",
@@ -198,13 +198,13 @@ class Watch:
 
     def _adapts(self, health: Sequence[Mapping[str, Any]]) -> bool:
         assert self.policy is not None
-        sick = self.policy.sick(health)
-        if not sick:
+        unhealthy = self.policy.unhealthy(health)
+        if not unhealthy:
             return False
-        more = f", and {len(sick) - 1} more" if len(sick) > 1 else ""
+        more = f", and {len(unhealthy) - 1} more" if len(unhealthy) > 1 else ""
         self._say(
             "adapts",
-            f"{_told(sick[0])}{more}. '{self._name}' is compiled once more, with scales that "
+            f"{_told(unhealthy[0])}{more}. '{self._name}' is compiled once more, with scales that "
             "follow what is seen from here on; health='rescale' has them from the start, and "
             "health='report' leaves them as they are",
         )
@@ -212,11 +212,11 @@ class Watch:
 
     def _sick(self, health: Sequence[Mapping[str, Any]]) -> None:
         assert self.policy is not None
-        sick = self.policy.sick(health)
+        unhealthy = self.policy.unhealthy(health)
         if self._is_patient:
-            before, self._again = self._again, {row["cast"] for row in sick}
-            sick = [row for row in sick if row["cast"] in before]
-        for row in sick:
+            before, self._again = self._again, {row["cast"] for row in unhealthy}
+            unhealthy = [row for row in unhealthy if row["cast"] in before]
+        for row in unhealthy:
             self._say(row["cast"], f"{_told(row)}. {self._advice()}")
 
 

@@ -23,8 +23,8 @@ __all__ = [
     "Calibration",
     "CastScale",
     "HealthPolicy",
-    "Patient",
     "WideCast",
+    "WidenTracker",
     "carried_option",
     "names_of",
     "scale_options",
@@ -185,9 +185,10 @@ class HealthPolicy:
 
     Attributes:
         action: "report" warns; "rescale" moves the scales by `@rescale`; "adapt" warns of the first
-            sick cast, compiles the step once more with scales that move, and goes on as "rescale",
-            and where scales are no constants or state is packed it is "report"; "widen" lists the
-            casts that stay sick, which the next compilation leaves wide (`Jit.recompile`).
+            unhealthy cast, compiles the step once more with scales that move, and goes on as
+            "rescale", and where scales are no constants or state is packed it is "report"; "widen"
+            lists the casts that stay unhealthy, which the next compilation leaves wide
+            (`Jit.recompile`).
         every: steps between two looks at the counters.
         at_once: the share of values that saturated or are NaN above which a cast is looked at in
             the very step, though no look is due, as it is where half became zero that was not with
@@ -195,7 +196,7 @@ class HealthPolicy:
             wait for nobody, and not under "widen", which counts looks. 1 waits for looks.
         saturated: the share of saturated values above which a cast is not healthy.
         flushed: the share of values that were not zero and became zero.
-        patience: looks in a row at which a cast must be sick before it is widened.
+        patience: looks in a row at which a cast must be unhealthy before it is widened.
         assumptions: also look whether the state keeps what proofs assume of it, and warn once for
             each argument that does not: one read, on the host, of the arrays that the artefact
             lists. In the report's proofs these are gains of norms, a few kilobytes.
@@ -221,7 +222,7 @@ class HealthPolicy:
         if self.patience < 1:
             raise ValueError(f"a patience of {self.patience} looks: expected 1 or more")
 
-    def sick(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def unhealthy(self, health: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Returns the rows of `health` with shares above the limits, or with little left.
 
         That is where half of what was not zero, and a tenth of all, became zero, and nothing is in
@@ -242,28 +243,28 @@ def _is_wiped(row: Mapping[str, Any]) -> bool:
     return bool(wiped) and flushed > FLUSHED_LEAST * elements
 
 
-class Patient:
+class WidenTracker:
     """The casts of one executable under the policy "widen".
 
     Attributes:
         widened: what the next compilation leaves wide, in the order in which it was found.
-        sick: at how many looks in a row each cast was sick.
+        unhealthy: at how many looks in a row each cast was unhealthy.
     """
 
     def __init__(
-        self, widened: Iterable[WideCast] = (), sick: Mapping[str, int] | None = None
+        self, widened: Iterable[WideCast] = (), unhealthy: Mapping[str, int] | None = None
     ) -> None:
         self.widened = list(widened)
-        self.sick = dict(sick or {})
+        self.unhealthy = dict(unhealthy or {})
 
     def look(self, policy: HealthPolicy, health: Iterable[Mapping[str, Any]]) -> list[WideCast]:
-        """Counts in what a step left; returns the casts that have become too sick by it."""
-        rows = {row["cast"]: row for row in policy.sick(health)}
-        self.sick = {cast: self.sick.get(cast, 0) + 1 for cast in rows}
+        """Counts in what a step left; returns the casts that have become too unhealthy by it."""
+        rows = {row["cast"]: row for row in policy.unhealthy(health)}
+        self.unhealthy = {cast: self.unhealthy.get(cast, 0) + 1 for cast in rows}
         known = {entry.cast for entry in self.widened}
         found = [
             WideCast.of(rows[cast])
-            for cast, looks in self.sick.items()
+            for cast, looks in self.unhealthy.items()
             if looks >= policy.patience and cast not in known
         ]
         self.widened += found

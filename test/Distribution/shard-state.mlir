@@ -160,7 +160,7 @@ sdy.mesh @mesh = <["data"=4]>
 // CHECK: stablehlo.add %[[ROW]]
 // CHECK: stablehlo.reduce({{.*}} : (tensor<10xf32>, tensor<f32>) -> tensor<f32>
 func.func @main(
-    // expected-remark @+1 {{is kept in shares and gathered in each step, since it is read whole}}
+    // expected-remark @+1 {{is sharded, but all-gathered in every step, since an unsharded use remains}}
     %m: tensor<10xf32> {scalify.role = #scalify.role<moment>, tf.aliasing_output = 0 : i32},
     %g: tensor<10xf32>) -> (tensor<10xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>

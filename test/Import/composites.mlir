@@ -4,7 +4,7 @@
 // their decompositions.
 // CHECK-LABEL: func.func public @main
 // CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[S:.*]]: tensor<f32>)
-// CHECK-NEXT: %[[P:.*]] = scalify.set_scaling %[[X]], %[[S]] : tensor<4xf32>
+// CHECK-NEXT: %[[P:.*]] = scalify.override_scale %[[X]], %[[S]] : tensor<4xf32>
 // CHECK-NEXT: %[[R:.*]] = scalify.rescale_point max %[[P]] : tensor<4xf32>
 // CHECK-NEXT: %[[D:.*]], %[[T:.*]] = scalify.data_scale %[[R]] : tensor<4xf32>
 // CHECK-NEXT: %[[N:.*]] = stablehlo.negate %[[D]]

@@ -12,7 +12,7 @@
 
 // CHECK:      recipe fp8, 8 values
 // CHECK-NEXT: after validate-import: 3 ops
-// CHECK-NEXT: after propagate: 3 ops, 4 set_scale
+// CHECK-NEXT: after propagate: 3 ops, 4 scale_hint
 // CHECK-NEXT: after quantize: 3 ops, 2 dequantize, 2 quantize
 // CHECK-NEXT: 2 casts to f8E4M3FN
 // CHECK-NEXT: 1 dots f32 x f32 -> f32

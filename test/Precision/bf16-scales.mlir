@@ -15,8 +15,8 @@
 module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, saved = bf16>} {
   func.func @current(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %n: tensor<2x2xi32>) -> (tensor<4x8xf32>, tensor<2x2xi32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %a = scalify.set_scale %x, %s : tensor<4x8xf32>
-    %b = scalify.set_scale %w, %s : tensor<8x8xf32>
+    %a = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %b = scalify.scale_hint %w, %s : tensor<8x8xf32>
     %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>, scalify.scale = 0 : i32} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %y = stablehlo.tanh %d {scalify.phase = #scalify.phase<forward>, scalify.scale = -1 : i32} : tensor<4x8xf32>
     %g = stablehlo.multiply %y, %y {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
@@ -36,8 +36,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
 module attributes {scalify.recipe = #scalify.recipe<"fp8-block", linear = bf16, head = bf16>} {
   func.func @block(%x: tensor<256x256xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<256x256xf32> {scalify.role = #scalify.role<param>}) -> tensor<256x256xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %a = scalify.set_scale %x, %s : tensor<256x256xf32>
-    %b = scalify.set_scale %w, %s : tensor<256x256xf32>
+    %a = scalify.scale_hint %x, %s : tensor<256x256xf32>
+    %b = scalify.scale_hint %w, %s : tensor<256x256xf32>
     %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
     return %d : tensor<256x256xf32>
   }
@@ -55,8 +55,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-block", linear = bf16, 
 module attributes {scalify.recipe = #scalify.recipe<"bf16">} {
   func.func @of_run_time(%x: tensor<4x8xf32>, %w: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %r: tensor<f32>) -> tensor<4x8xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %a = scalify.set_scale %x, %r : tensor<4x8xf32>
-    %b = scalify.set_scale %w, %s : tensor<8x8xf32>
+    %a = scalify.scale_hint %x, %r : tensor<4x8xf32>
+    %b = scalify.scale_hint %w, %s : tensor<8x8xf32>
     %d = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     return %d : tensor<4x8xf32>
   }

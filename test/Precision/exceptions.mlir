@@ -69,15 +69,15 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", where = {"layer0" = w
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = {"layer0/" = wide}>} {
   func.func @main(%x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.name = "a"}, %b: tensor<8x8xf32> {scalify.name = "b"}, %g: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<16x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
-    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<16x8xf32>
+    %as = scalify.scale_hint %a, %s : tensor<8x8xf32>
     %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32> loc("jit(step)/jvp(layer0)/layer0/dot_general")
     %h = stablehlo.tanh %y : tensor<16x8xf32>
-    %hs = scalify.set_scale %h, %s : tensor<16x8xf32>
-    %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
+    %hs = scalify.scale_hint %h, %s : tensor<16x8xf32>
+    %bs = scalify.scale_hint %b, %s : tensor<8x8xf32>
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32> loc("jit(step)/jvp(layer1)/layer1/dot_general")
     %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<16x8xf32>
-    %dys = scalify.set_scale %dy, %s : tensor<16x8xf32>
+    %dys = scalify.scale_hint %dy, %s : tensor<16x8xf32>
     %da = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32> loc("jit(step)/transpose(jvp(layer0))/layer0/dot_general")
     return %z, %da : tensor<16x8xf32>, tensor<8x8xf32>
   }

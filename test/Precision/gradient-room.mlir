@@ -15,8 +15,8 @@ func.func @main(%arg0: tensor<32x16xf32>, %arg1: tensor<16x64xf32>) -> tensor<32
   %g = stablehlo.constant dense<6.250000e-02> : tensor<f32>
   %w = stablehlo.constant dense<2.500000e-01> : tensor<f32>
   %dy = stablehlo.negate %arg0 {scalify.phase = #scalify.phase<backward>} : tensor<32x16xf32>
-  %0 = scalify.set_scale %dy, %g : tensor<32x16xf32>
-  %1 = scalify.set_scale %arg1, %w : tensor<16x64xf32>
+  %0 = scalify.scale_hint %dy, %g : tensor<32x16xf32>
+  %1 = scalify.scale_hint %arg1, %w : tensor<16x64xf32>
   %2 = stablehlo.dot_general %0, %1, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<32x16xf32>, tensor<16x64xf32>) -> tensor<32x64xf32>
   return %2 : tensor<32x64xf32>
 }

@@ -30,11 +30,11 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
       %0 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %0 : tensor<i1>
     } do {
-      %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
-      %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
+      %xs = scalify.scale_hint %x, %s : tensor<16x8xf32>
+      %ws = scalify.scale_hint %w, %s : tensor<8x4xf32>
       %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
       %dy = stablehlo.subtract %y, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
-      %dys = scalify.set_scale %dy, %s : tensor<16x4xf32>
+      %dys = scalify.scale_hint %dy, %s : tensor<16x4xf32>
       %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
       %sum = stablehlo.add %c, %dw {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
       %j = stablehlo.add %i, %one : tensor<i32>
@@ -58,16 +58,16 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
   func.func @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
                   %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<16x4xf32> {scalify.role = #scalify.role<batch>}) -> tensor<8x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
-    %x0 = scalify.set_scale %x, %s : tensor<16x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x4xf32>
+    %x0 = scalify.scale_hint %x, %s : tensor<16x8xf32>
     %minus = stablehlo.negate %x : tensor<16x8xf32>
-    %x1 = scalify.set_scale %minus, %s : tensor<16x8xf32>
+    %x1 = scalify.scale_hint %minus, %s : tensor<16x8xf32>
     %y0 = stablehlo.dot_general %x0, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     %y1 = stablehlo.dot_general %x1, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     %e0 = stablehlo.subtract %y0, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
     %e1 = stablehlo.subtract %y1, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
-    %dy0 = scalify.set_scale %e0, %s : tensor<16x4xf32>
-    %dy1 = scalify.set_scale %e1, %s : tensor<16x4xf32>
+    %dy0 = scalify.scale_hint %e0, %s : tensor<16x4xf32>
+    %dy1 = scalify.scale_hint %e1, %s : tensor<16x4xf32>
     %0 = stablehlo.dot_general %x0, %dy0, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
     %1 = stablehlo.dot_general %x1, %dy1, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":7:9)
     %2 = stablehlo.dot_general %x1, %dy0, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32> loc("step.py":9:9)

@@ -13,16 +13,16 @@ func.func @main(%x: tensor<14x16xf32>, %w: tensor<16x8xf32>, %v: tensor<8x8xf32>
   %s = stablehlo.constant dense<1.0> : tensor<f32>
   %c = stablehlo.constant dense<1.0e4> : tensor<f32>
   %p = stablehlo.pad %x, %c, low = [1, 0], high = [1, 0], interior = [0, 0] {scalify.phase = #scalify.phase<forward>} : (tensor<14x16xf32>, tensor<f32>) -> tensor<16x16xf32>
-  %a = scalify.set_scale %p, %s : tensor<16x16xf32>
-  %b = scalify.set_scale %w, %s : tensor<16x8xf32>
+  %a = scalify.scale_hint %p, %s : tensor<16x16xf32>
+  %b = scalify.scale_hint %w, %s : tensor<16x8xf32>
   %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x16xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
   // An infinity is no number that could saturate, and a limit of a maximum is no element.
   %t = stablehlo.tanh %y {scalify.phase = #scalify.phase<forward>} : tensor<16x8xf32>
-  %d = scalify.set_scale %t, %s : tensor<16x8xf32>
-  %e = scalify.set_scale %v, %s : tensor<8x8xf32>
+  %d = scalify.scale_hint %t, %s : tensor<16x8xf32>
+  %e = scalify.scale_hint %v, %s : tensor<8x8xf32>
   %z = stablehlo.dot_general %d, %e, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
-  %g = scalify.set_scale %z, %s : tensor<16x8xf32>
-  %h = scalify.set_scale %v, %s : tensor<8x8xf32>
+  %g = scalify.scale_hint %z, %s : tensor<16x8xf32>
+  %h = scalify.scale_hint %v, %s : tensor<8x8xf32>
   %o = stablehlo.dot_general %g, %h, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
   return %o : tensor<16x8xf32>
 }

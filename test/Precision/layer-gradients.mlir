@@ -11,14 +11,14 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
   func.func @remat(%h: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %x = stablehlo.tanh %h {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
-    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
-    %ws = scalify.set_scale %w, %s : tensor<8x6xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x6xf32>
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
     %b = stablehlo.optimization_barrier %h : tensor<4x8xf32>
     %x2 = stablehlo.tanh %b {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
-    %x2s = scalify.set_scale %x2, %s : tensor<4x8xf32>
+    %x2s = scalify.scale_hint %x2, %s : tensor<4x8xf32>
     %dy = stablehlo.multiply %y, %d {scalify.phase = #scalify.phase<backward>} : tensor<4x6xf32>
-    %dys = scalify.set_scale %dy, %s : tensor<4x6xf32>
+    %dys = scalify.scale_hint %dy, %s : tensor<4x6xf32>
     %dx = stablehlo.dot_general %dys, %ws, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>
     %dw = stablehlo.dot_general %dys, %x2s, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
     return %y, %dx, %dw : tensor<4x6xf32>, tensor<4x8xf32>, tensor<6x8xf32>
@@ -35,11 +35,11 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
 module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
   func.func @stopped(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<6x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
-    %ws = scalify.set_scale %w, %s : tensor<8x6xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x6xf32>
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
     %dy = stablehlo.multiply %y, %d {scalify.phase = #scalify.phase<backward>} : tensor<4x6xf32>
-    %dys = scalify.set_scale %dy, %s : tensor<4x6xf32>
+    %dys = scalify.scale_hint %dy, %s : tensor<4x6xf32>
     %dw = stablehlo.dot_general %dys, %xs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x6xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
     return %y, %dw : tensor<4x6xf32>, tensor<6x8xf32>
   }
@@ -64,16 +64,16 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", sensitive = true>} {
   func.func @per_example(%x: tensor<4x8xf32> {scalify.role = #scalify.role<batch>}, %a: tensor<8x8xf32> {scalify.role = #scalify.role<param>}, %w: tensor<8x6xf32> {scalify.role = #scalify.role<param>}, %d: tensor<4x6xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<4x6xf32>, tensor<4x8xf32>, tensor<4x8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %e = stablehlo.tanh %x {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
-    %es = scalify.set_scale %e, %s : tensor<4x8xf32>
-    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
-    %ws = scalify.set_scale %w, %s : tensor<8x6xf32>
+    %es = scalify.scale_hint %e, %s : tensor<4x8xf32>
+    %as = scalify.scale_hint %a, %s : tensor<8x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x6xf32>
     %h = stablehlo.dot_general %es, %as, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
+    %hs = scalify.scale_hint %h, %s : tensor<4x8xf32>
     %y = stablehlo.dot_general %hs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
     %dy = stablehlo.multiply %y, %d {scalify.phase = #scalify.phase<backward>} : tensor<4x6xf32>
-    %dys = scalify.set_scale %dy, %s : tensor<4x6xf32>
+    %dys = scalify.scale_hint %dy, %s : tensor<4x6xf32>
     %dh = stablehlo.dot_general %dys, %ws, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>
-    %dhs = scalify.set_scale %dh, %s : tensor<4x8xf32>
+    %dhs = scalify.scale_hint %dh, %s : tensor<4x8xf32>
     %de = stablehlo.dot_general %dhs, %as, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %da = stablehlo.dot_general %es, %dhs, batching_dims = [0] x [0], contracting_dims = [] x [] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8x8xf32>
     return %y, %de, %da : tensor<4x6xf32>, tensor<4x8xf32>, tensor<4x8x8xf32>

@@ -16,14 +16,14 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-block", head = true>} {
       -> (tensor<256x64xf32>, tensor<200x64xf32>, tensor<256x200xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<256x64xf32>
-    %a = scalify.set_scale %x, %s : tensor<256x200xf32>
-    %b = scalify.set_scale %w, %s : tensor<200x64xf32>
+    %a = scalify.scale_hint %x, %s : tensor<256x200xf32>
+    %b = scalify.scale_hint %w, %s : tensor<200x64xf32>
     %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<256x200xf32>, tensor<200x64xf32>) -> tensor<256x64xf32>
-    %c = scalify.set_scale %x, %s : tensor<256x200xf32>
-    %d = scalify.set_scale %dy, %s : tensor<256x64xf32>
+    %c = scalify.scale_hint %x, %s : tensor<256x200xf32>
+    %d = scalify.scale_hint %dy, %s : tensor<256x64xf32>
     %dw = stablehlo.dot_general %c, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x200xf32>, tensor<256x64xf32>) -> tensor<200x64xf32>
-    %e = scalify.set_scale %dy, %s : tensor<256x64xf32>
-    %f = scalify.set_scale %w, %s : tensor<200x64xf32>
+    %e = scalify.scale_hint %dy, %s : tensor<256x64xf32>
+    %f = scalify.scale_hint %w, %s : tensor<200x64xf32>
     %dx = stablehlo.dot_general %e, %f, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<200x64xf32>) -> tensor<256x200xf32>
     return %y, %dw, %dx : tensor<256x64xf32>, tensor<200x64xf32>, tensor<256x200xf32>
   }

@@ -13,8 +13,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-plain-scaled">} {
     %one = stablehlo.constant dense<1.0> : tensor<f32>
     %0 = stablehlo.add %g, %g {scalify.phase = #scalify.phase<backward>} : tensor<4x64xf32>
     %1 = stablehlo.reverse %0, dims = [1] {scalify.phase = #scalify.phase<backward>} : tensor<4x64xf32>
-    %x = scalify.set_scale %1, %one : tensor<4x64xf32>
-    %u = scalify.set_scale %w, %one : tensor<64x8xf32>
+    %x = scalify.scale_hint %1, %one : tensor<4x64xf32>
+    %u = scalify.scale_hint %w, %one : tensor<64x8xf32>
     %2 = stablehlo.dot_general %x, %u, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
     %3 = stablehlo.tanh %2 : tensor<4x8xf32>
     return %3 : tensor<4x8xf32>
@@ -33,8 +33,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", linear = f8E4M3FN>} {
                   %v: tensor<8x2xf32>) -> tensor<4x2xf32> {
     %one = stablehlo.constant dense<1.0> : tensor<f32>
     %0 = stablehlo.add %g, %g {scalify.phase = #scalify.phase<backward>} : tensor<4x64xf32>
-    %x = scalify.set_scale %0, %one : tensor<4x64xf32>
-    %u = scalify.set_scale %w, %one : tensor<64x8xf32>
+    %x = scalify.scale_hint %0, %one : tensor<4x64xf32>
+    %u = scalify.scale_hint %w, %one : tensor<64x8xf32>
     %1 = stablehlo.dot_general %x, %u, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
     %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
     return %2 : tensor<4x2xf32>

@@ -25,10 +25,10 @@ func.func @main(%a: tensor<4x64xf32> {scalify.range = {max = 100.0}},
                 %w: tensor<64x8xf32> {scalify.range = {max = 1.0}},
                 %v: tensor<8x2xf32> {scalify.range = {max = 1.0}}) -> (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<f32>
-  %x = scalify.set_scale %a, %one : tensor<4x64xf32>
-  %y = scalify.set_scale %b, %one : tensor<4x64xf32>
-  %z = scalify.set_scale %c, %one : tensor<4x64xf32>
-  %u = scalify.set_scale %w, %one : tensor<64x8xf32>
+  %x = scalify.scale_hint %a, %one : tensor<4x64xf32>
+  %y = scalify.scale_hint %b, %one : tensor<4x64xf32>
+  %z = scalify.scale_hint %c, %one : tensor<4x64xf32>
+  %u = scalify.scale_hint %w, %one : tensor<64x8xf32>
   %0 = stablehlo.dot_general %x, %u, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   %1 = stablehlo.dot_general %y, %u, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   %2 = stablehlo.dot_general %z, %u, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>

@@ -14,23 +14,23 @@ func.func @linear(%x: tensor<4x64xf32>, %w: tensor<64x8xf32>, %v: tensor<8x3xf32
   // CHECK: %[[QG:.*]] = scalify.quantize %[[G]], {{.*}} -> tensor<4x8xf8E5M2>
   // CURRENT-COUNT-3: applies stablehlo.maximum
   %dy = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
-  %a = scalify.set_scale %x, %s : tensor<4x64xf32>
-  %b = scalify.set_scale %w, %s : tensor<64x8xf32>
+  %a = scalify.scale_hint %x, %s : tensor<4x64xf32>
+  %b = scalify.scale_hint %w, %s : tensor<64x8xf32>
   %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   // The head: no dot follows it.
-  %c = scalify.set_scale %y, %s : tensor<4x8xf32>
-  %d = scalify.set_scale %v, %s : tensor<8x3xf32>
+  %c = scalify.scale_hint %y, %s : tensor<4x8xf32>
+  %d = scalify.scale_hint %v, %s : tensor<8x3xf32>
   // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss (recipe: head = false)"
   %z = stablehlo.dot_general %c, %d, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>
   // CHECK: stablehlo.transpose %[[QX]], dims = [1, 0] {{.*}}(tensor<4x64xf8E4M3FN>) -> tensor<64x4xf8E4M3FN>
   // CHECK-NOT: scalify.quantize
-  // CHECK-NOT: scalify.set_scale
+  // CHECK-NOT: scalify.scale_hint
   %xt = stablehlo.transpose %x, dims = [1, 0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x64xf32>) -> tensor<64x4xf32>
-  %e = scalify.set_scale %xt, %s : tensor<64x4xf32>
-  %f = scalify.set_scale %dy, %s : tensor<4x8xf32>
+  %e = scalify.scale_hint %xt, %s : tensor<64x4xf32>
+  %f = scalify.scale_hint %dy, %s : tensor<4x8xf32>
   %dw = stablehlo.dot_general %e, %f, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<64x4xf32>, tensor<4x8xf32>) -> tensor<64x8xf32>
-  %h = scalify.set_scale %dy, %s : tensor<4x8xf32>
-  %i = scalify.set_scale %w, %s : tensor<64x8xf32>
+  %h = scalify.scale_hint %dy, %s : tensor<4x8xf32>
+  %i = scalify.scale_hint %w, %s : tensor<64x8xf32>
   %dx = stablehlo.dot_general %h, %i, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<64x8xf32>) -> tensor<4x64xf32>
   return %z, %dw, %dx : tensor<4x3xf32>, tensor<64x8xf32>, tensor<4x64xf32>
 }

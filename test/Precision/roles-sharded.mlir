@@ -13,15 +13,15 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
       %s = stablehlo.constant dense<0.5> : tensor<f32>
       %wa = "stablehlo.all_gather"(%a0) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4x8xf32>) -> tensor<8x8xf32>
       %wb = "stablehlo.all_gather"(%b0) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4x8xf32>) -> tensor<8x8xf32>
-      %was = scalify.set_scale %wa, %s : tensor<8x8xf32>
-      %wbs = scalify.set_scale %wb, %s : tensor<8x8xf32>
+      %was = scalify.scale_hint %wa, %s : tensor<8x8xf32>
+      %wbs = scalify.scale_hint %wb, %s : tensor<8x8xf32>
       %x1 = stablehlo.tanh %x0 : tensor<2x8xf32>
-      %x2 = scalify.set_scale %x1, %s : tensor<2x8xf32>
+      %x2 = scalify.scale_hint %x1, %s : tensor<2x8xf32>
       // CHECK-COUNT-2: scalify.quantize
       // CHECK-NOT: scalify.quantize
       %h = stablehlo.dot_general %x2, %was, contracting_dims = [1] x [0] : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
       %h1 = stablehlo.tanh %h : tensor<2x8xf32>
-      %h2 = scalify.set_scale %h1, %s : tensor<2x8xf32>
+      %h2 = scalify.scale_hint %h1, %s : tensor<2x8xf32>
       // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before a result
       %z = stablehlo.dot_general %h2, %wbs, contracting_dims = [1] x [0] : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
       sdy.return %z : tensor<2x8xf32>

@@ -10,8 +10,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, 
     %q = stablehlo.tanh %x : tensor<2x4x8xf32>
     %k = stablehlo.cosine %x : tensor<2x4x8xf32>
     %v = stablehlo.sine %x : tensor<2x4x8xf32>
-    %qs = scalify.set_scale %q, %s : tensor<2x4x8xf32>
-    %ks = scalify.set_scale %k, %s : tensor<2x4x8xf32>
+    %qs = scalify.scale_hint %q, %s : tensor<2x4x8xf32>
+    %ks = scalify.scale_hint %k, %s : tensor<2x4x8xf32>
     // CHECK-DAG: %[[Q:.*]] = stablehlo.tanh
     // CHECK-DAG: scalify.quantize %[[Q]], {{.*}} -> tensor<2x4x8xf8E4M3FN>
     // CHECK-DAG: %[[K:.*]] = stablehlo.cosine
@@ -22,17 +22,17 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", attention_qk = true, 
     // CHECK: %[[P:.*]] = stablehlo.exponential
     // CHECK: scalify.quantize %[[P]], {{.*}} -> tensor<2x4x4xf16>
     %p = stablehlo.exponential %scores : tensor<2x4x4xf32>
-    %ps = scalify.set_scale %p, %s : tensor<2x4x4xf32>
-    %vs = scalify.set_scale %v, %s : tensor<2x4x8xf32>
+    %ps = scalify.scale_hint %p, %s : tensor<2x4x4xf32>
+    %vs = scalify.scale_hint %v, %s : tensor<2x4x8xf32>
     %o = stablehlo.dot_general %ps, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
     %do = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<2x4x8xf32>
     // CHECK: %[[DO:.*]] = stablehlo.negate
     // CHECK: scalify.quantize %[[DO]], {{.*}} -> tensor<2x4x8xf16>
-    %dos = scalify.set_scale %do, %s : tensor<2x4x8xf32>
+    %dos = scalify.scale_hint %do, %s : tensor<2x4x8xf32>
     %dp = stablehlo.dot_general %dos, %vs, batching_dims = [0] x [0], contracting_dims = [2] x [2] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x4xf32>
     %dv = stablehlo.dot_general %ps, %dos, batching_dims = [0] x [0], contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
     %ds = stablehlo.abs %dp {scalify.phase = #scalify.phase<backward>} : tensor<2x4x4xf32>
-    %dss = scalify.set_scale %ds, %s : tensor<2x4x4xf32>
+    %dss = scalify.scale_hint %ds, %s : tensor<2x4x4xf32>
     // CHECK: scalify.wide = #scalify.decision<"attention_ds", "the gradient of scores (recipe: attention_ds = false)"
     %dq = stablehlo.dot_general %dss, %ks, batching_dims = [0] x [0], contracting_dims = [2] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<2x4x4xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
     return %o, %dv, %dq : tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>
@@ -48,16 +48,16 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, where = 
   func.func @by_name(%x: tensor<4x8xf32>, %a: tensor<8x8xf32> {scalify.name = "params['a']"}, %b: tensor<8x8xf32> {scalify.name = "params['b']"}, %g: tensor<4x8xf32>)
       -> (tensor<4x8xf32>, tensor<8x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
-    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %as = scalify.scale_hint %a, %s : tensor<8x8xf32>
     %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %h = stablehlo.tanh %y : tensor<4x8xf32>
-    %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
-    %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
+    %hs = scalify.scale_hint %h, %s : tensor<4x8xf32>
+    %bs = scalify.scale_hint %b, %s : tensor<8x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name", "the last linear layer before the loss (recipe: where \22params
     %z = stablehlo.dot_general %hs, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %dz = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
-    %dzs = scalify.set_scale %dz, %s : tensor<4x8xf32>
+    %dzs = scalify.scale_hint %dz, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name", "
     %dh = stablehlo.dot_general %dzs, %bs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"name", "
@@ -74,7 +74,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func @update(%w: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %g = stablehlo.negate %w {scalify.phase = #scalify.phase<backward>} : tensor<4x4xf32>
-    %a = scalify.set_scale %g, %s : tensor<4x4xf32>
+    %a = scalify.scale_hint %g, %s : tensor<4x4xf32>
     // CHECK-NOT: scalify.quantize
     // CHECK: scalify.wide = #scalify.decision<"optimizer", "a dot of the update (recipe: optimizer = false)"
     %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -89,7 +89,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
 module attributes {scalify.recipe = #scalify.recipe<"fp16">} {
   func.func @two_results(%w: tensor<4x4xf32>) -> tensor<4x4xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %a = scalify.set_scale %w, %s : tensor<4x4xf32>
+    %a = scalify.scale_hint %w, %s : tensor<4x4xf32>
     // CHECK: scalify.quantize
     // CHECK-NOT: scalify.wide
     %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<optimizer>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -106,20 +106,20 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @similarity(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %a: tensor<8x8xf32> {scalify.name = "params['a']"}, %b: tensor<8x8xf32> {scalify.name = "params['b']"}, %c: tensor<8x8xf32> {scalify.name = "params['c']"}, %g: tensor<4x4xf32>)
       -> (tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
-    %bs = scalify.set_scale %b, %s : tensor<8x8xf32>
-    %cs = scalify.set_scale %c, %s : tensor<8x8xf32>
+    %as = scalify.scale_hint %a, %s : tensor<8x8xf32>
+    %bs = scalify.scale_hint %b, %s : tensor<8x8xf32>
+    %cs = scalify.scale_hint %c, %s : tensor<8x8xf32>
     // CHECK-COUNT-2: scalify.quantize
     // CHECK-NOT: scalify.quantize
     %x0 = stablehlo.tanh %x : tensor<4x8xf32>
-    %x1 = scalify.set_scale %x0, %s : tensor<4x8xf32>
+    %x1 = scalify.scale_hint %x0, %s : tensor<4x8xf32>
     %h = stablehlo.dot_general %x1, %as, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %h0 = stablehlo.tanh %h : tensor<4x8xf32>
-    %h1 = scalify.set_scale %h0, %s : tensor<4x8xf32>
+    %h1 = scalify.scale_hint %h0, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %p = stablehlo.dot_general %h1, %bs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %y0 = stablehlo.sine %y : tensor<4x8xf32>
-    %y1 = scalify.set_scale %y0, %s : tensor<4x8xf32>
+    %y1 = scalify.scale_hint %y0, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %q = stablehlo.dot_general %y1, %cs, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
@@ -129,7 +129,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %dp = stablehlo.dot_general %d, %q, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %dq = stablehlo.dot_general %d, %p, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-    %dq1 = scalify.set_scale %dq, %s : tensor<4x8xf32>
+    %dq1 = scalify.scale_hint %dq, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
     %dy = stablehlo.dot_general %dq1, %cs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before the loss
@@ -150,16 +150,16 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
       -> (tensor<4x8xf32>, tensor<4x8xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %a = stablehlo.add %w, %w {scalify.phase = #scalify.phase<forward>} : tensor<8x8xf32>
-    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
-    %as = scalify.set_scale %a, %s : tensor<8x8xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %as = scalify.scale_hint %a, %s : tensor<8x8xf32>
     %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %b = stablehlo.optimization_barrier {scalify.phase = #scalify.phase<forward>} %w : tensor<8x8xf32>
     %c = stablehlo.add %b, %b {scalify.phase = #scalify.phase<forward>} : tensor<8x8xf32>
-    %cs = scalify.set_scale %c, %s : tensor<8x8xf32>
+    %cs = scalify.scale_hint %c, %s : tensor<8x8xf32>
     %again = stablehlo.dot_general %xs, %cs, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %h = stablehlo.tanh %y {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
-    %hs = scalify.set_scale %h, %s : tensor<4x8xf32>
-    %us = scalify.set_scale %u, %s : tensor<8x8xf32>
+    %hs = scalify.scale_hint %h, %s : tensor<4x8xf32>
+    %us = scalify.scale_hint %u, %s : tensor<8x8xf32>
     %z = stablehlo.dot_general %hs, %us, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %g = stablehlo.multiply %z, %again {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
     return %z, %g : tensor<4x8xf32>, tensor<4x8xf32>

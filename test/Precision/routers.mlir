@@ -15,8 +15,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     %at = stablehlo.iota dim = 1 : tensor<8x4xi32>
     %h = stablehlo.tanh %x : tensor<8x8xf32>
-    %hs = scalify.set_scale %h, %s : tensor<8x8xf32>
-    %rs = scalify.set_scale %router, %s : tensor<8x4xf32>
+    %hs = scalify.scale_hint %h, %s : tensor<8x8xf32>
+    %rs = scalify.scale_hint %router, %s : tensor<8x4xf32>
     // CHECK: stablehlo.dot_general %[[H:.*]], %{{.*}}scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
     %logits = stablehlo.dot_general %hs, %rs, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %p = stablehlo.exponential %logits : tensor<8x4xf32>
@@ -26,18 +26,18 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
       %gt = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
       stablehlo.return %gt : tensor<i1>
     }) : (tensor<8x4xf32>, tensor<8x4xi32>) -> (tensor<8x4xf32>, tensor<8x4xi32>)
-    %us = scalify.set_scale %up, %s : tensor<8x4xf32>
+    %us = scalify.scale_hint %up, %s : tensor<8x4xf32>
     // CHECK: stablehlo.dot_general
     // CHECK-NOT: scalify.wide
     // CHECK: stablehlo.multiply
     %expert = stablehlo.dot_general %hs, %us, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %gated = stablehlo.multiply %sorted#0, %expert : tensor<8x4xf32>
-    %gs = scalify.set_scale %gated, %s : tensor<8x4xf32>
-    %ds = scalify.set_scale %down, %s : tensor<4x8xf32>
+    %gs = scalify.scale_hint %gated, %s : tensor<8x4xf32>
+    %ds = scalify.scale_hint %down, %s : tensor<4x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "
     %y = stablehlo.dot_general %gs, %ds, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     %dl = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<8x4xf32>
-    %dls = scalify.set_scale %dl, %s : tensor<8x4xf32>
+    %dls = scalify.scale_hint %dl, %s : tensor<8x4xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
     %dx = stablehlo.dot_general %dls, %rs, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x8xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"router", "chooses experts (recipe: router = false)"
@@ -56,8 +56,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", router = f8E4M3FN>} {
     %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %at = stablehlo.iota dim = 1 : tensor<8x4xi32>
-    %xs = scalify.set_scale %x, %s : tensor<8x8xf32>
-    %rs = scalify.set_scale %router, %s : tensor<8x4xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<8x8xf32>
+    %rs = scalify.scale_hint %router, %s : tensor<8x4xf32>
     // CHECK-DAG: scalify.quantize %arg0, {{.*}} -> tensor<8x8xf8E4M3FN>
     // CHECK-DAG: scalify.quantize %arg1, {{.*}} -> tensor<8x4xf8E4M3FN>
     %logits = stablehlo.dot_general %xs, %rs, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
@@ -68,8 +68,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", router = f8E4M3FN>} {
       %n = stablehlo.select %gt, %i, %j : tensor<i1>, tensor<i32>
       stablehlo.return %m, %n : tensor<f32>, tensor<i32>
     }
-    %ls = scalify.set_scale %logits, %s : tensor<8x4xf32>
-    %ds = scalify.set_scale %down, %s : tensor<4x8xf32>
+    %ls = scalify.scale_hint %logits, %s : tensor<8x4xf32>
+    %ds = scalify.scale_hint %down, %s : tensor<4x8xf32>
     %y = stablehlo.dot_general %ls, %ds, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %y, %best#1 : tensor<8x8xf32>, tensor<8xi32>
   }
@@ -82,8 +82,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", router = f8E4M3FN>} {
 module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
   func.func @carried_along(%x: tensor<8x8xf32>, %w: tensor<8x4xf32>, %down: tensor<4x8xf32>, %keys: tensor<8x4xi32>) -> tensor<8x8xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<8x8xf32>
-    %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<8x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x4xf32>
     // CHECK: scalify.quantize %arg0
     // CHECK-NOT: router
     %h = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
@@ -93,8 +93,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
       %lt = stablehlo.compare LT, %a, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %lt : tensor<i1>
     }) : (tensor<8x4xi32>, tensor<8x4xf32>) -> (tensor<8x4xi32>, tensor<8x4xf32>)
-    %hs = scalify.set_scale %sorted#1, %s : tensor<8x4xf32>
-    %ds = scalify.set_scale %down, %s : tensor<4x8xf32>
+    %hs = scalify.scale_hint %sorted#1, %s : tensor<8x4xf32>
+    %ds = scalify.scale_hint %down, %s : tensor<4x8xf32>
     // CHECK: scalify.wide = #scalify.decision<"head", "
     %y = stablehlo.dot_general %hs, %ds, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     return %y : tensor<8x8xf32>
@@ -121,15 +121,15 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = false, router 
     } do {
       %x = stablehlo.dynamic_slice %table, %token, %zero, sizes = [1, 8] : (tensor<16x8xf32>, tensor<i32>, tensor<i32>) -> tensor<1x8xf32>
       %t = stablehlo.tanh %x : tensor<1x8xf32>
-      %xs = scalify.set_scale %t, %s : tensor<1x8xf32>
-      %ws = scalify.set_scale %w, %s : tensor<8x8xf32>
+      %xs = scalify.scale_hint %t, %s : tensor<1x8xf32>
+      %ws = scalify.scale_hint %w, %s : tensor<8x8xf32>
       // CHECK: stablehlo.dot_general
       // CHECK-NOT: scalify.wide
       // CHECK: stablehlo.cosine
       %h = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
       %c = stablehlo.cosine %h : tensor<1x8xf32>
-      %hs = scalify.set_scale %c, %s : tensor<1x8xf32>
-      %os = scalify.set_scale %out, %s : tensor<8x16xf32>
+      %hs = scalify.scale_hint %c, %s : tensor<1x8xf32>
+      %os = scalify.scale_hint %out, %s : tensor<8x16xf32>
       // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"head", "the last linear layer before a result (recipe: head = false)"
       %logits = stablehlo.dot_general %hs, %os, contracting_dims = [1] x [0] : (tensor<1x8xf32>, tensor<8x16xf32>) -> tensor<1x16xf32>
       %best:2 = stablehlo.reduce(%logits init: %least), (%at init: %zero) across dimensions = [1] : (tensor<1x16xf32>, tensor<1x16xi32>, tensor<f32>, tensor<i32>) -> (tensor<1xf32>, tensor<1xi32>)

@@ -15,8 +15,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
                         %b: tensor<64x64xf32> {scalify.role = #scalify.role<param>, scalify.scale = -3 : i32})
       -> (tensor<64x64xf32>, tensor<64x64xf32>) {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<256x64xf32>
-    %as = scalify.set_scale %a, %s : tensor<64x64xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<256x64xf32>
+    %as = scalify.scale_hint %a, %s : tensor<64x64xf32>
     // CHECK: %[[X:.*]] = scalify.dequantize {{.*}} : tensor<256x64xf8E4M3FN>
     // CHECK: stablehlo.dot_general %arg0, %arg2, {{.*}}scalify.wide = #scalify.decision<"sensitive", "its rounding makes up 98% of the error of gradients, by the model 0.08 of their mean square (recipe: sensitive = false)"
     // expected-remark @+1 {{dot stays wide: sensitive: its rounding makes up 98%}}
@@ -28,8 +28,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}
     %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
-    %xs2 = scalify.set_scale %x, %s : tensor<256x64xf32>
-    %gs = scalify.set_scale %g, %s : tensor<256x64xf32>
+    %xs2 = scalify.scale_hint %x, %s : tensor<256x64xf32>
+    %gs = scalify.scale_hint %g, %s : tensor<256x64xf32>
     // CHECK: %[[G:.*]] = scalify.dequantize {{.*}} : tensor<256x64xf8E5M2>
     // CHECK: stablehlo.dot_general %[[X]], %[[G]]
     %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
@@ -48,8 +48,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
                         %b: tensor<64x64xf32> {scalify.role = #scalify.role<param>})
       -> (tensor<64x64xf32>, tensor<64x64xf32>) {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<256x64xf32>
-    %as = scalify.set_scale %a, %s : tensor<64x64xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<256x64xf32>
+    %as = scalify.scale_hint %a, %s : tensor<64x64xf32>
     // CHECK: stablehlo.dot_general
     // CHECK-NOT: scalify.wide
     // CHECK: stablehlo.dot_general
@@ -61,8 +61,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
     %gb = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     // expected-remark @+1 {{dot stays wide: head}}
     %g = stablehlo.dot_general %d, %b, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<64x64xf32>) -> tensor<256x64xf32>
-    %xs2 = scalify.set_scale %x, %s : tensor<256x64xf32>
-    %gs = scalify.set_scale %g, %s : tensor<256x64xf32>
+    %xs2 = scalify.scale_hint %x, %s : tensor<256x64xf32>
+    %gs = scalify.scale_hint %g, %s : tensor<256x64xf32>
     %ga = stablehlo.dot_general %xs2, %gs, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<64x64xf32>
     return %ga, %gb : tensor<64x64xf32>, tensor<64x64xf32>
   }

@@ -44,11 +44,11 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-lm-o1", head = true, ma
   func.func @main(%w: tensor<8x4xf32> {scalify.role = #scalify.role<param>, tf.aliasing_output = 0 : i32},
                   %x: tensor<16x8xf32> {scalify.role = #scalify.role<batch>}, %t: tensor<16x4xf32> {scalify.role = #scalify.role<batch>}) -> (tensor<8x4xf32>, tensor<f32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<16x8xf32>
-    %ws = scalify.set_scale %w, %s : tensor<8x4xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<16x8xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<8x4xf32>
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     %dy = stablehlo.subtract %y, %t {scalify.phase = #scalify.phase<backward>} : tensor<16x4xf32>
-    %dys = scalify.set_scale %dy, %s : tensor<16x4xf32>
+    %dys = scalify.scale_hint %dy, %s : tensor<16x4xf32>
     %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>, scalify.scale = 0 : i32} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     %square = stablehlo.multiply %dw, %dw {scalify.phase = #scalify.phase<optimizer>} : tensor<8x4xf32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>

@@ -22,14 +22,14 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %n: tensor<i32>) -> te
     stablehlo.return %p : tensor<i1>
   } do {
     %j = stablehlo.add %i, %one : tensor<i32>
-    %l = scalify.set_scale %a, %s : tensor<4x8xf32>
-    %r = scalify.set_scale %w, %s : tensor<8x8xf32>
+    %l = scalify.scale_hint %a, %s : tensor<4x8xf32>
+    %r = scalify.scale_hint %w, %s : tensor<8x8xf32>
     %d = stablehlo.dot_general %l, %r, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %t = stablehlo.tanh %d {scalify.phase = #scalify.phase<forward>} : tensor<4x8xf32>
     stablehlo.return %j, %t : tensor<i32>, tensor<4x8xf32>
   }
-  %v = scalify.set_scale %0#1, %s : tensor<4x8xf32>
-  %u = scalify.set_scale %w, %s : tensor<8x8xf32>
+  %v = scalify.scale_hint %0#1, %s : tensor<4x8xf32>
+  %u = scalify.scale_hint %w, %s : tensor<8x8xf32>
   %y = stablehlo.dot_general %v, %u, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }

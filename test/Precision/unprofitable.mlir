@@ -8,10 +8,10 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8-current", head = true, 
                   %b: tensor<1024x8192xf32> {scalify.role = #scalify.role<param>}, %c: tensor<1024x16xf32> {scalify.name = "params['c']", scalify.role = #scalify.role<param>})
       -> (tensor<8192x1024xf32>, tensor<8192x8192xf32>, tensor<8192x16xf32>) {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<8192x1024xf32>
-    %as = scalify.set_scale %a, %s : tensor<1024x1024xf32>
-    %bs = scalify.set_scale %b, %s : tensor<1024x8192xf32>
-    %cs = scalify.set_scale %c, %s : tensor<1024x16xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<8192x1024xf32>
+    %as = scalify.scale_hint %a, %s : tensor<1024x1024xf32>
+    %bs = scalify.scale_hint %b, %s : tensor<1024x8192xf32>
+    %cs = scalify.scale_hint %c, %s : tensor<1024x16xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.wide = #scalify.decision<"unprofitable", "8192 x 1024 x 1024 takes
     // expected-remark @+1 {{dot stays wide: unprofitable: 8192 x 1024 x 1024 takes}}
     %y = stablehlo.dot_general %xs, %as, contracting_dims = [1] x [0] : (tensor<8192x1024xf32>, tensor<1024x1024xf32>) -> tensor<8192x1024xf32>
@@ -34,8 +34,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, unprofit
   func.func @bf16(%x: tensor<64x32xf32>, %w: tensor<32x64xf32>) -> tensor<64x64xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
     // CHECK: scalify.quantize %arg0, {{.*}} -> tensor<64x32xbf16>
-    %xs = scalify.set_scale %x, %s : tensor<64x32xf32>
-    %ws = scalify.set_scale %w, %s : tensor<32x64xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<64x32xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<32x64xf32>
     // CHECK: stablehlo.dot_general {{.*}}scalify.judgement = #scalify.decision<"unprofitable", "64 x 64 x 32 takes
     // expected-remark @+1 {{dot is not made FP8: unprofitable: 64 x 64 x 32 takes}}
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
@@ -50,8 +50,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true, unprofit
 module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>} {
   func.func @default(%x: tensor<64x32xf32>, %w: tensor<32x64xf32>) -> tensor<64x64xf32> {
     %s = stablehlo.constant dense<0.5> : tensor<f32>
-    %xs = scalify.set_scale %x, %s : tensor<64x32xf32>
-    %ws = scalify.set_scale %w, %s : tensor<32x64xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<64x32xf32>
+    %ws = scalify.scale_hint %w, %s : tensor<32x64xf32>
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
     return %y : tensor<64x64xf32>
   }

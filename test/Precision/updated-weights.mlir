@@ -17,11 +17,11 @@ module attributes {scalify.recipe = #scalify.recipe<"bf16", head = false, sensit
     %g0 = stablehlo.negate %g {scalify.phase = #scalify.phase<backward>} : tensor<8x8xf32>
     %m1 = stablehlo.add %m, %g0 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
     %w1 = stablehlo.subtract %w, %m1 {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>
-    %xs = scalify.set_scale %x, %s : tensor<4x8xf32>
-    %ws = scalify.set_scale %w1, %s : tensor<8x8xf32>
+    %xs = scalify.scale_hint %x, %s : tensor<4x8xf32>
+    %ws = scalify.scale_hint %w1, %s : tensor<8x8xf32>
     %y = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] {scalify.phase = #scalify.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %dy = stablehlo.multiply %y, %d {scalify.phase = #scalify.phase<backward>} : tensor<4x8xf32>
-    %dys = scalify.set_scale %dy, %s : tensor<4x8xf32>
+    %dys = scalify.scale_hint %dy, %s : tensor<4x8xf32>
     %dx = stablehlo.dot_general %dys, %ws, contracting_dims = [1] x [1] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     %dw = stablehlo.dot_general %xs, %dys, contracting_dims = [0] x [0] {scalify.phase = #scalify.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
     %m2 = stablehlo.add %m1, %dw {scalify.phase = #scalify.phase<optimizer>, scalify.scale = 0 : i32, scalify.rule = "sum"} : tensor<8x8xf32>

@@ -2,7 +2,7 @@
 
 func.func @hint(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
   // expected-error @+1 {{is left after quantisation}}
-  %0 = scalify.set_scale %x, %s : tensor<4xf32>
+  %0 = scalify.scale_hint %x, %s : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -29,7 +29,7 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8">} {
 
 func.func @calls(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
   // expected-error @+1 {{is left after quantisation}}
-  %0 = scalify.set_scaling %x, %s : tensor<4xf32>
+  %0 = scalify.override_scale %x, %s : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 

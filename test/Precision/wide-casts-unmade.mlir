@@ -6,8 +6,8 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>,
     scalify.wide_casts = [{cast = "c0: arg0", elements = 64 : i64, names = "", reason = "seen"}, {cast = "c7: arg1", elements = 64 : i64, names = "", reason = "seen"}]} {
   func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
-    %a = scalify.set_scale %x, %s : tensor<8x8xf32>
-    %b = scalify.set_scale %w, %s : tensor<8x8xf32>
+    %a = scalify.scale_hint %x, %s : tensor<8x8xf32>
+    %b = scalify.scale_hint %w, %s : tensor<8x8xf32>
     // expected-remark @below {{dot stays wide: health: of cast 'c0: arg0'}}
     %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     return %y : tensor<8x8xf32>

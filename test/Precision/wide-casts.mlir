@@ -15,9 +15,9 @@ module attributes {scalify.recipe = #scalify.recipe<"fp8", head = true>,
     scalify.wide_casts = [{cast = "c0: arg0", elements = 64 : i64, names = "", reason = "50 % of the values saturated"}]} {
   func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
     %s = stablehlo.constant dense<1.0> : tensor<f32>
-    %a = scalify.set_scale %x, %s : tensor<8x8xf32>
-    %b = scalify.set_scale %w, %s : tensor<8x8xf32>
-    %c = scalify.set_scale %v, %s : tensor<8x8xf32>
+    %a = scalify.scale_hint %x, %s : tensor<8x8xf32>
+    %b = scalify.scale_hint %w, %s : tensor<8x8xf32>
+    %c = scalify.scale_hint %v, %s : tensor<8x8xf32>
     // expected-remark @below {{dot stays wide: health: of cast 'c0: arg0'}}
     %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     %z = stablehlo.dot_general %c, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>

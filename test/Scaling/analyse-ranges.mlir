@@ -5,7 +5,7 @@
 
 // CHECK: module attributes {{.*}}scalify.assumptions = [{argument = "arg1", index = 1 : i64, max = 2.0{{0*}}e+00 : f64}]
 // CHECK-LABEL: func.func @main(
-// CHECK: scalify.set_scale {{.*}}scalify.proved = {assumed = ["arg1"], bound = 16.00{{[0-9]*}} : f64, data = 16.00{{[0-9]*}} : f64, format = f8E4M3FN}
+// CHECK: scalify.scale_hint {{.*}}scalify.proved = {assumed = ["arg1"], bound = 16.00{{[0-9]*}} : f64, data = 16.00{{[0-9]*}} : f64, format = f8E4M3FN}
 func.func @main(%x: tensor<4x64xf32>,
                 %g: tensor<64xf32> {scalify.range = {max = 2.0}}) -> tensor<4x64xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -21,7 +21,7 @@ func.func @main(%x: tensor<4x64xf32>,
   %normal = stablehlo.multiply %x, %rows : tensor<4x64xf32>
   %gain = stablehlo.broadcast_in_dim %g, dims = [1] : (tensor<64xf32>) -> tensor<4x64xf32>
   %y = stablehlo.multiply %normal, %gain : tensor<4x64xf32>
-  %z = scalify.set_scale %y, %one : tensor<4x64xf32>
+  %z = scalify.scale_hint %y, %one : tensor<4x64xf32>
   return %z : tensor<4x64xf32>
 }
 
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
   %inverse = stablehlo.rsqrt %safe : tensor<4xf32>
   %rows = stablehlo.broadcast_in_dim %inverse, dims = [0] : (tensor<4xf32>) -> tensor<4x64xf32>
   %y = stablehlo.multiply %x, %rows : tensor<4x64xf32>
-  %z = scalify.set_scale %y, %one : tensor<4x64xf32>
+  %z = scalify.scale_hint %y, %one : tensor<4x64xf32>
   return %z : tensor<4x64xf32>
 }
 
@@ -52,7 +52,7 @@ func.func @main(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
 // Convex weights: what attention mixes is no larger than the largest value.
 
 // CHECK-LABEL: func.func @main(
-// CHECK: scalify.set_scale {{.*}}scalify.proved = {assumed = ["arg1"], bound = 3.0{{[0-9]*}} : f64
+// CHECK: scalify.scale_hint {{.*}}scalify.proved = {assumed = ["arg1"], bound = 3.0{{[0-9]*}} : f64
 func.func @main(%s: tensor<4x16xf32> {scalify.range = {max = 100.0}},
                 %v: tensor<16x8xf32> {scalify.range = {max = 3.0}}) -> tensor<4x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -66,7 +66,7 @@ func.func @main(%s: tensor<4x16xf32> {scalify.range = {max = 100.0}},
   %sums = stablehlo.broadcast_in_dim %sum, dims = [0] : (tensor<4xf32>) -> tensor<4x16xf32>
   %p = stablehlo.divide %e, %sums : tensor<4x16xf32>
   %y = stablehlo.dot_general %p, %v, contracting_dims = [1] x [0] : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
-  %z = scalify.set_scale %y, %one : tensor<4x8xf32>
+  %z = scalify.scale_hint %y, %one : tensor<4x8xf32>
   return %z : tensor<4x8xf32>
 }
 
@@ -76,12 +76,12 @@ func.func @main(%s: tensor<4x16xf32> {scalify.range = {max = 100.0}},
 // elements alone would give 64 * 1 * 1.
 
 // CHECK-LABEL: func.func @main(
-// CHECK: scalify.set_scale {{.*}}scalify.proved = {assumed = ["arg0", "arg1"], bound = 6.0{{[0-9]*}} : f64, data = 384.0
+// CHECK: scalify.scale_hint {{.*}}scalify.proved = {assumed = ["arg0", "arg1"], bound = 6.0{{[0-9]*}} : f64, data = 384.0
 func.func @main(%x: tensor<4x64xf32> {scalify.range = {max = 1.0, norms = array<f64: 2.0, 2.0>}},
                 %w: tensor<64x8xf32> {scalify.range = {max = 1.0, norms = array<f64: 3.0, 3.0>}}) -> tensor<4x8xf32> {
   %scale = stablehlo.constant dense<0.015625> : tensor<f32>
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
-  %z = scalify.set_scale %y, %scale : tensor<4x8xf32>
+  %z = scalify.scale_hint %y, %scale : tensor<4x8xf32>
   return %z : tensor<4x8xf32>
 }
 
@@ -90,13 +90,13 @@ func.func @main(%x: tensor<4x64xf32> {scalify.range = {max = 1.0, norms = array<
 // A gradient has the recipe's wider format; a measured scale proves nothing.
 
 // CHECK-LABEL: func.func @main(
-// CHECK: scalify.set_scale {{.*}}scalify.proved = {assumed = ["arg0"], bound = 1.0{{[0-9]*}}e+04 : f64, data = 1.0{{[0-9]*}}e+04 : f64, format = f8E5M2}
-// CHECK: scalify.set_scale {{.*}}scalify.unproved = {{.*}}reason = "the scale is measured in the step"
+// CHECK: scalify.scale_hint {{.*}}scalify.proved = {assumed = ["arg0"], bound = 1.0{{[0-9]*}}e+04 : f64, data = 1.0{{[0-9]*}}e+04 : f64, format = f8E5M2}
+// CHECK: scalify.scale_hint {{.*}}scalify.unproved = {{.*}}reason = "the scale is measured in the step"
 func.func @main(%x: tensor<8xf32> {scalify.range = {max = 1.0e4}}, %s: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<f32>
   %g = stablehlo.negate %x {scalify.phase = #scalify.phase<backward>} : tensor<8xf32>
-  %y = scalify.set_scale %g, %one : tensor<8xf32>
-  %z = scalify.set_scale %x, %s : tensor<8xf32>
+  %y = scalify.scale_hint %g, %one : tensor<8xf32>
+  %z = scalify.scale_hint %x, %s : tensor<8xf32>
   return %y, %z : tensor<8xf32>, tensor<8xf32>
 }
 
@@ -105,8 +105,8 @@ func.func @main(%x: tensor<8xf32> {scalify.range = {max = 1.0e4}}, %s: tensor<f3
 // What a loop adds up has no bound; what it only selects from keeps it.
 
 // CHECK-LABEL: func.func @main(
-// CHECK: scalify.set_scale {{.*}}scalify.unproved = {{.*}}reason = "no bound: 'stablehlo.add'
-// CHECK: scalify.set_scale {{.*}}scalify.proved = {assumed = ["arg0"], bound = 2.0
+// CHECK: scalify.scale_hint {{.*}}scalify.unproved = {{.*}}reason = "no bound: 'stablehlo.add'
+// CHECK: scalify.scale_hint {{.*}}scalify.proved = {assumed = ["arg0"], bound = 2.0
 func.func @main(%x: tensor<8xf32> {scalify.range = {max = 2.0}}, %n: tensor<i32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -122,7 +122,7 @@ func.func @main(%x: tensor<8xf32> {scalify.range = {max = 2.0}}, %n: tensor<i32>
     %e = stablehlo.maximum %d, %x : tensor<8xf32>
     stablehlo.return %j, %c, %e : tensor<i32>, tensor<8xf32>, tensor<8xf32>
   }
-  %y = scalify.set_scale %0#1, %scale : tensor<8xf32>
-  %z = scalify.set_scale %0#2, %scale : tensor<8xf32>
+  %y = scalify.scale_hint %0#1, %scale : tensor<8xf32>
+  %z = scalify.scale_hint %0#2, %scale : tensor<8xf32>
   return %y, %z : tensor<8xf32>, tensor<8xf32>
 }

@@ -10,8 +10,8 @@
 // CHECK-NEXT: %[[C:.*]] = stablehlo.divide %[[M]], %[[P]] : tensor<f32>
 // CHECK: %[[U:.*]] = stablehlo.multiply {{.*}}, %[[C]] : tensor<f32>
 // CHECK: %[[T:.*]] = stablehlo.transpose %[[X]]
-// CHECK: scalify.set_scale %[[T]], %[[U]] {rule = "{{.*}} (predicted), times what the step measures"
-// CHECK: scalify.set_scale %{{.*}}, %cst{{[_0-9]*}} {{.*}}tensor<64x8xf32>
+// CHECK: scalify.scale_hint %[[T]], %[[U]] {rule = "{{.*}} (predicted), times what the step measures"
+// CHECK: scalify.scale_hint %{{.*}}, %cst{{[_0-9]*}} {{.*}}tensor<64x8xf32>
 // CHECK: stablehlo.maximum {{.*}} : tensor<f32>
 // CHECK-NOT: rescale_point
 // CHECK-NOT: stablehlo.{{multiply|divide}} {{.*}}x
@@ -32,10 +32,10 @@ func.func @main(%x: tensor<64x4xf32> {scalify.scale = 1 : i32}, %y: tensor<4x64x
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: scalify.measured_scale
 // CHECK-DAG: %[[EIGHT:.*]] = stablehlo.constant dense<8.000000e+00> : tensor<f32>
-// CHECK: scalify.set_scale %arg0, %[[EIGHT]] {rule = "set by the user"
+// CHECK: scalify.scale_hint %arg0, %[[EIGHT]] {rule = "set by the user"
 func.func @main(%x: tensor<4x64xf32>, %w: tensor<64x8xf32>) -> (tensor<4x8xf32>, tensor<4x64xf32>, tensor<4x8xf32>) {
   %c = stablehlo.constant dense<9.0> : tensor<f32>
-  %a = scalify.set_scaling %x, %c : tensor<4x64xf32>
+  %a = scalify.override_scale %x, %c : tensor<4x64xf32>
   %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
   %r = scalify.rescale_point max %x : tensor<4x64xf32>
   %n = stablehlo.negate %r : tensor<4x64xf32>

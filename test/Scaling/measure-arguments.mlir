@@ -16,10 +16,10 @@
 // CHECK-DAG: %[[X:.*]] = scalify.measured_scale l2 %arg0, {{.*}} {scalify.unrounded}
 // CHECK-NOT: scalify.measured_scale
 // CHECK: %[[MEAN:.*]] = stablehlo.multiply %[[X]], %[[X]]
-// CHECK: scalify.set_scale {{.*}} times what the step measures
-// CHECK: scalify.set_scale %arg1, {{.*}} times what the step measures
-// CHECK: scalify.set_scale %{{[0-9]+}}, {{.*}} times what the step measures
-// CHECK-NEXT: scalify.set_scale %arg2, %cst{{[_0-9]*}} {scalify.unproved
+// CHECK: scalify.scale_hint {{.*}} times what the step measures
+// CHECK: scalify.scale_hint %arg1, {{.*}} times what the step measures
+// CHECK: scalify.scale_hint %{{[0-9]+}}, {{.*}} times what the step measures
+// CHECK-NEXT: scalify.scale_hint %arg2, %cst{{[_0-9]*}} {scalify.unproved
 // CHECK: return
 // ONE: warning: the step measures 2 arguments without a declared scale, 17408 bytes in each step
 func.func @main(%x: tensor<4x64xf32>, %w: tensor<64x64xf32>, %v: tensor<64x64xf32> {scalify.scale = -2 : i32}, %rate: tensor<f32>) -> tensor<4x64xf32> {

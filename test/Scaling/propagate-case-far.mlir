@@ -9,7 +9,7 @@
 // CHECK:         %[[R:.*]]:2 = "stablehlo.case"
 // CHECK:           stablehlo.return %{{.*}}, %[[HIGH]]
 // CHECK:           stablehlo.return %{{.*}}, %[[LOW]]
-// CHECK:         scalify.set_scale %[[R]]#0, %[[R]]#1 {rule = "branches, dynamic: that of the branch that ran, of 20.0 binades"
+// CHECK:         scalify.scale_hint %[[R]]#0, %[[R]]#1 {rule = "branches, dynamic: that of the branch that ran, of 20.0 binades"
 func.func @main(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -2 : i32}, %i: tensor<i32>) -> tensor<8x8xf32> {
   %r = "stablehlo.case"(%i) ({
     %k = stablehlo.constant dense<1.024000e+03> : tensor<8x8xf32>

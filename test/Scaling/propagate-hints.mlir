@@ -5,8 +5,8 @@
 // CHECK-SAME: (%[[X:[^:]*]]: tensor<4x64xf32>{{.*}}, %[[W:[^:]*]]: tensor<64x8xf32>
 func.func @mlp(%x: tensor<4x64xf32> {scalify.scale = 1 : i32},
                %w: tensor<64x8xf32> {scalify.scale = -5 : i32}) -> tensor<4x8xf32> {
-  // CHECK: %[[A:.*]] = scalify.set_scale %[[X]], %[[SX:.*]] : tensor<4x64xf32>
-  // CHECK: %[[B:.*]] = scalify.set_scale %[[W]], %[[SW:.*]] : tensor<64x8xf32>
+  // CHECK: %[[A:.*]] = scalify.scale_hint %[[X]], %[[SX:.*]] : tensor<4x64xf32>
+  // CHECK: %[[B:.*]] = scalify.scale_hint %[[W]], %[[SW:.*]] : tensor<64x8xf32>
   // CHECK-NEXT: %[[Y:.*]] = stablehlo.dot_general %[[A]], %[[B]]
   // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[Y]]
   // CHECK-NEXT: %[[Z:.*]] = stablehlo.add %[[T]], %[[Y]]
@@ -38,7 +38,7 @@ func.func @mask(%x: tensor<4xf32> {scalify.scale = -9 : i32}, %m: tensor<4xi1>) 
 // CHECK: %[[SCALE:.*]] = stablehlo.constant dense<8.000000e+00>
 // CHECK: %[[B:.*]]:2 = stablehlo.optimization_barrier
 // CHECK: %[[SUM:.*]] = stablehlo.add %[[B]]#0, %[[B]]#1
-// CHECK: scalify.set_scale %[[SUM]], %[[SCALE]]
+// CHECK: scalify.scale_hint %[[SUM]], %[[SCALE]]
 func.func @zero_behind_barrier(%x: tensor<4x8xf32> {scalify.scale = 3 : i32}, %w: tensor<8x8xf32> {scalify.scale = 0 : i32}) -> tensor<4x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4x8xf32>
   %0:2 = stablehlo.optimization_barrier %zero, %x : tensor<4x8xf32>, tensor<4x8xf32>

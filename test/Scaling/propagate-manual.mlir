@@ -9,8 +9,8 @@ sdy.mesh @mesh = <["data"=2]>
 // CHECK-LABEL: func.func @dot
 // CHECK:         sdy.manual_computation
 // CHECK-SAME:      (%[[X:[a-z0-9]+]]: tensor<4x64xf32>, %[[W:[a-z0-9]+]]: tensor<64x64xf32>) {
-// CHECK:           scalify.set_scale %[[X]], %{{.*}} :
-// CHECK:           scalify.set_scale %[[W]], %{{.*}} :
+// CHECK:           scalify.scale_hint %[[X]], %{{.*}} :
+// CHECK:           scalify.scale_hint %[[W]], %{{.*}} :
 // CHECK:           stablehlo.dot_general
 // CHECK-SAME:        scalify.scale = 2 : i32
 // CHECK:           sdy.return

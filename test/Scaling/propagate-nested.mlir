@@ -5,8 +5,8 @@
 // CHECK-LABEL: func.func @nested
 // CHECK:         stablehlo.while
 // CHECK:           stablehlo.while
-// CHECK:             %[[A:.*]] = scalify.set_scale %[[C:.*]], %{{.*}} : tensor<8x8xf32>
-// CHECK:             %[[B:.*]] = scalify.set_scale %arg1, %{{.*}} : tensor<8x8xf32>
+// CHECK:             %[[A:.*]] = scalify.scale_hint %[[C:.*]], %{{.*}} : tensor<8x8xf32>
+// CHECK:             %[[B:.*]] = scalify.scale_hint %arg1, %{{.*}} : tensor<8x8xf32>
 // CHECK:             stablehlo.dot_general %[[A]], %[[B]]
 // CHECK:         return
 func.func @nested(%x: tensor<8x8xf32> {scalify.scale = -7 : i32},

@@ -11,7 +11,7 @@
 // CHECK:         do
 // CHECK-NOT:       reduce
 // CHECK:           %[[R:.*]] = scalify.round_scale
-// CHECK:           scalify.set_scale %[[C]], %[[R]] {rule = "carry of a loop, dynamic: grows by 2^1.00 a trip"
+// CHECK:           scalify.scale_hint %[[C]], %[[R]] {rule = "carry of a loop, dynamic: grows by 2^1.00 a trip"
 // CHECK:           %[[N:.*]] = stablehlo.multiply %[[S]], %[[TWO]] : tensor<f32>
 // CHECK:           stablehlo.return %{{.*}}, %{{.*}}, %[[N]]
 func.func @doubles(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -4 : i32}, %limit: tensor<f32>) -> tensor<8x8xf32> {
@@ -40,7 +40,7 @@ func.func @doubles(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8
 // CHECK-LABEL: func.func @power
 // CHECK:         do
 // CHECK:           %[[M:.*]] = scalify.measured_scale {{ *}}l2 %[[C:.*]], %{{.*}} : tensor<8x8xf32>
-// CHECK:           scalify.set_scale %[[C]]
+// CHECK:           scalify.scale_hint %[[C]]
 // CHECK:           stablehlo.return %{{.*}}, %[[M]]
 func.func @power(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = 1 : i32}, %limit: tensor<f32>) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -98,7 +98,7 @@ func.func @counted(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}) -> tensor<8x8x
 // CHECK:         do
 // CHECK:           stablehlo.dynamic_slice %[[F]]#2, %[[K:[^,]*]], {{.*}}sizes = [1, 8, 8]
 // CHECK:           stablehlo.dynamic_slice %[[F]]#4, %[[K]], sizes = [1] : (tensor<24xf32>, tensor<i32>)
-// CHECK:           scalify.set_scale {{.*}} {rule = "{{.*}} (predicted), times the growth of a loop's carry"
+// CHECK:           scalify.scale_hint {{.*}} {rule = "{{.*}} (predicted), times the growth of a loop's carry"
 func.func @stacked(%x: tensor<8x8xf32> {scalify.scale = 0 : i32}, %w: tensor<8x8xf32> {scalify.scale = -4 : i32}) -> tensor<8x8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -8,8 +8,8 @@
 // CHECK-LABEL: func.func @residual
 // CHECK:         stablehlo.while
 // CHECK-SAME:      scalify.carry_scales = array<i64: 0, 1>
-// CHECK:           scalify.set_scale %{{.*}}, %{{.*}} {rule = "tanh: bounded by 1"}
-// CHECK:           scalify.set_scale %arg1,
+// CHECK:           scalify.scale_hint %{{.*}}, %{{.*}} {rule = "tanh: bounded by 1"}
+// CHECK:           scalify.scale_hint %arg1,
 // CHECK:           stablehlo.dot_general
 // The result is what the last iteration leaves.
 // CHECK:         stablehlo.negate {{.*}}scalify.scale = 2 : i32

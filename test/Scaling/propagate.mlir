@@ -8,8 +8,8 @@ func.func @dot(%x: tensor<4x64xf32> {scalify.scale = 1 : i32},
                %w: tensor<64x8xf32> {scalify.scale = -5 : i32}) -> tensor<4x8xf32> {
   // CHECK-DAG: %[[P1:.*]] = stablehlo.constant dense<2.000000e+00>
   // CHECK-DAG: %[[M5:.*]] = stablehlo.constant dense<3.125000e-02>
-  // CHECK: %[[A:.*]] = scalify.set_scale %[[X]], %[[P1]] : tensor<4x64xf32>
-  // CHECK: %[[B:.*]] = scalify.set_scale %[[W]], %[[M5]] : tensor<64x8xf32>
+  // CHECK: %[[A:.*]] = scalify.scale_hint %[[X]], %[[P1]] : tensor<4x64xf32>
+  // CHECK: %[[B:.*]] = scalify.scale_hint %[[W]], %[[M5]] : tensor<64x8xf32>
   // CHECK-NEXT: %[[Y:.*]] = stablehlo.dot_general %[[A]], %[[B]]
   // CHECK-SAME: scalify.rule = "dot: sqrt(K = 64)", scalify.scale = -1 : i32
   // CHECK-NEXT: return %[[Y]]

@@ -11,8 +11,8 @@
 // CHECK: %[[INVERSE:.*]] = stablehlo.divide %{{.*}}, %[[ROWS]] : tensor<4x1xf32>
 // CHECK: %[[WIDE:.*]] = stablehlo.broadcast_in_dim %[[INVERSE]], dims = [0, 1] : (tensor<4x1xf32>) -> tensor<4x8xf32>
 // CHECK: %[[DATA:.*]] = stablehlo.multiply %arg0, %[[WIDE]]
-// CHECK: %[[HINT:.*]] = scalify.set_scale %[[DATA]], %cst
-// CHECK: %[[ONE:.*]] = scalify.set_scale %arg0, %[[MAX]]
+// CHECK: %[[HINT:.*]] = scalify.scale_hint %[[DATA]], %cst
+// CHECK: %[[ONE:.*]] = scalify.scale_hint %arg0, %[[MAX]]
 // CHECK: %[[DOT:.*]] = stablehlo.dot_general %[[HINT]],
 // CHECK: %[[SPREAD:.*]] = stablehlo.broadcast_in_dim {{.*}}, dims = [0] : (tensor<4xf32>) -> tensor<4x2xf32>
 // CHECK: %[[Y:.*]] = stablehlo.multiply %[[DOT]], %[[SPREAD]]
@@ -22,9 +22,9 @@
 func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>, %g: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<8x2xf32>) {
   %s = stablehlo.constant dense<1.0> : tensor<f32>
   %p = scalify.rescale_point l2 %x {axes = array<i64: 1>} : tensor<4x8xf32>
-  %a = scalify.set_scale %p, %s : tensor<4x8xf32>
-  %b = scalify.set_scale %w, %s : tensor<8x2xf32>
-  %c = scalify.set_scale %g, %s : tensor<4x2xf32>
+  %a = scalify.scale_hint %p, %s : tensor<4x8xf32>
+  %b = scalify.scale_hint %w, %s : tensor<8x2xf32>
+  %c = scalify.scale_hint %g, %s : tensor<4x2xf32>
   %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark @below {{the largest scale of all rows is taken: dimension 0 of operand 0}}
   %z = stablehlo.dot_general %a, %c, contracting_dims = [0] x [0] : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>

@@ -11,6 +11,6 @@ func.func @unmarked(%x: tensor<4x64xf32>, %w: tensor<64x8xf32>) -> tensor<4x8xf3
 func.func @not_a_power(%x: tensor<4xf32>) -> tensor<4xf32> {
   %s = stablehlo.constant dense<3.0> : tensor<f32>
   // expected-error @+1 {{has the scale 3.000000e+00, not a positive power of two}}
-  %y = scalify.set_scale %x, %s : tensor<4xf32>
+  %y = scalify.scale_hint %x, %s : tensor<4xf32>
   return %y : tensor<4xf32>
 }

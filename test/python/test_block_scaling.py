@@ -73,8 +73,8 @@ def casts(
                                %w: tensor<{b}xf32> {{scalify.role = #scalify.role<param>}})
             -> tensor<{out}xf32> {{
           %s = stablehlo.constant dense<1.0> : tensor<f32>
-          %a = scalify.set_scale %x, %s : tensor<{a}xf32>
-          %b = scalify.set_scale %w, %s : tensor<{b}xf32>
+          %a = scalify.scale_hint %x, %s : tensor<{a}xf32>
+          %b = scalify.scale_hint %w, %s : tensor<{b}xf32>
           %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
               : (tensor<{a}xf32>, tensor<{b}xf32>) -> tensor<{out}xf32>
           return %y : tensor<{out}xf32>

@@ -421,7 +421,7 @@ def test_marks_survive_the_transformations_and_reach_the_compiler() -> None:
             text = jax.jit(transformation(mark)).lower(*args).as_text()
             assert "composite" not in jax.jit(transformation(lambda x: x)).lower(*args).as_text()
             ops = scalify.opt(text, "scalify-import")
-            kinds = "set_scaling", "rescale_point", "data_scale"
+            kinds = "override_scale", "rescale_point", "data_scale"
             count[transformation.__name__, name] = sum(ops.count(f"scalify.{k} ") for k in kinds)
     backward = "under_grad", "under_second_derivative", "under_vmap", "under_scan", "under_remat"
     for (transformation, name), marks in count.items():

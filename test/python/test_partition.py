@@ -111,7 +111,7 @@ def test_marks_of_scales_are_on_parts() -> None:
         return scalify.lax.set_scaling(data, scale)
 
     text = partition(lowered((16, 4), P("data"), fn, data=8)).text
-    for mark in ("rescale_point +max", "data_scale", "set_scaling"):
+    for mark in ("rescale_point +max", "data_scale", "override_scale"):
         assert re.search(rf"scalify\.{mark} .* tensor<2x4xf32>", text)
     assert "scalify.mark" not in text
 

@@ -278,7 +278,7 @@ def proved_inputs(text: str) -> dict[str, list[str] | None]:
     names = dict(re.findall(r'(%arg\d+): [^%]*?scalify\.name = "([^"]+)"', signature))
     hints, inputs = {}, {}
     for line in text.splitlines():
-        if match := re.match(r" *(%\w+) = scalify\.set_scale (%\w+),", line):
+        if match := re.match(r" *(%\w+) = scalify\.scale_hint (%\w+),", line):
             assumed = re.search(r"scalify\.proved = \{assumed = \[([^=]*)\], bound", line)
             proof = re.findall(r'"([^"]+)"', assumed.group(1)) if assumed else None
             hints[match.group(1)] = (match.group(2), proof)

@@ -251,11 +251,11 @@ def test_what_a_cast_makes_of_a_value_is_within_its_bound(recipe: str, largest: 
           -> tensor<4xf32> {{
         %s = stablehlo.constant dense<{2.0**hint}> : tensor<f32>
         %0 = stablehlo.negate %x {{scalify.phase = #scalify.phase<forward>}} : tensor<4xf32>
-        %1 = scalify.set_scale %0, %s {{scalify.phase = #scalify.phase<forward>}} : tensor<4xf32>
+        %1 = scalify.scale_hint %0, %s {{scalify.phase = #scalify.phase<forward>}} : tensor<4xf32>
         return %1 : tensor<4xf32>
       }}
     }}"""
-    _, high, _ = bounds_of(text, "scalify.set_scale")
+    _, high, _ = bounds_of(text, "scalify.scale_hint")
     kind = np.dtype(getattr(ml_dtypes, name))
     top = float(ml_dtypes.finfo(kind).max)
     values = np.geomspace(largest * 2**-24, largest, 4096)

@@ -83,7 +83,7 @@ def test_the_schema_is_the_documented_one() -> None:
     assert set(table["summary"]) <= documented
     passes = [entry["after"] for entry in table["summary"]["ops"]]
     assert passes == ["validate-import", "propagate", "quantize"]
-    hints = [entry["scale_ops"].get("set_scale", 0) for entry in table["summary"]["ops"]]
+    hints = [entry["scale_ops"].get("scale_hint", 0) for entry in table["summary"]["ops"]]
     assert hints[0] == 0 and hints[1] > 0 and hints[2] == 0, "casts take the place of hints"
 
 

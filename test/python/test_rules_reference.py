@@ -291,4 +291,4 @@ def test_scales_are_powers_of_two() -> None:
     """After a square root as well (the reference: sqrt(2))."""
     fn, arrays = lambda x, y: jnp.sqrt(x * x + 1) @ y, (X[0] * np.float32(1.4), W)
     text = opt(normal_form(fn, *arrays), PROPAGATE, "--scalify-validate-scales")
-    assert "scalify.set_scale" in text
+    assert "scalify.scale_hint" in text

@@ -48,9 +48,9 @@ def test_equals_jit_bit_for_bit() -> None:
         (TEXT, (np.zeros(4, np.float32),) * 3, r"argument 1 of @main is bfloat16\[4\]"),
         ("module { foo.bar }", (), "does not accept"),
         (
-            'func.func @main() { "scalify.set_scale"() : () -> () \n return }',
+            'func.func @main() { "scalify.scale_hint"() : () -> () \n return }',
             (),
-            "'scalify.set_scale' is not StableHLO",
+            "'scalify.scale_hint' is not StableHLO",
         ),
         ("func.func @other() { return }", (), "no function @main"),
     ],

@@ -52,7 +52,7 @@ def arguments() -> tuple[dict[str, np.ndarray], np.ndarray]:
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_what_was_sick_stays_wide(recipe: str, form: str) -> None:
     params, x = arguments()
-    # Every cast is too sick for a limit below nothing: the whole list has to be found again.
+    # Every cast is too unhealthy for a limit below nothing: the whole list has to be found again.
     policy = scalify.HealthPolicy("widen", patience=1, saturated=-1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

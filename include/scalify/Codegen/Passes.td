@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def LowerKernels : Pass<"scalify-lower-kernels", "::mlir::ModuleOp"> {
-  let summary = "writes one function of loops and vectors for each distinct kernel";
+  let summary = "lower each distinct kernel to a function of loops and vectors";
   let description = [{
     Before: the program's kernels have bodies of StableHLO ops on tensors.
     After: each kernel also names a `func.func` that computes its rows, and
@@ -32,7 +32,7 @@ def LowerKernels : Pass<"scalify-lower-kernels", "::mlir::ModuleOp"> {
 }
 
 def ExpandMath : Pass<"scalify-expand-math", "::mlir::func::FuncOp"> {
-  let summary = "replaces math functions by polynomials that vectorise";
+  let summary = "expand math functions into polynomials that vectorise";
   let description = [{
     After it no `math` op is left that would call a library: kernels call
     nothing. At zeros, infinities and NaN all are IEEE 754's functions. F64 has
@@ -47,7 +47,7 @@ def ExpandMath : Pass<"scalify-expand-math", "::mlir::func::FuncOp"> {
 }
 
 def KernelsToLLVM : Pass<"scalify-kernels-to-llvm", "::mlir::ModuleOp"> {
-  let summary = "lowers the kernel functions to the LLVM dialect";
+  let summary = "lower kernel functions to the LLVM dialect";
   let description = [{
     Each function gets the C form `void k(void *const *bufs, int64_t lo,
     int64_t hi, uint64_t *counters)`, which loads the pointers and calls the
@@ -58,7 +58,7 @@ def KernelsToLLVM : Pass<"scalify-kernels-to-llvm", "::mlir::ModuleOp"> {
 }
 
 def KernelsToNVVM : Pass<"scalify-kernels-to-nvvm", "::mlir::ModuleOp"> {
-  let summary = "lowers the kernel functions of a GPU to the NVVM dialect";
+  let summary = "lower GPU kernel functions to the NVVM dialect";
   let description = [{
     Before: a module of kernel functions that `scalify-lower-kernels` wrote for
     a GPU. After: it holds one `gpu.module @kernels` of functions in the LLVM

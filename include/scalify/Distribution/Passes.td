@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
-  let summary = "writes a partitioned program as each device runs it";
+  let summary = "convert a partitioned program to the program of one device";
   let description = [{
     Before: one function on whole values, without calls. Every value has an
     `sdy.sharding` or is whole on every device, ops read values as they need
@@ -45,7 +45,7 @@ def LocalizePass : Pass<"scalify-localize", "::mlir::ModuleOp"> {
 }
 
 def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
-  let summary = "a plain step is data parallel over ranks";
+  let summary = "shard the batch of an unsharded step over ranks";
   let description = [{
     Before: a step without a mesh, whose arguments have roles. After: a mesh of
     one axis, `data`; of each argument with the role `batch` a rank has rows,
@@ -69,9 +69,9 @@ def ShardBatchPass : Pass<"scalify-shard-batch", "::mlir::ModuleOp"> {
 }
 
 def HideMarksPass : Pass<"scalify-hide-marks", "::mlir::ModuleOp"> {
-  let summary = "marks of scales as barriers, which a partitioner knows";
+  let summary = "encode scale hints as optimization_barrier during partitioning";
   let description = [{
-    Before: a program with `scalify.data_scale`, `scalify.set_scaling` and
+    Before: a program with `scalify.data_scale`, `scalify.override_scale` and
     `scalify.rescale_point`. After: in their places barriers of the same values,
     through which shardings go, with what they stand for in `scalify.mark`. Of
     the first one, which has no scale to give before there is any, the scale is
@@ -88,7 +88,7 @@ def HideMarksPass : Pass<"scalify-hide-marks", "::mlir::ModuleOp"> {
 }
 
 def RestoreMarksPass : Pass<"scalify-restore-marks", "::mlir::ModuleOp"> {
-  let summary = "marks of scales again in place of their barriers";
+  let summary = "decode scale hints from optimization_barrier after partitioning";
   let description = [{
     Before: barriers of `scalify-hide-marks`, of whole values or of parts. After:
     the ops that they stand for, of the same values. A scale is that of a
@@ -105,7 +105,7 @@ def RestoreMarksPass : Pass<"scalify-restore-marks", "::mlir::ModuleOp"> {
 
 def BucketCollectivesPass
     : Pass<"scalify-bucket-collectives", "::mlir::ModuleOp"> {
-  let summary = "collectives that become ready one after the other are one";
+  let summary = "bucket collectives in order of readiness";
   let description = [{
     Before: a device's program. After: gathers, exchanges and reduce-scatters of
     arrays of rank 1, and all-reduces, that are alike but for their sizes go in
@@ -143,7 +143,7 @@ def BucketCollectivesPass
 
 def SumBehindLoopsPass
     : Pass<"scalify-sum-behind-loops", "::mlir::ModuleOp"> {
-  let summary = "ranks sum once, behind a loop, what it adds up or stacks";
+  let summary = "sink all-reduces of accumulators out of loops";
   let description = [{
     Before: what `scalify-localize` makes. After: sums over ranks of what a loop
     adds to a carry, as gradients of micro-batches, or writes into a stack, as
@@ -171,7 +171,7 @@ def SumBehindLoopsPass
 }
 
 def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
-  let summary = "computes in one process what all ranks of a mesh compute";
+  let summary = "simulate all ranks of a mesh in one process";
   let description = [{
     Before: `@main` on one device's parts, with stablehlo collectives, as
     `--scalify-localize` leaves it; ops of other dialects, as Precision adds
@@ -212,7 +212,7 @@ def SimulateRanksPass : Pass<"scalify-simulate-ranks", "::mlir::ModuleOp"> {
 }
 
 def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
-  let summary = "state that all ranks keep alike is kept in shares (ZeRO)";
+  let summary = "shard replicated state over ranks (ZeRO)";
   let description = [{
     Before: what `scalify-localize` makes, with roles and donation. After: of
     donated state that is updated element by element from a sum over ranks, each
@@ -246,7 +246,7 @@ def ShardStatePass : Pass<"scalify-shard-state", "::mlir::ModuleOp"> {
 
 def ScatterInLoopsPass
     : Pass<"scalify-scatter-in-loops", "::mlir::ModuleOp"> {
-  let summary = "ranks add up their shares of what a loop adds up";
+  let summary = "move reduce-scatter into the accumulation loop";
   let description = [{
     Before: what `scalify-shard-state` makes. After: a reduce-scatter of what a
     loop adds up from zeros, as gradients of micro-batches, stands in the loop,
@@ -272,7 +272,7 @@ def ScatterInLoopsPass
 
 def SliceCollectivesPass
     : Pass<"scalify-slice-collectives", "::mlir::ModuleOp"> {
-  let summary = "collectives of stacks of layers are one for each layer";
+  let summary = "split collectives of stacked layers into one for each layer";
   let description = [{
     Before: a device's program, where `scalify-shard-state` cuts stacks slice by
     slice: their collectives are along the second dimension. After: of a
@@ -303,7 +303,7 @@ def SliceCollectivesPass
 
 def NarrowCollectivesPass
     : Pass<"scalify-narrow-collectives", "::mlir::ModuleOp"> {
-  let summary = "ranks exchange narrow data where values are narrow anyway";
+  let summary = "narrow collectives whose values are narrow anyway";
   let description = [{
     Before: `@main` on one device's parts, with the casts of Precision. After:
     the same values, to the bit, by collectives on narrow data where
@@ -347,7 +347,7 @@ def NarrowCollectivesPass
 }
 
 def OrderSumsPass : Pass<"scalify-order-sums", "::mlir::ModuleOp"> {
-  let summary = "sums over ranks are made in the order of ranks";
+  let summary = "order sums over ranks by rank";
   let description = [{
     Before: a device's program. After: no sum or product of floats is joined by
     the transport. Each rank gets all ranks' data of a piece (all-to-all), and
@@ -381,7 +381,7 @@ def OrderSumsPass : Pass<"scalify-order-sums", "::mlir::ModuleOp"> {
 }
 
 def LimitRescale : Pass<"scalify-limit-rescale", "::mlir::ModuleOp"> {
-  let summary = "@rescale compares counts with the elements that casts count now";
+  let summary = "update the limits of @rescale to the elements that casts count after distribution";
   let description = [{
     Before: the program of `scalify-adapt-scales`, whose casts were moved or
     copied since. After: the limits of `@rescale` are of the elements that main

@@ -11,7 +11,7 @@
 include "mlir/Pass/PassBase.td"
 
 def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
-  let summary = "collectives on dense memory";
+  let summary = "form plan.communicate on dense memory";
   let description = [{
     Before: StableHLO collectives along any dimension. After: `plan.communicate`,
     one for each operand, whose parts lie one behind the other; where that was
@@ -35,7 +35,7 @@ def FormCollectives : Pass<"scalify-form-collectives", "::mlir::func::FuncOp"> {
 }
 
 def SplitStacks : Pass<"scalify-split-stacks", "::mlir::func::FuncOp"> {
-  let summary = "what collectives need of stacks is computed early, by slices";
+  let summary = "split what collectives need of stacks into slices, computed early";
   let description = [{
     For plans with collectives. Before: StableHLO without loops. After: what is
     computed of a stack and read slice by slice alone, as the sum of what
@@ -60,7 +60,7 @@ def SplitStacks : Pass<"scalify-split-stacks", "::mlir::func::FuncOp"> {
 }
 
 def GatherAgain : Pass<"scalify-gather-again", "::mlir::ModuleOp"> {
-  let summary = "shares are gathered again where memory is short";
+  let summary = "rematerialise all-gathers under a memory limit";
   let description = [{
     Before: StableHLO without loops, with `plan.communicate`. After: gathers, as
     those of weights under ZeRO-3, add no more than `most-bytes` to memory at one
@@ -90,7 +90,7 @@ def GatherAgain : Pass<"scalify-gather-again", "::mlir::ModuleOp"> {
 
 def OverlapCollectives : Pass<"scalify-overlap-collectives",
                               "::mlir::ModuleOp"> {
-  let summary = "collectives run beside what is computed";
+  let summary = "overlap collectives with compute";
   let description = [{
     Before: a program whose temporaries have no offsets. After: a collective
     stands behind the command that makes its source, or lets its destination be
@@ -143,7 +143,7 @@ def OverlapCollectives : Pass<"scalify-overlap-collectives",
 }
 
 def ProveExchanges : Pass<"scalify-prove-exchanges", "::mlir::ModuleOp"> {
-  let summary = "proves that ranks issue, and meet in, the same collectives";
+  let summary = "prove that all ranks issue the same collectives in one order";
   let description = [{
     Before and after: a program with its collectives in the order of issue, which the
     verifier holds to be that in which each stream gets to them. Every rank goes

@@ -12,7 +12,7 @@ include "mlir/Pass/PassBase.td"
 
 def ExpandConvolutions
     : Pass<"scalify-expand-convolutions", "::mlir::func::FuncOp"> {
-  let summary = "writes convolutions as products of windows and kernels";
+  let summary = "expand convolutions into products of windows and kernels";
   let description = [{
     Before: StableHLO of static shapes. After: no `stablehlo.convolution`; the
     input's windows (`plan.windows`, filled up at the edges), in the order in
@@ -39,7 +39,7 @@ def ExpandConvolutions
 }
 
 def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
-  let summary = "writes reductions and scatters of windows as reductions";
+  let summary = "expand window reductions and their scatters into reductions";
   let description = [{
     Before: StableHLO of static shapes. After: no `reduce_window` and no
     `select_and_scatter`. A reduction over windows is one over the places inside
@@ -65,7 +65,7 @@ def ExpandWindows : Pass<"scalify-expand-windows", "::mlir::func::FuncOp"> {
 }
 
 def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
-  let summary = "writes sorts as elementwise ops and sums";
+  let summary = "expand sorts into elementwise ops and sums";
   let description = [{
     Before: StableHLO of static shapes. After: no `stablehlo.sort`; every sort
     is stable. In rows of up to 64 elements each counts those that go before it,
@@ -88,7 +88,7 @@ def ExpandSorts : Pass<"scalify-expand-sorts", "::mlir::func::FuncOp"> {
 }
 
 def ExpandBits : Pass<"scalify-expand-bits", "::mlir::func::FuncOp"> {
-  let summary = "writes random bit generators and bitcasts between widths as arithmetic";
+  let summary = "expand random bit generators and bitcasts between widths";
   let description = [{
     Before: StableHLO of static shapes. After: no `rng_bit_generator`, and no
     `bitcast_convert` between widths, whose parts shifts give. THREE_FRY
@@ -113,7 +113,7 @@ def ExpandBits : Pass<"scalify-expand-bits", "::mlir::func::FuncOp"> {
 }
 
 def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
-  let summary = "writes scatters of one element a row as selects";
+  let summary = "expand scatters of one element a row into selects";
   let description = [{
     Before: StableHLO without loops. After: no scatter that adds one element to
     each row of a constant; comparing places computes the same bits, and is
@@ -139,7 +139,7 @@ def ExpandScatters : Pass<"scalify-expand-scatters", "::mlir::func::FuncOp"> {
 }
 
 def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
-  let summary = "write casts by blocks as casts of scaled values";
+  let summary = "expand block-scaled casts into casts of scaled values";
   let description = [{
     Before: `scalify.quantize` and `scalify.dequantize` with `block`. After:
     each is an elementwise product with the blocks' scales, or their inverses,
@@ -166,7 +166,7 @@ def ExpandBlocks : Pass<"scalify-expand-blocks", "::mlir::ModuleOp"> {
 }
 
 def ExpandRounding : Pass<"scalify-expand-rounding", "::mlir::ModuleOp"> {
-  let summary = "write stochastic rounding as integer arithmetic";
+  let summary = "expand stochastic rounding into integer arithmetic";
   let description = [{
     Before: `scalify.quantize` with `rounding = stochastic` and a counter.
     After: a cast to nearest of a value which that rounding has put on the

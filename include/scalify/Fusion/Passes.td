@@ -8,7 +8,7 @@ include "scalify/Fusion/CollectivePasses.td"
 include "scalify/Fusion/ExpandPasses.td"
 
 def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
-  let summary = "replaces loops of known trip count by their iterations";
+  let summary = "unroll loops of known trip count";
   let description = [{
     Before: StableHLO with loops and branches. After: no `stablehlo.while`; an
     iteration is a copy of the body in which the counter is a constant, what is
@@ -46,7 +46,7 @@ def UnrollLoops : Pass<"scalify-unroll-loops", "::mlir::func::FuncOp"> {
 }
 
 def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
-  let summary = "makes host calls of callbacks and of what the CPU target lacks";
+  let summary = "form host calls for callbacks and for ops without a CPU lowering";
   let description = [{
     Before: custom calls of JAX's callbacks, and with `fallback=xla` ops that the
     CPU target has no lowering for: calls of libraries, FFT, Cholesky, complex
@@ -76,7 +76,7 @@ def FormHostCalls : Pass<"scalify-form-host-calls", "::mlir::func::FuncOp"> {
 }
 
 def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {
-  let summary = "chains host calls with effects in the program's order";
+  let summary = "chain host calls with side effects in program order";
   let description = [{
     Before: one block whose `plan.invoke` ops with `effects` are ordered by their
     places alone. After: each reads an i32 that the one before it made, so that
@@ -93,7 +93,7 @@ def OrderHostCalls : Pass<"scalify-order-host-calls", "::mlir::func::FuncOp"> {
 }
 
 def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
-  let summary = "the backward casts again what is kept as it was before the cast";
+  let summary = "rematerialise casts whose source is already saved";
   let description = [{
     For GPUs. Before: StableHLO without loops, whose values Precision cast, each
     once. After: what the forward keeps for the backward is the cheapest cut in
@@ -119,7 +119,7 @@ def RecomputeCasts : Pass<"scalify-recompute-casts", "::mlir::func::FuncOp"> {
 }
 
 def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
-  let summary = "rewrites ops that no kernel or GEMM can run as they are";
+  let summary = "rewrite ops that no kernel or GEMM runs as they are";
   let description = [{
     Before: StableHLO without loops, branches, sorts, windows and convolutions. After: dots are f32 and floating point; other dots
     are sums of products; reductions are over trailing dimensions or over
@@ -143,7 +143,7 @@ def PreparePlan : Pass<"scalify-prepare-plan", "::mlir::func::FuncOp"> {
 }
 
 def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
-  let summary = "lets dots read the narrow data that their operands are made of";
+  let summary = "feed dots the narrow data behind their operands";
   let description = [{
     For GPUs of the Hopper kind. Before: dots on wide operands that are made of
     narrow data, `scalify.dequantize` or a convert. After: dots on the data
@@ -182,7 +182,7 @@ def NarrowDots : Pass<"scalify-narrow-dots", "::mlir::func::FuncOp"> {
 }
 
 def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
-  let summary = "turns dots around a softmax into attentions of a library";
+  let summary = "fuse dots around a softmax into a library's attention";
   let description = [{
     For GPUs, behind `scalify-narrow-dots`. Before: a softmax of a dot that is
     scaled by constants and perhaps masked causally, dots that mix values by its
@@ -220,7 +220,7 @@ def FormAttention : Pass<"scalify-form-attention", "::mlir::func::FuncOp"> {
 }
 
 def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
-  let summary = "turns dots into strided GEMMs";
+  let summary = "convert dots to strided GEMMs";
   let description = [{
     Before: `stablehlo.dot_general` on f32. After: `plan.matmul`, whose strides
     hold the transposes, reshapes and slices around the dot, and whose alpha
@@ -244,7 +244,7 @@ def FormGemms : Pass<"scalify-form-gemms", "::mlir::func::FuncOp"> {
 }
 
 def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "adds biases, does ReLU, GELU and their gradients, and casts in a GPU's GEMMs";
+  let summary = "fuse bias, activation and cast epilogues into GEMMs";
   let description = [{
     For GPUs, behind `scalify-form-gemms`. Before: `plan.matmul` without an
     epilogue, and what is done to its result. After: where a vector is added to
@@ -293,7 +293,7 @@ def FormEpilogues : Pass<"scalify-form-epilogues", "::mlir::func::FuncOp"> {
 }
 
 def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
-  let summary = "says which stage of a pipeline does what";
+  let summary = "place ops on the stages of a pipeline";
   let description = [{
     Before: `@main` of a step without loops, with borders between the chunks of
     the model (`stablehlo.optimization_barrier` with `scalify.stage_border`,
@@ -329,7 +329,7 @@ def PlaceStages : Pass<"scalify-place-stages", "::mlir::ModuleOp"> {
 }
 
 def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
-  let summary = "writes the program of each stage of a pipeline";
+  let summary = "split the plan into one program for each pipeline stage";
   let description = [{
     Before: `plan.program @step` whose commands have tasks, temporaries without
     offsets. After: programs `@stage0`, `@stage1`, ..., each with the arguments,
@@ -359,7 +359,7 @@ def SplitStages : Pass<"scalify-split-stages", "::mlir::ModuleOp"> {
 }
 
 def TakeStage : Pass<"scalify-take-stage", "::mlir::ModuleOp"> {
-  let summary = "keeps the program of one stage, if those of all fit";
+  let summary = "extract one pipeline stage, if all stages fit together";
   let description = [{
     Before: `plan.program @stage0`, `@stage1`, ... of all stages, each of which
     its `ranks` run: groups of collectives are of these, numbered within the
@@ -376,7 +376,7 @@ def TakeStage : Pass<"scalify-take-stage", "::mlir::ModuleOp"> {
 }
 
 def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
-  let summary = "clusters ops into kernels and writes the plan";
+  let summary = "cluster ops into kernels and form the plan";
   let description = [{
     Before: `@main` of StableHLO ops and `plan.matmul`. After: a `plan.program
     @step` whose kernels, GEMMs, copies and fills do the same in program order.
@@ -403,7 +403,7 @@ def FormPlan : Pass<"scalify-form-plan", "::mlir::ModuleOp"> {
 }
 
 def BindSlices : Pass<"scalify-bind-slices", "::mlir::ModuleOp"> {
-  let summary = "kernels read a slice where it lies";
+  let summary = "bind slices of stacks to kernels in place";
   let description = [{
     Before: kernels whose bodies slice what they read. After: where all that a
     kernel reads of a temporary, an argument or a result are slices that are one
@@ -430,7 +430,7 @@ def BindSlices : Pass<"scalify-bind-slices", "::mlir::ModuleOp"> {
 }
 
 def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
-  let summary = "puts chains of commands that leave a GPU idle side by side";
+  let summary = "assign independent chains of commands to streams";
   let description = [{
     Before: a program whose commands run one after another, its temporaries
     without offsets. After: commands that others need late, as the gradients of
@@ -473,7 +473,7 @@ def AssignStreams : Pass<"scalify-assign-streams", "::mlir::ModuleOp"> {
 }
 
 def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
-  let summary = "places temporaries in one arena and shares memory in place";
+  let summary = "assign temporaries to one arena and reuse memory in place";
   let description = [{
     Before: a program whose temporaries have no offsets. After: every `plan.temp`
     has an offset, a multiple of 64 bytes, the program has `arena_bytes`, and kernels say which outputs lie in the memory of an input
@@ -491,7 +491,7 @@ def AssignBuffers : Pass<"scalify-assign-buffers", "::mlir::ModuleOp"> {
 }
 
 def KeepAmaxes : Pass<"scalify-keep-amaxes", "::mlir::ModuleOp"> {
-  let summary = "a step leaves the amaxes of its new weights to the next one";
+  let summary = "carry parameter amaxes across steps";
   let description = [{
     Does nothing unless the recipe's scales are `current`. Before: a step
     without loops. After: where it took the largest magnitude of

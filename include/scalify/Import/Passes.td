@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
-  let summary = "inlines every call into the public functions";
+  let summary = "inline all calls into public functions";
   let description = [{
     Before: public functions that call private ones, also from inside regions.
     After: no `func.call`; private functions are gone. An inlined op's location
@@ -29,7 +29,7 @@ def InlineCallsPass : Pass<"scalify-inline-calls", "::mlir::ModuleOp"> {
 }
 
 def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
-  let summary = "says what the module is compiled for";
+  let summary = "set the target of the module";
   let description = [{
     After: the module has `scalify.target`, which later passes ask for what the
     device can do and what it costs; a module for a CPU has none. An unknown
@@ -46,7 +46,7 @@ def SetTargetPass : Pass<"scalify-set-target", "::mlir::ModuleOp"> {
 
 def ImportCallbacksPass
     : Pass<"scalify-import-callbacks", "::mlir::ModuleOp"> {
-  let summary = "makes scalars of the tokens that order calls into Python";
+  let summary = "replace tokens that order callbacks by scalars";
   let description = [{
     Before: `!stablehlo.token`s among the arguments and results of `@main`, of
     loops, branches and custom calls, as JAX writes them around ordered
@@ -65,7 +65,7 @@ def ImportCallbacksPass
 
 def NormalizeShardingPass
     : Pass<"scalify-normalize-sharding", "::mlir::ModuleOp"> {
-  let summary = "drops meshes of one device and what refers to them";
+  let summary = "drop meshes of one device and their shardings";
   let description = [{
     Before: `sdy.mesh`, shardings of arguments and results, and constraints as
     JAX writes them, also for one device. After: those over one device are
@@ -80,7 +80,7 @@ def NormalizeShardingPass
 }
 
 def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
-  let summary = "writes chlo ops in terms of stablehlo";
+  let summary = "expand chlo ops into stablehlo";
   let description = [{
     Before: chlo ops. After: stablehlo only. `chlo.top_k` becomes a stable sort
     that carries positions along, and two slices; `chlo.square` becomes
@@ -98,7 +98,7 @@ def ExpandCHLOPass : Pass<"scalify-expand-chlo", "::mlir::ModuleOp"> {
 
 def CanonicalizeStableHLOPass
     : Pass<"scalify-canonicalize-stablehlo", "::mlir::ModuleOp"> {
-  let summary = "folds constants, simplifies, and merges equal ops";
+  let summary = "fold constants, simplify and merge equal ops";
   let description = [{
     Before and after: the same values. Every fold gives elements that compare
     equal (or are NaN as before) to those of the program as written; nothing is
@@ -124,7 +124,7 @@ def CanonicalizeStableHLOPass
 
 def NormalizeDonationPass
     : Pass<"scalify-normalize-donation", "::mlir::ModuleOp"> {
-  let summary = "pairs donated arguments with results, and names arguments";
+  let summary = "pair donated arguments with results and name arguments";
   let description = [{
     Before: arguments of `@main` donated by `tf.aliasing_output` or
     `jax.buffer_donor`. After: only `tf.aliasing_output = N : i32`, one argument
@@ -139,7 +139,7 @@ def NormalizeDonationPass
 
 def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::ScalifyDialect"];
-  let summary = "marks each op as forward, backward or optimizer";
+  let summary = "annotate ops with their phase: forward, backward or optimizer";
   let description = [{
     After: each op of `@main`, and of the bodies of its loops and branches, has
     `scalify.phase`: `#scalify.phase<forward>`, `<backward>` or `<optimizer>`.
@@ -169,7 +169,7 @@ def AnnotatePhasesPass : Pass<"scalify-annotate-phases", "::mlir::ModuleOp"> {
 
 def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
   let dependentDialects = ["::scalify::ScalifyDialect"];
-  let summary = "marks what each argument of main is for";
+  let summary = "annotate arguments of main with their role";
   let description = [{
     Before: phases are known and donation is normal. After: each argument of
     `@main` has `scalify.role`: `param`, `master` (a wider copy of a param),
@@ -182,7 +182,7 @@ def AnnotateRolesPass : Pass<"scalify-annotate-roles", "::mlir::ModuleOp"> {
 }
 
 def ChunkSumsPass : Pass<"scalify-chunk-sums", "::mlir::ModuleOp"> {
-  let summary = "sums of all elements in the optimizer are sums of chunks";
+  let summary = "chunk full sums of the optimizer, so that they do not depend on sharding";
   let description = [{
     For programs that run as they are compiled; XLA has an order of its own.
     Before: phases are known. After: each sum of all elements of a tensor of floats that
@@ -207,7 +207,7 @@ def ChunkSumsPass : Pass<"scalify-chunk-sums", "::mlir::ModuleOp"> {
 }
 
 def ValidateImportPass : Pass<"scalify-validate-import", "::mlir::ModuleOp"> {
-  let summary = "checks the contract of the Import stage";
+  let summary = "validate the contract of the Import stage";
   let description = [{
     One function, the public `@main` of one block; only stablehlo ops (and
     `chlo.ragged_dot`, and sdy where there are several devices), all shapes

@@ -108,8 +108,8 @@ struct CompileOptions {
   /// program does, "all" that it has, or "none". See the pass
   /// scalify-form-epilogues.
   std::string epilogues = "exact";
-  /// Whoever runs the artefact has the Python functions that the program calls
-  /// back; else such a call is an error.
+  /// The process that runs the artefact has the Python functions that the
+  /// program calls back; else such a call is an error.
   bool callbacks = false;
   /// "xla": what the CPU target lacks is run by XLA in the process that runs
   /// the step; empty: it is an error. See the pass scalify-form-host-calls.
@@ -134,7 +134,7 @@ struct CompileOptions {
   /// How ranks with GPUs sum floats: "ordered", in the order of ranks as those
   /// of CPUs do (see the pass scalify-order-sums), or "nccl", in its own.
   std::string sums = "ordered";
-  /// Whoever runs main brings another key of random words in each step; else
+  /// The caller gives main another key of random words in each step; else
   /// the recipe's stochastic rounding of state is to nearest, with a remark.
   bool roundingKey = true;
   /// The input is the output of this stage.

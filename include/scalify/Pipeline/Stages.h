@@ -56,9 +56,9 @@ struct StageOptions {
   bool packState = false;
   /// Of a program for a GPU, at most.
   int64_t streams = 1;
-  /// Whoever runs main keeps arguments that are added to it.
+  /// The caller persists state arguments that the compiler adds.
   bool keepsState = true;
-  /// Whoever runs main brings a key of random words in each step.
+  /// The caller gives main a key of random words in each step.
   bool roundingKey = true;
   /// Casts that may outgrow propagated scales measure theirs in each step.
   bool measureUnproved = false;

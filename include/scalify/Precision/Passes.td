@@ -8,10 +8,10 @@ include "mlir/Pass/PassBase.td"
 def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
   let summary = "cast operands of dots, saved values and state by the recipe";
   let description = [{
-    Before: true values, with `scalify.set_scale` on the operands of dots and
+    Before: true values, with `scalify.scale_hint` on the operands of dots and
     convolutions. After: a dot that the recipe wants narrow has two
     `scalify.dequantize` operands, each over the data of one
-    `scalify.quantize`; no `scalify.set_scale` is left. The format follows the
+    `scalify.quantize`; no `scalify.scale_hint` is left. The format follows the
     dot's role, or an exception by its name, and the phase that made the
     operand.
 
@@ -79,11 +79,11 @@ def QuantizeDots : Pass<"scalify-quantize", "::mlir::ModuleOp"> {
 
 def ExpandMeasuredScales
     : Pass<"scalify-expand-measured-scales", "::mlir::ModuleOp"> {
-  let summary = "write measured scales as arithmetic";
+  let summary = "expand measured scales into arithmetic";
   let description = [{
     Before: `scalify.measured_scale` and `scalify.round_scale` as operands of
     casts, `scalify.shared_scale`, and `scalify.measured_row_scales`. After: the reductions and the rank-0 arithmetic that compute them.
-    What the user said of scales (`scalify.set_scaling`,
+    What the user said of scales (`scalify.override_scale`,
     `scalify.rescale_point`, `scalify.data_scale`) goes away where nothing is
     cast and so nothing was propagated: the identity, and a scale of 1.
   }];
@@ -92,7 +92,7 @@ def ExpandMeasuredScales
 }
 
 def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {
-  let summary = "give stochastic casts the seed and the number of the step";
+  let summary = "thread the seed and the step counter to stochastic casts";
   let description = [{
     Does nothing unless main has a cast with `rounding = stochastic`. Before:
     such casts without a counter. After: main has one more argument, last,
@@ -114,7 +114,7 @@ def CountSteps : Pass<"scalify-count-steps", "::mlir::ModuleOp"> {
 }
 
 def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
-  let summary = "make the constant scales of casts an argument of main";
+  let summary = "turn constant scales of casts into an argument of main";
   let description = [{
     Before: the output of Precision. After: main has one more argument, last,
     `tensor<N x f32>` named `scalify.scales`, with an entry for each of the N
@@ -147,7 +147,7 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
 }
 
 def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
-  let summary = "scales that a step moves and hands on to the next one";
+  let summary = "carry scales of casts across steps";
   let description = [{
     Does nothing unless the recipe's scales are `propagated`. Before: casts with
     the scales that the rules predict, constants or what the step measures of
@@ -190,7 +190,7 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
 }
 
 def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
-  let summary = "decides for delayed scales as no way of writing changes it";
+  let summary = "make delayed-scaling decisions on a canonical (unrolled, not rematerialised) clone";
   let description = [{
     Does nothing unless the recipe's scales are `delayed`. Before: StableHLO as
     Import leaves it. After: the same, with decisions on its dots that are those
@@ -218,7 +218,7 @@ def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
 }
 
 def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
-  let summary = "scales from the amaxes of earlier steps";
+  let summary = "derive scales from the amaxes of earlier steps";
   let description = [{
     Does nothing unless the recipe's scales are `delayed`. Before: casts with
     the constant scales that the rules predict. After: main has one more
@@ -254,7 +254,7 @@ def DelayScales : Pass<"scalify-delay-scales", "::mlir::ModuleOp"> {
 }
 
 def StoreState : Pass<"scalify-store-state", "::mlir::ModuleOp"> {
-  let summary = "keep state as narrow data between steps";
+  let summary = "pack state as narrow data between steps";
   let description = [{
     Before: donated arguments of main whose new values go through a narrow
     format, so that they are narrow data times a constant power of two, or for a
@@ -289,7 +289,7 @@ def StoreState : Pass<"scalify-store-state", "::mlir::ModuleOp"> {
 }
 
 def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
-  let summary = "multiply gradients before they are stored narrow";
+  let summary = "scale gradients before they are stored narrow";
   let description = [{
     Before: casts of weights' gradients, which `scalify.gradient` numbers. After:
     the value that is cast is multiplied by a number of rank 0, and what reads
@@ -329,9 +329,9 @@ def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
 }
 
 def ValidatePrecision : Pass<"scalify-validate-precision", "::mlir::ModuleOp"> {
-  let summary = "check what Precision promises to Fusion";
+  let summary = "validate the contract of the Precision stage";
   let description = [{
-    Fails, naming the op, where a `scalify.set_scale`, a pair or a rescale is
+    Fails, naming the op, where a `scalify.scale_hint`, a pair or a rescale is
     left, an argument that `scalify.stored` marks is read or written other than
     as data of its scale, a dot or convolution has one narrow operand and one wide one or two
     formats that cannot meet, a value is cast twice to one format, or a

@@ -16,8 +16,8 @@ inline constexpr llvm::StringLiteral kMeasuredAttr = "scalify.measured";
 inline constexpr llvm::StringLiteral kMeasuredReason =
     "measured in each step: no declared scale";
 
-/// On `scalify.measured_scale`: the root mean square as it is. Whoever reads it
-/// rounds, so that roundings do not add up.
+/// On `scalify.measured_scale`: the root mean square as it is. Its readers
+/// round, so that roundings do not add up.
 inline constexpr llvm::StringLiteral kUnroundedAttr = "scalify.unrounded";
 
 /// Whether the scale of an argument follows from what the step writes into it:

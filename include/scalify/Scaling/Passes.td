@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
-  let summary = "compute in F32 what the user wrote in 16 bits";
+  let summary = "widen 16-bit values to F32";
   let description = [{
     Before: the normal form. After: under a recipe that stores what the
     backward keeps in a format of its own (`fp16`, `bf16`), every F16 value is
@@ -32,7 +32,7 @@ def WidenValues : Pass<"scalify-widen-values", "::mlir::ModuleOp"> {
 }
 
 def SetPriors : Pass<"scalify-set-priors", "::mlir::ModuleOp"> {
-  let summary = "say which guesses about training predictions rest on";
+  let summary = "set the priors that predictions use";
   let description = [{
     After: the module has `scalify.priors`, which counts in place of the part
     `priors` of its recipe: names of the table in `scalify/Scaling/Priors.h`,
@@ -49,7 +49,7 @@ def SetPriors : Pass<"scalify-set-priors", "::mlir::ModuleOp"> {
 }
 
 def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
-  let summary = "lets the step measure arguments without a declared scale";
+  let summary = "mark arguments whose scale the step measures";
   let description = [{
     Before: the normal form. After: each floating-point argument of main without
     `scalify.scale` has `scalify.measured`, log2 of the size that it counts as
@@ -74,12 +74,12 @@ def MeasureArguments : Pass<"scalify-measure-arguments", "::mlir::ModuleOp"> {
 }
 
 def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
-  let summary = "write the scales that the rules predict where casts read them";
+  let summary = "write predicted scales where casts read them";
   let description = [{
     Before: the normal form that Import leaves. After: the same on the same true
     values; each op has `scalify.scale`, log2 of its result's scale, and
     `scalify.rule`, the rule that set it; each operand of a dot goes through a
-    `scalify.set_scale`, the place where a narrow format may be used; loops and
+    `scalify.scale_hint`, the place where a narrow format may be used; loops and
     branches have `scalify.carry_scales`, and `scalify.growing_carries` where
     no constant scale fits.
 
@@ -94,8 +94,8 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
       return %y : tensor<4x8xf32>
     }
     // becomes, with %c2 and %c32 constants of 2 and 2^-5
-    %a = scalify.set_scale %x, %c2 : tensor<4x64xf32>
-    %b = scalify.set_scale %w, %c32 : tensor<64x8xf32>
+    %a = scalify.scale_hint %x, %c2 : tensor<4x64xf32>
+    %b = scalify.scale_hint %w, %c32 : tensor<64x8xf32>
     %y = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {scalify.rule = "dot: sqrt(K = 64)", scalify.scale = -1 : i32} : (tensor<4x64xf32>, tensor<64x8xf32>) -> tensor<4x8xf32>
     ```
   }];
@@ -121,7 +121,7 @@ def PropagateScales : Pass<"scalify-propagate", "::mlir::ModuleOp"> {
 }
 
 def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
-  let summary = "choose where the step measures scales";
+  let summary = "place measured scales";
   let description = [{
     Before: the normal form. After: the same with a `scalify.rescale_point` at
     each place, on true values. Without places, nothing changes.
@@ -166,24 +166,24 @@ def PlaceRescales : Pass<"scalify-place-rescales", "::mlir::ModuleOp"> {
 }
 
 def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
-  let summary = "let scales that the step measures flow to the casts";
+  let summary = "propagate run-time scales to casts";
   let description = [{
     Before: the output of `scalify-propagate`, in which the user (`scalify.lax`) or
-    `scalify-place-rescales` put `scalify.set_scaling`,
+    `scalify-place-rescales` put `scalify.override_scale`,
     `scalify.rescale_point` and `scalify.data_scale` on true values. After:
-    none of these; each `scalify.set_scale` downstream of a rescale has the
+    none of these; each `scalify.scale_hint` downstream of a rescale has the
     product of its constant and of what the step measures. Corrections are
     rank-0: no full tensor is touched but by the read of
     `scalify.measured_scale`.
 
     ```mlir
     %r = scalify.rescale_point l2 %x : tensor<4x64xf32>
-    %h = scalify.set_scale %r, %s : tensor<4x64xf32>
+    %h = scalify.scale_hint %r, %s : tensor<4x64xf32>
     // becomes, where 2^-8 is the scale that the rules predicted for %x
     %t = scalify.measured_scale l2 %x, %c : tensor<4x64xf32>
     %d = stablehlo.divide %t, %c : tensor<f32>
     %u = stablehlo.multiply %s, %d : tensor<f32>
-    %h = scalify.set_scale %x, %u : tensor<4x64xf32>
+    %h = scalify.scale_hint %x, %u : tensor<4x64xf32>
     ```
 
     Arguments with `scalify.measured` are measured where a hint reads what
@@ -212,20 +212,20 @@ def ApplyRescales : Pass<"scalify-apply-rescales", "::mlir::ModuleOp"> {
 }
 
 def ValidateScales : Pass<"scalify-validate-scales", "::mlir::ModuleOp"> {
-  let summary = "check what Scaling promises to Precision";
+  let summary = "validate the contract of the Scaling stage";
   let description = [{
     Fails, naming the op, where a floating-point dot has an operand without
-    `scalify.set_scale`, a constant scale is not a positive power of two, a
+    `scalify.scale_hint`, a constant scale is not a positive power of two, a
     pair is still packed, or a rescale of a full tensor is left.
   }];
 }
 
 def AnalyseRanges : Pass<"scalify-analyse-ranges", "::mlir::ModuleOp"> {
-  let summary = "prove casts safe, or name what spoils the proof";
+  let summary = "prove that casts cannot saturate, or name what spoils the proof";
   let description = [{
     Bounds every value by its largest magnitude and by norms along axes
     (docs/stages/ranges.md), from the declared `scalify.range` of arguments.
-    The program is not changed. After: each `scalify.set_scale` has
+    The program is not changed. After: each `scalify.scale_hint` has
     `scalify.proved` where no element can saturate in the format that the
     recipe casts it to, with the bound and the arguments whose ranges are
     assumed; else `scalify.unproved`, with the bound and the op at which it was
@@ -249,7 +249,7 @@ def AnalyseRanges : Pass<"scalify-analyse-ranges", "::mlir::ModuleOp"> {
       %normal = stablehlo.multiply %x, %rows : tensor<4x64xf32>
       %gain = stablehlo.broadcast_in_dim %g, dims = [1] : (tensor<64xf32>) -> tensor<4x64xf32>
       %y = stablehlo.multiply %normal, %gain : tensor<4x64xf32>
-      %z = scalify.set_scale %y, %one : tensor<4x64xf32>
+      %z = scalify.scale_hint %y, %one : tensor<4x64xf32>
       // scalify.proved = {assumed = ["arg1"], bound = 16.0.., data = 16.0.., format = f8E4M3FN}
       return %z : tensor<4x64xf32>
     }

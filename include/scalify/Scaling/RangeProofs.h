@@ -8,7 +8,7 @@
 
 namespace scalify {
 
-/// On a cast (`scalify.set_scale`, later `scalify.quantize`): no element
+/// On a cast (`scalify.scale_hint`, later `scalify.quantize`): no element
 /// saturates in the format. A dictionary: `bound` on |x|, `data` = bound /
 /// scale, `format`, and the names of the arguments that are `assumed`.
 inline constexpr llvm::StringLiteral kProvedAttr = "scalify.proved";

@@ -47,7 +47,7 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
     }
     RecipeAttr recipe = RecipeAttr::of(module);
     llvm::SetVector<Value> assumed;
-    module.walk([&](SetScaleOp hint) {
+    module.walk([&](ScaleHintOp hint) {
       RangeProof proof =
           proveCast(*ranges, hint.getValue(), getScale(recipe, hint),
                     getFormat(recipe, hint.getValue()));
@@ -59,7 +59,7 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
       annotateAll(module, *ranges);
   }
 
-  std::optional<double> getScale(RecipeAttr recipe, SetScaleOp hint) {
+  std::optional<double> getScale(RecipeAttr recipe, ScaleHintOp hint) {
     if (recipe.getScales() == ScaleSource::Unit)
       return 1;
     if (recipe.getScales() == ScaleSource::Current ||
@@ -70,7 +70,7 @@ struct AnalyseRangesPass : scalify::impl::AnalyseRangesBase<AnalyseRangesPass> {
     return scale && *scale > 0 ? scale : std::nullopt;
   }
 
-  void annotateCast(SetScaleOp hint, const RangeProof &proof) {
+  void annotateCast(ScaleHintOp hint, const RangeProof &proof) {
     hint->setAttr(proof.isProved ? kProvedAttr : kUnprovedAttr,
                   proof.toAttribute(&getContext()));
     ++(proof.isProved ? numProved : numUnproved);

@@ -145,7 +145,7 @@ static RangeState mayCast(const RangeQuery &query) {
 }
 
 MaybeRange scalify::transferScalify(const RangeQuery &query) {
-  if (isa<SetScaleOp>(query.op))
+  if (isa<ScaleHintOp>(query.op))
     return mayCast(query);
   if (isa<QuantizeOp>(query.op)) {
     double largest = Rounding::of(query.getElement()).largest;

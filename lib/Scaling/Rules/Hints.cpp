@@ -22,8 +22,8 @@ static ScaleFacts scaled(ScaleFacts facts, double factor) {
 }
 
 /// The user knows the magnitude, and the rules what they know of the shape.
-static void setScalingFacts(const FactsQuery &query, Results out) {
-  auto op = cast<SetScalingOp>(query.op);
+static void overrideFacts(const FactsQuery &query, Results out) {
+  auto op = cast<OverrideScaleOp>(query.op);
   out[0] = query.operand(0);
   out[0].rule = "set by the user at run time";
   std::optional<float> scale = getConstantScale(op.getScale());
@@ -52,8 +52,8 @@ static void dataScaleFacts(const FactsQuery &query, Results out) {
 }
 
 void scalify::attachHintRules(MLIRContext *context) {
-  attachRule<ScaleFamily::True, setScalingFacts, SetScalingOp>(context);
+  attachRule<ScaleFamily::True, overrideFacts, OverrideScaleOp>(context);
   attachRule<ScaleFamily::True, hintFacts, RescalePointOp>(context);
   attachRule<ScaleFamily::True, dataScaleFacts, DataScaleOp>(context);
-  attachRule<ScaleFamily::Pass, hintFacts, SetScaleOp>(context);
+  attachRule<ScaleFamily::Pass, hintFacts, ScaleHintOp>(context);
 }

@@ -9,7 +9,7 @@ class MLIRContext;
 
 namespace scalify {
 
-/// Attaches the rules of `scalify.set_scaling` and its like.
+/// Attaches the rules of `scalify.override_scale` and its like.
 void attachHintRules(mlir::MLIRContext *context);
 
 } // namespace scalify

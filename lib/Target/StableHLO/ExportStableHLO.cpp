@@ -116,7 +116,7 @@ static void exportDequantize(DequantizeOp op) {
   op.erase();
 }
 
-static void exportSetScale(SetScaleOp op) {
+static void exportScaleHint(ScaleHintOp op) {
   op.replaceAllUsesWith(op.getValue());
   op.erase();
 }
@@ -193,7 +193,7 @@ struct ExportStableHLOPass
       llvm::TypeSwitch<Operation *>(op)
           .Case(exportQuantize)
           .Case(exportDequantize)
-          .Case(exportSetScale);
+          .Case(exportScaleHint);
     });
     WalkResult left = getOperation().walk([](Operation *op) -> WalkResult {
       eraseScalifyAttributes(op);

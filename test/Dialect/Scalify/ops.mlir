@@ -2,8 +2,8 @@
 
 // CHECK-LABEL: func.func @casts
 func.func @casts(%x: tensor<8xf32>, %s: tensor<f32>) -> tensor<8xf32> {
-  // CHECK: scalify.set_scale %{{.*}}, %{{.*}} {rule = "measured"} : tensor<8xf32>
-  %1 = scalify.set_scale %x, %s {rule = "measured"} : tensor<8xf32>
+  // CHECK: scalify.scale_hint %{{.*}}, %{{.*}} {rule = "measured"} : tensor<8xf32>
+  %1 = scalify.scale_hint %x, %s {rule = "measured"} : tensor<8xf32>
   // CHECK: scalify.quantize %{{.*}}, %{{.*}} {cast = "c0"} : tensor<8xf32> -> tensor<8xf8E5M2>
   %3 = scalify.quantize %1, %s {cast = "c0"} : tensor<8xf32> -> tensor<8xf8E5M2>
   // CHECK: scalify.dequantize %{{.*}}, %{{.*}} : tensor<8xf8E5M2> -> tensor<8xf32>

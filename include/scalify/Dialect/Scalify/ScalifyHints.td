@@ -5,7 +5,7 @@
 
 include "scalify/Dialect/Scalify/ScalifyOps.td"
 
-def SetScalingOp : Scalify_Op<"set_scaling", [AllTypesMatch<["value", "result"]>]> {
+def OverrideScaleOp : Scalify_Op<"override_scale", [AllTypesMatch<["value", "result"]>]> {
   let summary = "a value whose scale the user sets";
   let description = [{
     The identity on true values, in the normal form. From here on the value
@@ -14,7 +14,7 @@ def SetScalingOp : Scalify_Op<"set_scaling", [AllTypesMatch<["value", "result"]>
     a run-time value.
 
     ```mlir
-    %y = scalify.set_scaling %x, %s : tensor<4x8xf32>
+    %y = scalify.override_scale %x, %s : tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Scalify_WideTensor:$value, Scalify_ScalarScale:$scale);

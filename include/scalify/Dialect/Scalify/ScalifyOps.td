@@ -30,7 +30,7 @@ def Scalify_Word
            "::mlir::RankedTensorType">,
       BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
 
-def SetScaleOp : Scalify_Op<"set_scale", [
+def ScaleHintOp : Scalify_Op<"scale_hint", [
     AllTypesMatch<["value", "result"]>, Moves<"Cast">]> {
   let summary = "a value, and the scale it has if it is stored narrow";
   let description = [{
@@ -39,7 +39,7 @@ def SetScaleOp : Scalify_Op<"set_scale", [
     a cast or removes it.
 
     ```mlir
-    %y = scalify.set_scale %x, %s {rule = "dot: sqrt(K = 128)"} : tensor<4x8xf32>
+    %y = scalify.scale_hint %x, %s {rule = "dot: sqrt(K = 128)"} : tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Scalify_WideTensor:$value, Scalify_ScalarScale:$scale,

@@ -1,7 +1,7 @@
 //===- Integers.h - What an element is as bits ------------------*- C++ -*-===//
 //
 // MLIR's arithmetic is on signless integers: only the tensor's element type
-// says how their bits are read. Whoever widens, compares or prints them asks
+// says how their bits are read. Code that widens, compares or prints them asks
 // here.
 //
 //===----------------------------------------------------------------------===//

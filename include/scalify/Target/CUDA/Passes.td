@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def EmitPTX : Pass<"scalify-emit-ptx", "::mlir::ModuleOp"> {
-  let summary = "writes the kernels of a GPU as PTX";
+  let summary = "translate GPU kernels to PTX";
   let description = [{
     Before: `gpu.module`s of functions in the LLVM and NVVM dialects, as
     `scalify-kernels-to-nvvm` leaves them. After: each is a `gpu.binary` of the

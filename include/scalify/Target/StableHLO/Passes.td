@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
-  let summary = "write the scalify dialect as plain StableHLO";
+  let summary = "export the scalify dialect to plain StableHLO";
   let description = [{
     Before: the output of Precision. After: StableHLO that any XLA backend
     runs, without one scalify op or attribute.
@@ -68,7 +68,7 @@ def ExportStableHLO : Pass<"scalify-to-stablehlo", "::mlir::ModuleOp"> {
 
 def CollectStatistics
     : Pass<"scalify-collect-statistics", "::mlir::ModuleOp"> {
-  let summary = "measure every cast in the step and return the figures";
+  let summary = "collect statistics of every cast as results of main";
   let description = [{
     Before: the output of Precision. After: the same, and main has one more
     result, a tensor<N x 8 x f32> with a row for each `scalify.quantize` in the
