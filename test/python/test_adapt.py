@@ -153,7 +153,8 @@ def test_what_is_asked_between_two_compilations_is_answered() -> None:
     before = fn.health()
     assert any(row["saturated"] for row in before)
     assert fn.report(clipping(), W).casts()  # compiles, and runs nothing
-    assert fn.health() == before
+    # Kernels, and so rows, of the two may be in another order.
+    assert sorted(fn.health(), key=str) == sorted(before, key=str)
     state = fn.state()
     assert (state.steps, state.adapts) == (2, True)
 

@@ -227,8 +227,8 @@ def test_rescale_moves_the_scales_of_casts_and_keeps_them_in_the_output(
     text = run("state.safetensors", "out.safetensors", "--steps=6", "--rescale-every=2")
     assert text.count("rescale: 1 scales moved") == 2
     out = read(tmp_path / "out.safetensors")
-    # w is cast first. x needs 2^20 / 448, and gets it in moves of eight binades.
-    assert out["scalify.scales"].tolist() == [1.0, 2.0**16]
+    # x is read first. It needs 2^20 / 448, and gets it in moves of eight binades.
+    assert out["scalify.scales"].tolist() == [2.0**16, 1.0]
     assert out["result"][0, 0] == 32 * 2.0**20
     # The output is the next run's input.
     save(tmp_path / "next.safetensors", {"x": x, "w": w, "scalify.scales": out["scalify.scales"]})

@@ -66,7 +66,8 @@ def text_of(program: Program, recipe: str, args: Any) -> str:
     step = scalify.transform(
         program.grads, recipe=recipe, scales=scalify.measure(args), cast_scales="static"
     )
-    return str(step.text(*args)).split("#loc", 1)[0]
+    lines = str(step.text(*args)).splitlines()
+    return "\n".join(line.split(" loc(")[0] for line in lines if not line.startswith("#loc"))
 
 
 def ablate(entry: Entry) -> list[Moved]:
