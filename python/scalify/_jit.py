@@ -17,7 +17,7 @@ from scalify._diagnostics import warn
 from scalify._entry import Entry
 from scalify._executable import Executable, compile_text
 from scalify._jax_api import trace_context
-from scalify._jit_state import COUNTERS, JitState, carry_over, describe_arguments
+from scalify._jit_state import JitState, carry_over, describe_arguments
 from scalify._kept import CAST_SCALES
 from scalify._lowering import Arguments, Lowered, Signature, changed_types, types_of
 from scalify._nested import is_traced
@@ -415,9 +415,7 @@ class Jit:
                 raise
             self._entries[key] = entry
             if left is not None:
-                counters = left.arrays[COUNTERS]
-                if counters.shape == entry.executable.counters.shape:
-                    entry.executable.counters = counters
+                left.show_counters(entry.executable)
                 self._last = entry
         return self._entries[key]
 

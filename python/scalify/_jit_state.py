@@ -134,9 +134,8 @@ class JitState:
         """
         labels, own = _labels(executable), executable.kept
         saved = dict(self.arrays)
-        counters = saved.pop(COUNTERS, None)
-        if counters is not None and counters.shape == executable.counters.shape:
-            executable.counters = counters
+        saved.pop(COUNTERS, None)
+        self.show_counters(executable)
         # What a stage of a pipeline does not keep is another one's.
         others = set() if "pipeline" in executable.manifest else saved.keys()
         for key in own.keys() | others:
@@ -161,6 +160,19 @@ class JitState:
                     "program"
                 )
             executable.kept = {key: array}
+
+    def show_counters(self, executable: Executable) -> None:
+        """Lets a step that has as many casts show what this one's counted last, by their names.
+
+        Two compilations may number the casts differently. Where names are not saved (0.1), rows go
+        by their numbers.
+        """
+        saved, own = self.arrays.get(COUNTERS), executable.counters
+        if saved is None or saved.shape != own.shape:
+            return
+        theirs = self.labels.get(COUNTERS)
+        names = theirs and _labels(executable)[COUNTERS]
+        executable.counters = _by_rows(own, names, saved, theirs)[0] if names else saved
 
 
 def carry_over(before: Executable, after: Executable) -> tuple[int, int]:
@@ -210,13 +222,12 @@ def _labels(executable: Executable) -> dict[str, list[str]]:
     is the first.
     """
     casts = {row["cast"]: row for row in executable.manifest.get("report", []) if "cast" in row}
+    rows = {COUNTERS: [row["cast"] for row in executable.health()]}
+    rows |= {arg["name"]: arg["casts"] for arg in executable.manifest["args"] if "casts" in arg}
     labels: dict[str, list[str]] = {}
-    for arg in executable.manifest["args"]:
-        if "casts" in arg:
-            names = [_label(casts.get(cast, {}), cast) for cast in arg["casts"]]
-            labels[arg["name"]] = [
-                f"{name} #{names[:row].count(name)}" for row, name in enumerate(names)
-            ]
+    for array, numbered in rows.items():
+        names = [_label(casts.get(cast, {}), cast) for cast in numbered]
+        labels[array] = [f"{name} #{names[:row].count(name)}" for row, name in enumerate(names)]
     # All stages of a pipeline have the scales of all.
     pipeline = executable.manifest.get("pipeline")
     args = executable.manifest["args"] if pipeline is None else pipeline["arg_types"]
