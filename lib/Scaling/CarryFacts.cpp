@@ -18,16 +18,10 @@ static bool setsScale(const ScaleFacts &facts) {
   return !facts.anyScale && facts.rms > 0 && std::isfinite(facts.rms);
 }
 
-static ScaleFacts join(const ScaleFacts &a, const ScaleFacts &b) {
-  ScaleFacts facts = b;
-  if (a.sign != b.sign)
-    facts.sign = Sign::Any;
-  facts.bound = std::max(a.bound, b.bound);
-  facts.scaleByBound = a.scaleByBound && b.scaleByBound;
-  facts.anyScale = a.anyScale && b.anyScale;
-  facts.indicator = a.indicator && b.indicator;
-  if (a.constant != b.constant)
-    facts.constant.reset();
+/// What holds for each element of both; moments are those of the later one.
+static ScaleFacts join(const ScaleFacts &earlier, const ScaleFacts &later) {
+  ScaleFacts facts = later;
+  facts.joinElements(earlier);
   return facts;
 }
 

@@ -53,12 +53,49 @@ int64_t ScaleFacts::scaleExponent() const {
   return std::clamp<int64_t>(exponent, -120, 120);
 }
 
+static bool isSame(std::optional<double> a, std::optional<double> b) {
+  return a == b || (a && b && std::isnan(*a) && std::isnan(*b));
+}
+
+void ScaleFacts::joinElements(const ScaleFacts &other) {
+  if (!isSame(constant, other.constant))
+    constant.reset();
+  masked |= other.masked;
+  if (other.anyScale)
+    return;
+  if (anyScale) {
+    anyScale = false;
+    sign = other.sign;
+    bound = other.bound;
+    scaleByBound = other.scaleByBound;
+    indicator = other.indicator;
+    return;
+  }
+  if (sign != other.sign)
+    sign = Sign::Any;
+  bound = std::max(bound, other.bound);
+  scaleByBound &= other.scaleByBound;
+  indicator &= other.indicator;
+}
+
+bool ScaleFacts::covers(const ScaleFacts &other) const {
+  auto implies = [](bool a, bool b) { return !a || b; };
+  if ((constant && !isSame(constant, other.constant)) ||
+      !implies(other.masked, masked) || !implies(anyScale, other.anyScale))
+    return false;
+  return other.anyScale ||
+         ((sign == Sign::Any || sign == other.sign) && other.bound <= bound &&
+          implies(scaleByBound, other.scaleByBound) &&
+          implies(indicator, other.indicator));
+}
+
 ScaleFacts ScaleFacts::constantOf(double value) {
   ScaleFacts facts;
   facts.constant = value;
   facts.mean = value;
   facts.rms = std::fabs(value);
-  facts.bound = std::fabs(value);
+  if (!std::isnan(value))
+    facts.bound = std::fabs(value);
   facts.sign = value >= 0 ? Sign::NonNegative : Sign::NonPositive;
   facts.anyScale = value == 0 || !std::isfinite(value);
   if (facts.anyScale)

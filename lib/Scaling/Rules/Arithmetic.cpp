@@ -160,9 +160,14 @@ static void limitMoments(ScaleFacts &x, function_ref<double(double)> limit) {
 static void extremumFacts(const FactsQuery &query, Results out) {
   const ScaleFacts &a = query.operand(0), &b = query.operand(1);
   bool isMax = isa<stablehlo::MaxOp>(query.op);
-  const ScaleFacts &data = a.constant ? b : a;
-  const ScaleFacts &limit = a.constant ? a : b;
-  if (limit.constant && *limit.constant == 0 && data.sign == Sign::Any) {
+  // Of two constants the one that sets a scale is the data.
+  bool isLimitFirst = a.constant && !(b.constant && b.anyScale);
+  const ScaleFacts &data = isLimitFirst ? b : a;
+  const ScaleFacts &limit = isLimitFirst ? a : b;
+  Sign pinned = isMax ? Sign::NonNegative : Sign::NonPositive;
+  if (limit.constant && *limit.constant == 0 && data.sign == flip(pinned)) {
+    out[0] = ScaleFacts::constantOf(0);
+  } else if (limit.constant && *limit.constant == 0 && data.sign == Sign::Any) {
     // A rectified zero-mean normal: half its second moment.
     double mean =
         (isMax ? 1 : -1) * (data.rms / std::sqrt(2 * M_PI)) + 0.5 * data.mean;
@@ -196,7 +201,6 @@ static void extremumFacts(const FactsQuery &query, Results out) {
     out[0].sign = a.sign == b.sign ? a.sign : Sign::Any;
     out[0].scaleByBound = a.scaleByBound && b.scaleByBound;
   }
-  Sign pinned = isMax ? Sign::NonNegative : Sign::NonPositive;
   if (a.sign == pinned || b.sign == pinned)
     out[0].sign = pinned;
   out[0].masked = a.masked || b.masked;
@@ -270,7 +274,7 @@ static ScaleFacts productOf(const ScaleFacts &a, const ScaleFacts &b) {
   double mean = a.mean * b.mean;
   ScaleFacts facts =
       ScaleFacts::moments(mean, a.rms * a.rms * b.rms * b.rms - mean * mean);
-  facts.bound = a.bound * b.bound;
+  facts.bound = boundOfProduct(a.bound, b.bound);
   facts.sign = signOfProduct(a.sign, b.sign);
   facts.masked = a.masked || b.masked;
   facts.density = std::min(a.density, b.density);

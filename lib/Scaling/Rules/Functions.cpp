@@ -122,6 +122,7 @@ static void powerFacts(const FactsQuery &query, Results out) {
     out[0] = ScaleFacts::moments(base.mean, base.variance());
     if (base.sign == Sign::NonNegative)
       out[0].sign = base.sign;
+    out[0].masked = base.masked;
   }
   out[0].rule = "power";
 }

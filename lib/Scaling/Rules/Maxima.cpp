@@ -44,8 +44,7 @@ static Value getOther(Operation *op) {
 
 bool scalify::isLostIn(const ScaleFacts &data, const ScaleFacts &constant) {
   return constant.constant && std::isfinite(*constant.constant) &&
-         !data.constant && !data.anyScale &&
-         std::fabs(*constant.constant) > 0x1p30 * data.rms;
+         !data.anyScale && std::fabs(*constant.constant) > 0x1p30 * data.rms;
 }
 
 /// The facts of f(-relu(y - x)).

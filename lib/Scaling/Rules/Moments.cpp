@@ -202,7 +202,7 @@ ScaleFacts scalify::dotOf(const ScaleFacts &a, const ScaleFacts &b,
                                         a.rms * a.rms * b.rms * b.rms -
                                             a.mean * a.mean * b.mean * b.mean);
   ScaleFacts facts = sumOf(term, n);
-  facts.bound = n.most * a.bound * b.bound;
+  facts.bound = n.most * boundOfProduct(a.bound, b.bound);
   facts.sign = signOfProduct(a.sign, b.sign);
   facts.anyScale = (a.constant == 0.0) || (b.constant == 0.0);
   return facts;
@@ -269,6 +269,10 @@ Sign scalify::signOfProduct(Sign a, Sign b) {
   if (a == Sign::Any || b == Sign::Any)
     return Sign::Any;
   return a == b ? Sign::NonNegative : Sign::NonPositive;
+}
+
+double scalify::boundOfProduct(double a, double b) {
+  return a == 0 || b == 0 ? 0 : a * b;
 }
 
 std::string scalify::shortName(Operation *op) {

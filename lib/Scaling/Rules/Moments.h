@@ -57,6 +57,8 @@ double normalQuantile(double p);
 
 Sign flip(Sign sign);
 Sign signOfProduct(Sign a, Sign b);
+/// Zero where one is, also beside what is not bounded.
+double boundOfProduct(double a, double b);
 
 /// The name of an op without its dialect.
 std::string shortName(mlir::Operation *op);

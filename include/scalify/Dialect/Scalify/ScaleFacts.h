@@ -1,10 +1,15 @@
 //===- ScaleFacts.h - What is known of a value's distribution ---*- C++ -*-===//
 //
-// The lattice that travels beside the scales. Second moments alone fail with
-// depth: the sum of squares in a norm and the sum of exponentials in a softmax
-// grow by N, not by sqrt(N), and rsqrt cubed amplifies the error in the
-// backward. So each value carries its mean beside its root mean square, its
-// sign, a bound, and for masks their density.
+// Second moments alone fail with depth: the sum of squares in a norm and the
+// sum of exponentials in a softmax grow by N, not by sqrt(N), and rsqrt cubed
+// amplifies the error in the backward. So each value carries its mean beside
+// its root mean square, its sign, a bound, and for masks their density.
+//
+// There are two kinds of facts. What holds for each element is a join
+// semilattice: `covers` is its order, `joinElements` its join. Rules are
+// monotone in it. Moments are estimates; where values meet, loops and
+// branches take the middle of their exponents (CarryFacts.h), which is no
+// join.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,7 +65,8 @@ struct Ramp {
 };
 
 /// What is known of a value's elements. Moments are estimates under the rules'
-/// independence assumptions; `bound` and `sign` hold for every element.
+/// independence assumptions; `bound` and `sign` hold for every element but
+/// zeros, infinities and NaN, which are the same at any scale.
 struct ScaleFacts {
   double mean = 0.0;
   double rms = 1.0;
@@ -74,7 +80,7 @@ struct ScaleFacts {
   bool scaleByBound = false;
   /// The value of a splat constant.
   std::optional<double> constant;
-  /// Zero, infinity or NaN: adopts any scale, sets none.
+  /// No element but those: adopts any scale, sets none. The least of facts.
   bool anyScale = false;
   /// A finite masking constant (-1e9, the lowest finite value) may stand among
   /// the elements, beside the data that the moments describe. The value stays a
@@ -87,6 +93,12 @@ struct ScaleFacts {
   Ramp ramp;
   /// The rule that set the scale, for reports.
   std::string rule;
+
+  /// Joins what holds for each element: afterwards it holds for those of
+  /// `other` too. Moments, density and rule stay.
+  void joinElements(const ScaleFacts &other);
+  /// Whether what holds for each element here does for those of `other`.
+  bool covers(const ScaleFacts &other) const;
 
   double variance() const { return std::max(0.0, rms * rms - mean * mean); }
   /// log2 of the power-of-two scale for these facts.
