@@ -7,7 +7,6 @@
 #include "scalify/Precision/DotLayers.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/MeasuredArguments.h"
-#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -59,8 +58,6 @@ std::string scalify::getWideReason(Operation *dot) {
 std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
   ScaleSource scales = RecipeAttr::of(main->getParentOp()).getScales();
   auto rule = quantize->getAttrOfType<StringAttr>(kRuleAttr);
-  if (rule && scales == ScaleSource::Propagated && isGrowthRule(rule))
-    return rule.str();
   if (std::optional<ArrayRef<int64_t>> block = quantize.getBlock())
     return llvm::formatv("measured in the step, blocks of {0:$[x]}",
                          llvm::make_range(block->begin(), block->end()))
@@ -68,9 +65,11 @@ std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
   if (!getScaleExponent(quantize.getScale()) && scales == ScaleSource::Delayed)
     return "from the amaxes of earlier steps; at first: " +
            (rule ? rule.str() : "");
-  if (!getScaleExponent(quantize.getScale()))
-    return scales == ScaleSource::Propagated ? "rescaled in the step"
-                                             : "measured in the step";
+  if (!getScaleExponent(quantize.getScale())) {
+    if (scales != ScaleSource::Propagated)
+      return "measured in the step";
+    return rule ? rule.str() : "rescaled in the step";
+  }
   if (!isCalibrated(quantize)) {
     if (scales == ScaleSource::Unit)
       return "unit scale of the recipe: a plain cast";

@@ -161,7 +161,7 @@ void CorrectionFlow::visitHint(ScaleHintOp hint) {
   StringRef rule = hint.getRule().value_or("");
   hint.setRule(
       (rule + (isMeasured ? " (predicted), times what the step measures"
-                          : kGrowthRule))
+                          : " (predicted), times the growth of a loop's carry"))
           .str());
 }
 

@@ -164,7 +164,7 @@ void ScaleAnalysis::findGrowing(stablehlo::WhileOp loop,
   for (unsigned i = 0; i < carries.size(); ++i)
     if (std::optional<GrowingCarry> entry = findGrowth(loop, i, carries[i])) {
       facts[entry->getValue()].rule =
-          (kDynamicCarryRule + entry->describe()).str();
+          "carry of a loop, dynamic: " + entry->describe();
       growing.push_back(*entry);
     }
 }
@@ -181,8 +181,7 @@ void ScaleAnalysis::findDynamicResults(Operation *op,
     if (!carriesScale(op->getResult(i).getType()) || result.spread() <= limit)
       continue;
     GrowingCarry entry{op, static_cast<unsigned>(i), 0, {}, result.spread()};
-    facts[op->getResult(i)].rule =
-        (kDynamicBranchRule + entry.describe()).str();
+    facts[op->getResult(i)].rule = "branches, dynamic: " + entry.describe();
     growing.push_back(entry);
   }
 }

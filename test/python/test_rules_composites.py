@@ -59,9 +59,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
         (X,),
         "softmax of log-probabilities",
     ),
-    "gelu": (jax.nn.gelu, (X,), "gated unit"),
-    "gelu_erf": (lambda x: jax.nn.gelu(x, approximate=False), (X,), "gated unit"),
-    "silu": (jax.nn.silu, (X,), "gated unit"),
+    "gelu": (jax.nn.gelu, (X,), "x g(x), g a sigmoid"),
+    "gelu_erf": (lambda x: jax.nn.gelu(x, approximate=False), (X,), "x g(x), g a sigmoid"),
+    "silu": (jax.nn.silu, (X,), "x g(x), g a sigmoid"),
     "rope": (rope, (X,), "rotation"),
     "decay": (decayed, (X,), "decay between entries"),
 }

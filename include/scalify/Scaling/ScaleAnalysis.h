@@ -31,20 +31,6 @@ inline constexpr llvm::StringLiteral kCarryScalesAttr = "scalify.carry_scales";
 inline constexpr llvm::StringLiteral kGrowingCarriesAttr =
     "scalify.growing_carries";
 
-/// How the rule of a value ends whose scale moves with a loop's carry.
-inline constexpr llvm::StringLiteral kGrowthRule =
-    " (predicted), times the growth of a loop's carry";
-/// How the rule of such a carry starts.
-inline constexpr llvm::StringLiteral kDynamicCarryRule =
-    "carry of a loop, dynamic: ";
-inline constexpr llvm::StringLiteral kDynamicBranchRule = "branches, dynamic: ";
-
-/// Whether the rule is one of these.
-inline bool isGrowthRule(llvm::StringRef rule) {
-  return rule.ends_with(kGrowthRule) || rule.starts_with(kDynamicCarryRule) ||
-         rule.starts_with(kDynamicBranchRule);
-}
-
 /// A loop's carry, or a result of branches, that no one constant scale fits.
 struct GrowingCarry {
   mlir::Operation *op;

@@ -355,35 +355,35 @@ static bool matchThreshold(const FactsQuery &query, ScaleFacts &out) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gated units: GELU and SiLU
+// Products with a sigmoid: GELU and SiLU
 //===----------------------------------------------------------------------===//
 
 namespace {
 /// A function of `source` that rises from 0 to `top`.
-struct Gate {
+struct Sigmoid {
   Value source;
   double top = 1;
 };
 } // namespace
 
-static std::optional<Gate> matchGate(Value value) {
+static std::optional<Sigmoid> matchSigmoid(Value value) {
   value = peelToSource(value);
   Operation *op = value.getDefiningOp();
   if (auto match = matchErrorFunction(value))
     if (match->second)
-      return Gate{match->first, 2};
+      return Sigmoid{match->first, 2};
   if (isa_and_nonnull<LogisticOp>(op))
-    return Gate{op->getOperand(0), 1};
+    return Sigmoid{op->getOperand(0), 1};
   if (isa_and_nonnull<AddOp>(op)) {
     for (unsigned i : {0, 1}) {
       Value other = peelToSource(op->getOperand(1 - i));
       if (getSplat(op->getOperand(i)) != 1.0)
         continue;
       if (auto tanh = other.getDefiningOp<TanhOp>())
-        return Gate{tanh->getOperand(0), 2};
+        return Sigmoid{tanh->getOperand(0), 2};
       if (auto match = matchErrorFunction(other))
         if (!match->second)
-          return Gate{match->first, 2};
+          return Sigmoid{match->first, 2};
     }
   }
   // 1 / (1 + exp(-x))
@@ -394,7 +394,7 @@ static std::optional<Gate> matchGate(Value value) {
         continue;
       if (auto exponential =
               peelToSource(sum->getOperand(1 - i)).getDefiningOp<ExpOp>())
-        return Gate{exponential->getOperand(0), 1};
+        return Sigmoid{exponential->getOperand(0), 1};
     }
   }
   return std::nullopt;
@@ -430,7 +430,7 @@ static void collectFactors(Value value, unsigned depth, double &constant,
 }
 
 /// x g(x): GELU (tanh and erf) and SiLU.
-static bool matchGatedUnit(const FactsQuery &query, ScaleFacts &out) {
+static bool matchSigmoidProduct(const FactsQuery &query, ScaleFacts &out) {
   if (!isa<MulOp>(query.op) ||
       query.op->getOperand(0) == query.op->getOperand(1))
     return false;
@@ -440,14 +440,14 @@ static bool matchGatedUnit(const FactsQuery &query, ScaleFacts &out) {
   if (factors.size() != 2)
     return false;
   for (unsigned i : {0, 1}) {
-    std::optional<Gate> gate = matchGate(factors[1 - i]);
-    if (!gate || !dependsOn(gate->source, factors[i], 5))
+    std::optional<Sigmoid> sigmoid = matchSigmoid(factors[1 - i]);
+    if (!sigmoid || !dependsOn(sigmoid->source, factors[i], 5))
       continue;
-    double top = constant * gate->top;
+    double top = constant * sigmoid->top;
     out = functionOf(query.of(factors[i]),
                      [&](double t) { return top * t * normalBelow(t); });
     out.bound = std::fabs(top) * query.of(factors[i]).bound;
-    out.rule = "gated unit: x g(x)";
+    out.rule = "x g(x), g a sigmoid";
     return true;
   }
   return false;
@@ -493,7 +493,7 @@ bool scalify::inferCompositeFacts(const FactsQuery &query,
        {matchSoftmaxNumerator, matchSoftmaxOfLogarithms,
         matchLimitedExponential, matchLogAddExpTail, matchLogAddExpShare,
         matchDecay, matchSegmentSum, matchLogSoftmax, matchIdentity, matchNorm,
-        matchErf, matchThreshold, matchTanhGradient, matchGatedUnit,
+        matchErf, matchThreshold, matchTanhGradient, matchSigmoidProduct,
         matchRotation}) {
     ScaleFacts facts;
     if (match(query, facts)) {

@@ -45,10 +45,9 @@ static bool isAnnotation(StringRef target) {
 //===----------------------------------------------------------------------===//
 // Factorisations
 //
-// Second-order optimizers (Shampoo, SOAP) call LAPACK or cuSOLVER. What they
-// call keeps norms: the squares of the eigenvalues, of the singular values and
-// of R's elements sum to those of the matrix, and the columns of U, V and Q
-// have unit length.
+// Routines of LAPACK and cuSOLVER that keep norms: the squares of the
+// eigenvalues, of the singular values and of R's elements sum to those of the
+// matrix, and the columns of U, V and Q have unit length.
 //===----------------------------------------------------------------------===//
 
 namespace {
