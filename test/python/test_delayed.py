@@ -148,8 +148,8 @@ def test_the_history_is_the_rule_s_in_numpy(parts: str, window: int, use: str, m
             if np.isfinite(amax) and amax > 0:
                 row.append(amax)
                 del row[:-window]
-        # Rows are in the order of the text, in which the cast of w comes first.
-        history = fn.executable().amax_history[::-1]
+        # Rows are in the order of the casts' readers: x, then w.
+        history = fn.executable().amax_history
         padded = [[0.0] * (window - len(row)) + row for row in rows]
         np.testing.assert_array_equal(history, np.float32(padded))
 
