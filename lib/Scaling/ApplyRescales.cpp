@@ -229,6 +229,11 @@ void CorrectionFlow::visitAligned(Operation &op) {
     int64_t largest = predicted(parts.front());
     for (Value part : parts)
       largest = std::max(largest, predicted(part));
+    // A part beyond the bound of the result is not read where it is so large,
+    // as that for small arguments of an erfc that is written out.
+    double bound = lookup(op.getResult(0)).bound;
+    if (std::exp2(static_cast<double>(largest)) > bound)
+      largest = predicted(op.getResult(0));
     change = {};
     for (Value part : parts) {
       Value scale = scales.product(builder, op.getLoc(),
@@ -239,6 +244,11 @@ void CorrectionFlow::visitAligned(Operation &op) {
                        .getResult()
                  : scale;
     }
+    if (std::isfinite(bound) && bound > 0)
+      change = stablehlo::MinOp::create(
+          builder, op.getLoc(), change,
+          scales.constant(static_cast<float>(
+              bound / std::exp2(static_cast<double>(largest)))));
   }
   if (change)
     for (Value result : op.getResults())
