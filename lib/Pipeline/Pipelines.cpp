@@ -1,8 +1,9 @@
 //===- Pipelines.cpp - All passes, in their order -------------------------===//
 //
-// A pass runs in the stage whose folder it is in. Each stage ends in the pass
-// that validates what it promises to the next; what Distribution leaves has the
-// form of what it got.
+// A pass runs in the stage whose folder it is in, but for one that says why.
+// Import, Scaling and Precision validate what they promise to the next stage;
+// what Distribution leaves has the form of what it got. The passes that carry
+// scales between steps (Compiler.cpp) run behind Precision where asked for.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,6 +74,9 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
   // The scales would only be computed to be thrown away.
   if (!options.casts)
     return;
+  // Of Precision: it scales a clone, for which it needs what Import left, with
+  // the user's marks of scales.
+  module.addPass(createJudgePlainForm());
   module.addPass(createWidenValues());
   if (!options.declaredScales)
     module.addPass(createMeasureArguments());
@@ -84,7 +88,6 @@ static void buildScaling(const StageOptions &options, OpPassManager &module) {
 }
 
 static void buildPrecision(const StageOptions &options, OpPassManager &module) {
-  module.addPass(createJudgePlainForm());
   module.addPass(createQuantizeDots(getQuantizeDots(options)));
   module.addPass(createExpandMeasuredScales());
   module.addPass(createDelayScales());

@@ -12,7 +12,6 @@
 #include "scalify/Import/Unroller.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/Passes.h"
-#include "scalify/Scaling/ScaleAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -104,18 +103,10 @@ void PlainForm::notifyOperationReplaced(Operation *op, ValueRange values) {
 }
 
 /// Takes away what hides that a checkpoint computes something once more: the
-/// barrier before it, that it is of the backward, and the hints of its dots.
+/// barrier before it, and that it is of the backward.
 void PlainForm::mergeRecomputation() {
   main.walk([](Operation *op) {
     op->removeAttr(kPhaseAttr);
-    op->removeAttr(kScaleAttr);
-    op->removeAttr(kRuleAttr);
-    op->removeAttr(kCarryScalesAttr);
-    op->removeAttr(kGrowingCarriesAttr);
-    if (auto hint = dyn_cast<ScaleHintOp>(op)) {
-      hint.replaceAllUsesWith(hint.getValue());
-      return hint.erase();
-    }
     if (!stablehlo::isPlainBarrier(op))
       return;
     op->replaceAllUsesWith(op->getOperands());
@@ -143,6 +134,9 @@ LogicalResult PlainForm::scale() {
   propagate.remarks = false;
   ApplyRescalesOptions apply;
   apply.remarks = apply.tellMeasured = false;
+  manager.addPass(createWidenValues());
+  manager.addPass(createMeasureArguments());
+  manager.addPass(createPlaceRescales());
   manager.addPass(createPropagateScales(propagate));
   manager.addPass(createApplyRescales(apply));
   return manager.run(*copy);
