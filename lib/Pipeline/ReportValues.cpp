@@ -68,7 +68,7 @@ std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {
   if (!getScaleExponent(quantize.getScale())) {
     if (scales != ScaleSource::Propagated)
       return "measured in the step";
-    return (rule ? rule.str() + ", " : "") + "rescaled in the step";
+    return rule ? rule.str() : "rescaled in the step";
   }
   if (!isCalibrated(quantize)) {
     if (scales == ScaleSource::Unit)

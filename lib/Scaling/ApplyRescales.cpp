@@ -160,7 +160,7 @@ void CorrectionFlow::visitHint(ScaleHintOp hint) {
     return hint.setRuleAttr(rule);
   StringRef rule = hint.getRule().value_or("");
   hint.setRule(
-      (rule + (isMeasured ? " (predicted), times what the step measures"
+      (rule + (isMeasured ? " (predicted), times what is measured in the step"
                           : " (predicted), times the growth of a loop's carry"))
           .str());
 }
@@ -214,7 +214,8 @@ void CorrectionFlow::visitDataScale(DataScaleOp op) {
       stablehlo::DivOp::create(builder, op.getLoc(), op.getValue(), divisor));
 }
 
-/// The parts meet at the largest scale, as they were predicted to.
+/// The parts meet at the largest scale, as they were predicted to; no larger
+/// than the result can be, where arguments may be far from their predictions.
 void CorrectionFlow::visitAligned(Operation &op) {
   SmallVector<Value> parts;
   for (Value value : getCarriers(op))
@@ -232,7 +233,8 @@ void CorrectionFlow::visitAligned(Operation &op) {
     // A part beyond the bound of the result is not read where it is so large,
     // as that for small arguments of an erfc that is written out.
     double bound = lookup(op.getResult(0)).bound;
-    if (std::exp2(static_cast<double>(largest)) > bound)
+    bool isLimited = measuresArguments && std::isfinite(bound) && bound > 0;
+    if (isLimited && std::exp2(static_cast<double>(largest)) > bound)
       largest = predicted(op.getResult(0));
     change = {};
     for (Value part : parts) {
@@ -244,7 +246,7 @@ void CorrectionFlow::visitAligned(Operation &op) {
                        .getResult()
                  : scale;
     }
-    if (std::isfinite(bound) && bound > 0)
+    if (isLimited)
       change = stablehlo::MinOp::create(
           builder, op.getLoc(), change,
           scales.constant(static_cast<float>(

@@ -10,7 +10,7 @@
 // CHECK-NEXT: %[[C:.*]] = stablehlo.divide %[[M]], %[[P]] : tensor<f32>
 // CHECK: %[[U:.*]] = stablehlo.multiply {{.*}}, %[[C]] : tensor<f32>
 // CHECK: %[[T:.*]] = stablehlo.transpose %[[X]]
-// CHECK: scalify.scale_hint %[[T]], %[[U]] {rule = "{{.*}} (predicted), times what the step measures"
+// CHECK: scalify.scale_hint %[[T]], %[[U]] {rule = "{{.*}} (predicted), times what is measured in the step"
 // CHECK: scalify.scale_hint %{{.*}}, %cst{{[_0-9]*}} {{.*}}tensor<64x8xf32>
 // CHECK: stablehlo.maximum {{.*}} : tensor<f32>
 // CHECK-NOT: rescale_point

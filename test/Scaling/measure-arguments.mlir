@@ -16,9 +16,9 @@
 // CHECK-DAG: %[[X:.*]] = scalify.measured_scale l2 %arg0, {{.*}} {scalify.unrounded}
 // CHECK-NOT: scalify.measured_scale
 // CHECK: %[[MEAN:.*]] = stablehlo.multiply %[[X]], %[[X]]
-// CHECK: scalify.scale_hint {{.*}} times what the step measures
-// CHECK: scalify.scale_hint %arg1, {{.*}} times what the step measures
-// CHECK: scalify.scale_hint %{{[0-9]+}}, {{.*}} times what the step measures
+// CHECK: scalify.scale_hint {{.*}} times what is measured in the step
+// CHECK: scalify.scale_hint %arg1, {{.*}} times what is measured in the step
+// CHECK: scalify.scale_hint %{{[0-9]+}}, {{.*}} times what is measured in the step
 // CHECK-NEXT: scalify.scale_hint %arg2, %cst{{[_0-9]*}} {scalify.unproved
 // CHECK: return
 // ONE: warning: the step measures 2 arguments without a declared scale, 17408 bytes in each step
