@@ -1,6 +1,6 @@
 """Compares the scale that the rules gave each op with the values it computes.
 
-`probe(text, *arrays)` takes StableHLO that went through propagation and folding (true values, and
+`probe(text, *arrays)` takes StableHLO that went through propagation (true values, and
 `scalify.scale` on each op), makes every op a result, runs it under XLA, and returns for each op the
 log2 of measured root mean square over predicted scale: the drift that the rules are judged by.
 """

@@ -44,6 +44,41 @@ def moved(state: float, value: np.ndarray, predicted: float = 1.0) -> float:
     return float(2.0 ** (np.ceil(np.log2(np.float32(amax) / np.float32(LARGEST))) + 2))
 
 
+# Of forward casts to F16 and of gradients' to E5M2: the largest number, where the window of an amax
+# starts and ends, and the binades above it that a move leaves.
+WINDOWS = {
+    "fp16": (65504.0, 1.0, 65504 * 2.0**-11, 12),
+    "fp8": (57344.0, 1.0, 57344 * 2.0**-6, 8),
+}
+
+
+@pytest.mark.parametrize("recipe", WINDOWS)
+def test_an_amax_stays_within_its_window(recipe: str) -> None:
+    """At its ends it moves nothing; beyond them the scale is the rule's."""
+    largest, low, high, room = WINDOWS[recipe]
+    rng = np.random.default_rng(0)
+    w, x = (rng.normal(size=(16, 16)).astype(np.float32) for _ in range(2))
+    # Of nothing the cosine is one, so that what goes back is the third argument itself.
+    near, form = np.zeros_like(x), "f16" if recipe == "fp16" else "f8E5M2"
+    fn = scalify.jit(
+        linear if recipe == "fp16" else jax.grad(lambda x, w, g: jnp.sum(jnp.sin(x @ w) * g)),
+        f'#scalify.recipe<"{recipe}", head = true, gradient_exponent = 0>',
+        scales=[0, 0] if recipe == "fp16" else [0, 0, 0],
+        health="off",
+    )
+    state = 0.0
+    for amax in (low * 1.01, high * 0.99, high * 1.01, high * 1.01, low * 0.99, low / 1024):
+        value = np.clip(x, -1, 1) * np.float32(amax)
+        fn(*((value, w) if recipe == "fp16" else (near, w, value)))
+        row = next(i for i, one in enumerate(fn.report().casts()) if one["format"] == form)
+        # Before the first move it is the predicted one.
+        scale = state or 2.0 ** fn.report().casts()[row]["scale"]
+        if not low <= np.abs(value).max() / scale <= high:
+            state = 2.0 ** (np.ceil(np.log2(np.abs(value).max() / largest)) + room)
+        assert carried(fn)[row] == state
+    assert state
+
+
 def carried(fn: scalify.Jit) -> np.ndarray:
     return fn.executable().kept["scalify.carried_scales"]
 

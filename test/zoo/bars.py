@@ -5,14 +5,15 @@
 For each program, at initial weights and after some steps of F32 training:
 
 - strict: the whole step goes through with a rule for every op and no fallback;
-- drift: log2(true rms / scale) of each quantised operand, by the scale that a step carries once it
-  has seen these weights, and how many have an SQNR within 1 dB of what an amax scale gives;
+- drift: log2(true rms / scale) of each quantised operand, and how many have an SQNR within 1 dB
+  of what an amax scale gives;
 - gradients: the cosine to F32's at equal weights, of all parameters and of the worst tensor, and
   the global one beside that of amax scaling.
 
-Scales of weights are measured once, at the start, as training does; those of casts move from one
-look to the next as they do from step to step. A program for several
-devices, or for a GPU, is judged by strict propagation alone.
+Scales of weights are measured once, at the start, as training does. A recipe whose casts carry
+their scales is judged twice: by the predicted scales, and by those that a step carries once it has
+seen these weights. A program for several devices, or for a GPU, is judged by strict propagation
+alone.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class Look:
     worst: float
     worst_name: str
     amax_worst: float
+    # The same by the scales that a step carries, where casts carry theirs.
+    carried: Look | None = None
 
     def range_of(self, phase: str) -> tuple[float, float] | None:
         """Returns the smallest and largest drift of a phase."""
@@ -91,6 +94,8 @@ class Look:
             found.append(f"worst tensor {self.worst:.3f} {self.worst_name}")
         if not self.whole >= self.amax - AMAX_BAR:
             found.append(f"cosine {self.whole:.4f}, amax {self.amax:.4f}")
+        if self.carried is not None:
+            found += [f"carried: {fault}" for fault in self.carried.faults()]
         return found
 
 
@@ -118,29 +123,32 @@ class Step:
     """A function under a recipe, with the scales that it carries from one look to the next."""
 
     def __init__(self, fn: Callable[..., Any], recipe: str, args: Any, scales: Any) -> None:
-        self._step = scalify.transform(fn, recipe=recipe, scales=scales)
-        self._run = jax.jit(self._step)
-        self._state: Any = None
-        self._casts: list[str] = []
-        if self._step.is_carried:
-            self._state = self._step.init_state(*args)
-            self._run = jax.jit(lambda *args, state: self._step(*args, state=state))
-            report = self._step.report(*args)
-            self._casts = [row["cast"] for row in report.casts() if row["scaling"] == "carried"]
+        step = scalify.transform(fn, recipe=recipe, scales=scales)
+        self._initial = step.init_state(*args) if step.is_carried else None
+        self._state = self._initial
+        self._run = jax.jit(
+            step if self._initial is None else lambda *args, state: step(*args, state=state)
+        )
+        self._casts = [
+            row["cast"] for row in step.report(*args).casts() if row["scaling"] == "carried"
+        ]
 
-    def __call__(self, *args: Any) -> Any:
-        """Returns the results at the scales that a step before has left."""
-        if self._state is None:
+    def predicted(self, *args: Any) -> Any:
+        """Returns the results by the scales that are predicted."""
+        if self._initial is None:
             return self._run(*args)
-        _, self._state = self._run(*args, state=self._state)
-        return self._run(*args, state=self._state)[0]
+        return self._run(*args, state=self._initial)[0]
 
-    def carried(self) -> dict[str, float]:
-        """Returns the scales, by cast, that are not the predicted ones."""
-        values = [] if self._state is None else np.asarray(self._state).ravel()
-        return {
+    def carried(self, *args: Any) -> tuple[Any, dict[str, float]] | None:
+        """Returns the results by the scales that a step before has left, and those that moved."""
+        if self._initial is None:
+            return None
+        self._state = self._run(*args, state=self._state)[1]
+        values = np.asarray(self._state).ravel()
+        moved = {
             cast: float(value) for cast, value in zip(self._casts, values, strict=True) if value > 0
         }
+        return self._run(*args, state=self._state)[0], moved
 
 
 class Judge:
@@ -165,30 +173,48 @@ class Judge:
         args = (params, self.program.batch(steps))
         loss, reference = self.plain(*args)
         truth = _wide(reference)
-        found = {name: _wide(step(*args)[1]) for name, step in self.steps.items()}
-        amax = found[AMAX_RECIPE]
-        largest = max(float(np.sqrt(np.mean(leaf**2))) for leaf in truth)
+        amax = _wide(self.steps[AMAX_RECIPE].predicted(*args)[1])
         looks = {}
         for recipe, probe in self.probes.items():
-            each = [
-                (cosine([a], [b]), name, cosine([c], [b]))
-                for a, b, name, c in zip(found[recipe], truth, self.names, amax, strict=True)
-                if float(np.sqrt(np.mean(b**2))) > NOISE * largest
-            ]
-            worst, where, _ = min(each, default=(0.0, "no gradient", 0.0))
-            moved = self.steps[recipe].carried()
-            seen = [row | {"scale": moved.get(row["name"], row["scale"])} for row in probe(*args)]
-            looks[recipe] = Look(
-                steps=steps,
-                loss=float(loss),
-                operands=[one for row in seen if (one := operand(row)) is not None],
-                whole=cosine(found[recipe], truth),
-                amax=cosine(amax, truth),
-                worst=worst,
-                worst_name=where,
-                amax_worst=min((other for _, _, other in each), default=0.0),
-            )
+            step, rows = self.steps[recipe], probe(*args)
+
+            def seen(found: Any, rows: list[dict[str, Any]]) -> Look:
+                return self._look(steps, float(loss), _wide(found[1]), truth, amax, rows)
+
+            look = seen(step.predicted(*args), rows)
+            if (carried := step.carried(*args)) is not None:
+                found, moved = carried
+                rows = [row | {"scale": moved.get(row["name"], row["scale"])} for row in rows]
+                look = dataclasses.replace(look, carried=seen(found, rows))
+            looks[recipe] = look
         return looks
+
+    def _look(
+        self,
+        steps: int,
+        loss: float,
+        found: list[np.ndarray],
+        truth: list[np.ndarray],
+        amax: list[np.ndarray],
+        rows: list[dict[str, Any]],
+    ) -> Look:
+        largest = max(float(np.sqrt(np.mean(leaf**2))) for leaf in truth)
+        each = [
+            (cosine([a], [b]), name, cosine([c], [b]))
+            for a, b, name, c in zip(found, truth, self.names, amax, strict=True)
+            if float(np.sqrt(np.mean(b**2))) > NOISE * largest
+        ]
+        worst, where, _ = min(each, default=(0.0, "no gradient", 0.0))
+        return Look(
+            steps=steps,
+            loss=loss,
+            operands=[one for row in rows if (one := operand(row)) is not None],
+            whole=cosine(found, truth),
+            amax=cosine(amax, truth),
+            worst=worst,
+            worst_name=where,
+            amax_worst=min((other for _, _, other in each), default=0.0),
+        )
 
 
 def _wide(tree: Any) -> list[np.ndarray]:
@@ -265,14 +291,23 @@ def rows_of(result: Result) -> list[tuple[str, ...]]:
         verdict = "holds" if not result.strict else "strict FAILS"
         middle = ["-"] * (len(HEADER) - 6)
         return [(result.name, str(result.depth), "-", "-", str(result.casts), *middle, verdict)]
-    rows = []
-    for look in result.looks:
+    rows: list[tuple[str, ...]] = []
+    looks = [
+        (name, look)
+        for first in result.looks
+        for name, look in (
+            (f"{first.steps}", dataclasses.replace(first, carried=None)),
+            (f"{first.steps}, carried", first.carried),
+        )
+        if look is not None
+    ]
+    for steps, look in looks:
         failing = (["strict"] if result.strict else []) + look.faults()
         rows.append(
             (
                 result.name,
                 str(result.depth),
-                str(look.steps),
+                steps,
                 f"{look.loss:.3f}",
                 str(result.casts),
                 _span(look, "forward"),
@@ -311,15 +346,16 @@ PAGE = """# Numerics of the zoo
 How far the propagated scales are from the values, and what the casts cost the gradients, over the
 programs of `test/zoo`. Written by `make zoo`; last run {date}, jax {jax}, XLA's CPU.
 
-- **forward**, **backward**: smallest and largest log2(true rms / scale) of the quantised operands,
-  by the scales that a step carries once it has seen these weights. Bars: [-4, +5] and [-8, +8].
+- **forward**, **backward**: smallest and largest log2(true rms / scale) of the quantised operands.
+  Bars: [-4, +5] and [-8, +8].
 - **SQNR**: operands within 1 dB of what an amax scale gives them. Bar: 95 %.
 - **cosine**, **amax**, **worst**: of the gradients to F32's at equal weights: under the recipe,
   under `fp8-current`, and under the recipe of the worst single tensor. Bars: 0.98, within 0.003 of
   amax, 0.95.
 - **steps** of F32 training before the look, as the program itself trains. Scales of weights are
-  measured once, at 0; those of casts move as they do from step to step. Rows without numbers are
-  judged by strict propagation alone: programs for several devices, or for another platform.
+  measured once, at 0. "Carried" rows are by the scales that a step carries once it has seen these
+  weights, the others by the predicted ones. Rows without numbers are judged by strict propagation
+  alone: programs for several devices, or for another platform.
 """
 
 

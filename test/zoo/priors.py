@@ -101,14 +101,16 @@ def ablate(entry: Entry) -> list[Moved]:
 
 
 def _moved(name: str, out: str, steps: int, looks: dict[str, Look], recipe: str) -> Moved:
-    both = looks["fp8"], looks[recipe]
+    # Faults are those by predicted scales, too.
+    faults = looks["fp8"].faults(), looks[recipe].faults()
+    both = [looks[name].carried or looks[name] for name in ("fp8", recipe)]
     return Moved(
         name=name,
         prior=out,
         steps=steps,
         whole=(both[0].whole, both[1].whole),
         worst=(both[0].worst, both[1].worst),
-        faults=(both[0].faults(), both[1].faults()),
+        faults=faults,
     )
 
 
