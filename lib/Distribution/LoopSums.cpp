@@ -20,8 +20,6 @@ Value scalify::getAddend(WhileOp loop, unsigned index) {
 }
 
 bool scalify::startsFromZero(WhileOp loop, unsigned index) {
-  Value start = loop->getOperand(index);
-  while (auto spread = start.getDefiningOp<BroadcastInDimOp>())
-    start = spread.getOperand();
+  Value start = lookThrough(loop->getOperand(index), Move::Broadcast);
   return matchPattern(start, m_AnyZeroFloat());
 }

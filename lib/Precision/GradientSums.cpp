@@ -64,9 +64,7 @@ static LogicalResult checkTerms(WhileOp loop, FloatType format, bool strict) {
 
 /// The start of a sum, in the narrow format; null unless it is zero.
 static Value makeStart(WhileOp loop, unsigned index, RankedTensorType narrow) {
-  Value start = loop->getOperand(index);
-  while (auto spread = start.getDefiningOp<stablehlo::BroadcastInDimOp>())
-    start = spread.getOperand();
+  Value start = lookThrough(loop->getOperand(index), Move::Broadcast);
   if (!matchPattern(start, m_AnyZeroFloat()))
     return {};
   OpBuilder builder(loop);

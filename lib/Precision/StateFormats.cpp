@@ -49,9 +49,7 @@ static bool isRootOf(Operation *op, Value value) {
   auto power = dyn_cast<stablehlo::PowOp>(op);
   if (!power || power.getLhs() != value)
     return false;
-  Value exponent = power.getRhs();
-  while (auto spread = exponent.getDefiningOp<stablehlo::BroadcastInDimOp>())
-    exponent = spread.getOperand();
+  Value exponent = lookThrough(power.getRhs(), Move::Broadcast);
   DenseFPElementsAttr known;
   return matchPattern(exponent, m_Constant(&known)) && known.isSplat() &&
          std::abs(known.getSplatValue<APFloat>().convertToDouble()) == 0.5;

@@ -44,10 +44,6 @@ static Value getReturned(Region &region, unsigned index) {
 Value scalify::getOrigin(Value value) {
   while (true) {
     Value next = lookThrough(value, Move::Invariant | Move::Manual);
-    if (auto arg = dyn_cast<BlockArgument>(next))
-      if (auto manual =
-              dyn_cast<sdy::ManualComputationOp>(arg.getOwner()->getParentOp()))
-        next = manual->getOperand(arg.getArgNumber());
     if (auto result = dyn_cast<OpResult>(next)) {
       unsigned index = result.getResultNumber();
       if (Value moved = getDataOf(result))

@@ -296,12 +296,8 @@ bool CorrectionFlow::flowsThrough(WhileOp loop, unsigned index) const {
 /// A weight that each iteration updates: what it is then, a reduction tells.
 Value CorrectionFlow::getMeasuredStart(WhileOp loop, unsigned index) const {
   Value start =
-      lookThrough(loop->getOperand(index), Move::Invariant | Move::Manual);
-  while (Operation *op = start.getDefiningOp()) {
-    if (!isa<stablehlo::ConvertOp, stablehlo::ReshapeOp>(op))
-      break;
-    start = lookThrough(op->getOperand(0), Move::Invariant | Move::Manual);
-  }
+      lookThrough(loop->getOperand(index), Move::Invariant | Move::Manual |
+                                               Move::Convert | Move::Reshape);
   if (Value outer = startOf.lookup(start))
     start = outer;
   bool isWeight = measured.contains(start) && isParameter(start) &&

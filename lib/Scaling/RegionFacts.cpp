@@ -65,20 +65,6 @@ void ScaleAnalysis::runLoop(stablehlo::WhileOp loop, unsigned depth,
       carry.extrapolate(static_cast<double>(*trips - rounds));
 }
 
-/// Room for a recurrent state that fills its bound as its gates open: tanh and
-/// logistic of small weights start far below it and end near it.
-static void leaveRoomToBound(ScaleFacts &state, double share) {
-  // As far as E4M3's bits reach at the start.
-  constexpr double kMostRoom = 0x1p3;
-  if (!std::isfinite(state.bound) || !(state.rms > 0) || state.constant)
-    return;
-  double room = std::min(state.bound * share, state.rms * kMostRoom);
-  if (room <= state.rms)
-    return;
-  state.rms = room;
-  state.rule += ", with room to its bound (prior)";
-}
-
 void ScaleAnalysis::leaveRoomInCarries(stablehlo::WhileOp loop) {
   std::optional<double> share = priors.get(kBoundedCarries);
   Block &body = loop.getBody().front();

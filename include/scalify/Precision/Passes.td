@@ -129,7 +129,7 @@ def AdaptScales : Pass<"scalify-adapt-scales", "::mlir::ModuleOp"> {
     10 % or 50 % became zero and none is a sixteenth of the format's largest or
     more. Row i of the counters is (saturated, flushed, zeros, NaNs, top, scale)
     of cast i.
-    `scalify-limit-rescale` follows behind Distribution.
+    `scalify-limit-rescale` ends Distribution.
 
     ```mlir
     %q = scalify.quantize %x, %c : tensor<4x8xf32> -> tensor<4x8xf8E4M3FN>
@@ -159,12 +159,14 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
 
     A step measures of what each cast reads the largest magnitude, and whether
     more than one in 64 elements that are not zero become zero. In the next step
-    a scale is another one where the largest magnitude was above 7/8 of the
-    format's largest value, or below 2^4 times its smallest normal number, or
-    where too many became zero and nothing was in the four binades at the top.
-    It is then the smallest power of two by which the amax fits, a binade up, of
-    gradients in formats with five bits of exponent or more three. Else it stays,
-    and so do the bits of the step. An amax that is zero or not finite moves
+    a scale is another one where the largest magnitude was outside of a window,
+    or where too many became zero and nothing was in the four binades at the top.
+    It is then the smallest power of two by which the amax fits with some room.
+    Windows go from a multiple of the smallest normal number to a share of the
+    largest value: E4M3's from 2^4 to 2^-2, with room of 2 binades; that of
+    formats with five bits of exponent from 2^14 to 2^-11 with 12, of gradients
+    from 2^14 to 2^-6 with 8. Else the scale stays, and so do the bits of the
+    step. An amax that is zero or not finite moves
     nothing. In loops and branches statistics are carried out as maxima, and
     over ranks their maxima count.
 
@@ -190,7 +192,7 @@ def CarryScales : Pass<"scalify-carry-scales", "::mlir::ModuleOp"> {
 }
 
 def JudgePlainForm : Pass<"scalify-judge-plain-form", "::mlir::ModuleOp"> {
-  let summary = "make delayed-scaling decisions on a canonical (unrolled, not rematerialised) clone";
+  let summary = "decide for delayed scales on a clone without loops or rematerialisation";
   let description = [{
     Does nothing unless the recipe's scales are `delayed`. Before: StableHLO as
     Import leaves it. After: the same, with decisions on its dots that are those
@@ -331,8 +333,7 @@ def ScaleGradients : Pass<"scalify-scale-gradients", "::mlir::ModuleOp"> {
 def ValidatePrecision : Pass<"scalify-validate-precision", "::mlir::ModuleOp"> {
   let summary = "validate the contract of the Precision stage";
   let description = [{
-    Fails, naming the op, where a `scalify.scale_hint`, a pair or a rescale is
-    left, an argument that `scalify.stored` marks is read or written other than
+    Fails, naming the op, where a `scalify.scale_hint` is left, an argument that `scalify.stored` marks is read or written other than
     as data of its scale, a dot or convolution has one narrow operand and one wide one or two
     formats that cannot meet, a value is cast twice to one format, or a
     floating-point dot is neither on narrow operands nor marked `scalify.wide`

@@ -215,8 +215,7 @@ def ValidateScales : Pass<"scalify-validate-scales", "::mlir::ModuleOp"> {
   let summary = "validate the contract of the Scaling stage";
   let description = [{
     Fails, naming the op, where a floating-point dot has an operand without
-    `scalify.scale_hint`, a constant scale is not a positive power of two, a
-    pair is still packed, or a rescale of a full tensor is left.
+    `scalify.scale_hint`, or a constant scale is not a positive power of two.
   }];
 }
 

@@ -69,6 +69,10 @@ private:
   llvm::SmallPtrSet<const Prior *, 4> used;
 };
 
+/// Room for a state that comes to fill `share` of its bound, by
+/// kBoundedCarries.
+void leaveRoomToBound(ScaleFacts &state, double share);
+
 /// Fails for a name that no prior has.
 mlir::LogicalResult verifyPriors(mlir::ModuleOp module);
 

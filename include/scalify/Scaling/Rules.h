@@ -1,6 +1,6 @@
 //===- Rules.h - Attaching scale rules to ops -------------------*- C++ -*-===//
 //
-// A rule is a family (how the op computes on scaled data) and a function from
+// A rule is a family (how a scale moves through the op) and a function from
 // the operands' facts to the results'. A family of ops is one line:
 //
 //   attachRule<ScaleFamily::Pass, passFacts, NegOp, ReshapeOp>(context);

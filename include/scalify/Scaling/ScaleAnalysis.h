@@ -120,7 +120,7 @@ bool isParameter(mlir::Value value);
 /// Whether the type is a tensor of floating-point elements.
 bool isFloatTensor(mlir::Type type);
 
-/// Whether the type is a tensor that `scalify.rescale` takes: f32, f16, bf16.
+/// Whether the type is a tensor that a cast takes: f32, f16, bf16.
 bool isScalableTensor(mlir::Type type);
 
 } // namespace scalify

@@ -18,11 +18,6 @@ const Prior scalify::kUnitGain = {
     "unit-gain", "a weight keeps the size of what it is multiplied with", 1,
     "what initialisations aim at (Glorot and Bengio 2010, He et al. 2015)"};
 
-const Prior scalify::kBoundedCarries = {
-    "bounded-carries",
-    "a recurrent state with a bound comes to fill a part of it", 0x1p-4,
-    "half-way, in binades, from the 2^-8 of weights of 0.02 to the bound"};
-
 const Prior scalify::kFallingResiduals = {
     "falling-residuals",
     "a regression's residual falls to a part of its target", 0x1p6,

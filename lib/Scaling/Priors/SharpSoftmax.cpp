@@ -16,7 +16,7 @@
 using namespace mlir;
 using namespace scalify;
 
-static bool refine(const FactsQuery &query, double share, ScaleFacts &facts) {
+static bool refine(const FactsQuery &query, double power, ScaleFacts &facts) {
   if (!isa<stablehlo::ExpOp>(query.op))
     return false;
   std::optional<double> width =
@@ -24,7 +24,7 @@ static bool refine(const FactsQuery &query, double share, ScaleFacts &facts) {
   if (!width)
     return false;
   double n = std::max(1.0, *width * query.operand(0).density);
-  double mean = std::pow(n, share - 1);
+  double mean = std::pow(n, power - 1);
   facts.mean = mean;
   facts.rms = std::sqrt(mean);
   facts.rule = "prior: N^(1/2) elements of a softmax matter";

@@ -7,9 +7,10 @@
 //
 // There are two kinds of facts. What holds for each element is a join
 // semilattice: `covers` is its order, `joinElements` its join. Rules are
-// monotone in it. Moments are estimates; where values meet, loops and
-// branches take the middle of their exponents (CarryFacts.h), which is no
-// join.
+// monotone in it for operands that set a scale (FactsTest.cpp); a zero or an
+// infinity they read as a mask or a limit. Moments are estimates; where values
+// meet, loops and branches take the middle of their exponents (CarryFacts.h),
+// which is no join.
 //
 //===----------------------------------------------------------------------===//
 

@@ -11,11 +11,11 @@ def ScaleRuleInterface : OpInterface<"ScaleRuleInterface"> {
     The rule by which an op carries scales. It is attached to the ops of the
     input language by external models (`lib/Scaling/Rules`), so that those
     dialects know nothing of scaling. A rule has two halves: `inferFacts` says
-    what is known of the results, and the family says how the op computes on
-    scaled data.
+    what is known of the results, and the family says how a scale moves through
+    the op.
   }];
   let methods = [
-    InterfaceMethod<"how the op computes on scaled data",
+    InterfaceMethod<"how a scale moves through the op",
       "::scalify::ScaleFamily", "getScaleFamily", (ins)>,
     StaticInterfaceMethod<[{
         The family in words, for the table of rules: "by operands" where it is

@@ -10,7 +10,7 @@ include "mlir/IR/EnumAttr.td"
 def Scalify_Dialect : Dialect {
   let name = "scalify";
   let cppNamespace = "::scalify";
-  let summary = "Scaled tensors: a pair (data, scale) that stands for data * scale";
+  let summary = "Scales of tensors, and casts to narrow formats";
   let description = [{
     The dialect holds what the input language cannot say: which scale a tensor
     has, where it changes, and where a tensor is cast to a narrow format. It is

@@ -26,8 +26,8 @@ def RescalePointOp : Scalify_Op<"rescale_point",
     [AllTypesMatch<["value", "result"]>]> {
   let summary = "a value whose scale the step measures";
   let description = [{
-    The identity on true values: the place of a `scalify.dynamic_rescale`
-    before there is data to rescale. `scalify-apply-rescales` makes a
+    The identity: marks where the step measures a scale.
+    `scalify-apply-rescales` makes a
     `scalify.measured_scale` of it, which the casts downstream multiply into
     their scales. `by` says who put it there: `user`, or the rule of
     `scalify-place-rescales`.

@@ -11,7 +11,6 @@ include "scalify/Dialect/StableHLO/DataMovement.td"
 class Scalify_Op<string mnemonic, list<Trait> traits = []>
     : Op<Scalify_Dialect, mnemonic, traits # [Pure]>;
 
-def Scalify_FloatTensor : RankedTensorOf<[AnyFloat]>;
 def Scalify_WideTensor : RankedTensorOf<[F32, F16, BF16]>;
 def Scalify_NarrowTensor : RankedTensorOf<[F8E4M3FN, F8E5M2, F16, BF16]>;
 def Scalify_Scale : RankedTensorOf<[F32]>;
