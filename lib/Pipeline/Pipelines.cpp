@@ -20,15 +20,55 @@
 using namespace mlir;
 using namespace scalify;
 
+/// Calls, callbacks' tokens and chlo ops hide what is sharded.
+static void buildFlat(OpPassManager &module) {
+  module.addPass(createInlineCallsPass());
+  module.addPass(createNormalizeShardingPass());
+  module.addPass(createExpandCHLOPass());
+}
+
+static void buildRoles(OpPassManager &module) {
+  module.addPass(createCanonicalizeStableHLOPass());
+  module.addPass(createNormalizeDonationPass());
+  module.addPass(createAnnotatePhasesPass());
+  module.addPass(createAnnotateRolesPass());
+}
+
+void scalify::buildBeforeShardy(OpPassManager &module) {
+  buildFlat(module);
+  module.addPass(createHideMarksPass());
+}
+
+void scalify::buildAfterShardy(const PartitionOptions &options,
+                               OpPassManager &module) {
+  module.addPass(createLocalizePass());
+  module.addPass(createRestoreMarksPass());
+  // Shares are found after loops, and summed in them afterwards.
+  if (!options.sumEach || options.zero > 0)
+    module.addPass(createSumBehindLoopsPass({/*stacks=*/options.zero > 0}));
+  if (options.zero > 0)
+    buildRoles(module);
+}
+
+void scalify::buildShardState(const PartitionOptions &options,
+                              OpPassManager &module) {
+  module.addPass(createShardStatePass({options.zero}));
+  if (options.sumEach)
+    module.addPass(createScatterInLoopsPass());
+}
+
+void scalify::buildDataParallel(int64_t ranks, OpPassManager &module) {
+  buildFlat(module);
+  buildRoles(module);
+  module.addPass(createShardBatchPass({ranks}));
+}
+
 static void buildImport(bool chunkSums, OpPassManager &module) {
   module.addPass(createInlineCallsPass());
   module.addPass(createImportCallbacksPass());
   module.addPass(createNormalizeShardingPass());
   module.addPass(createExpandCHLOPass());
-  module.addPass(createCanonicalizeStableHLOPass());
-  module.addPass(createNormalizeDonationPass());
-  module.addPass(createAnnotatePhasesPass());
-  module.addPass(createAnnotateRolesPass());
+  buildRoles(module);
   if (chunkSums)
     module.addPass(createChunkSumsPass());
   module.addPass(createValidateImportPass());

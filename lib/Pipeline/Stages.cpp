@@ -113,7 +113,48 @@ static void buildStages(ArrayRef<Stage> stages, OpPassManager &manager,
     buildStage(stage, options.stablehlo, getStageOptions(options), manager);
 }
 
+namespace {
+struct PartitionPipelineOptions
+    : PassPipelineOptions<PartitionPipelineOptions> {
+  Option<int64_t> zero{*this, "zero",
+                       llvm::cl::desc("level of ZeRO, 0 to 3"),
+                       llvm::cl::init(0)};
+  Option<bool> sumEach{*this, "sum-each",
+                       llvm::cl::desc("sum the gradients of each micro-batch "
+                                      "over ranks, not of all at once"),
+                       llvm::cl::init(false)};
+};
+
+struct DataParallelOptions : PassPipelineOptions<DataParallelOptions> {
+  Option<int64_t> ranks{*this, "ranks", llvm::cl::desc("how many ranks"),
+                        llvm::cl::init(1)};
+};
+} // namespace
+
+static void registerPartitionPipelines() {
+  static PassPipelineRegistration<> before(
+      "scalify-before-shardy", "flatten a sharded program for Shardy",
+      buildBeforeShardy);
+  static PassPipelineRegistration<PartitionPipelineOptions> after(
+      "scalify-after-shardy",
+      "convert what Shardy partitioned to the program of one device",
+      [](OpPassManager &manager, const PartitionPipelineOptions &options) {
+        buildAfterShardy({options.zero, options.sumEach}, manager);
+      });
+  static PassPipelineRegistration<PartitionPipelineOptions> zero(
+      "scalify-zero", "shard state that ranks replicate",
+      [](OpPassManager &manager, const PartitionPipelineOptions &options) {
+        buildShardState({options.zero, options.sumEach}, manager);
+      });
+  static PassPipelineRegistration<DataParallelOptions> data(
+      "scalify-data-parallel", "shard the batch of an unsharded step",
+      [](OpPassManager &manager, const DataParallelOptions &options) {
+        buildDataParallel(options.ranks, manager);
+      });
+}
+
 void scalify::registerPipelines() {
+  registerPartitionPipelines();
   static PassPipelineRegistration<> import(
       "scalify-import", "StableHLO as JAX prints it to the normal form",
       [](OpPassManager &manager) {

@@ -28,17 +28,6 @@ from scalify.scales import roles_option
 __all__ = ["Partitioned", "data_parallel", "main", "partition"]
 
 SHARDY = pathlib.Path(__file__).with_name("_shardy.py")
-FLAT = "scalify-inline-calls,scalify-normalize-sharding,scalify-expand-chlo"
-ROLES = (
-    "scalify-canonicalize-stablehlo,scalify-normalize-donation,"
-    "scalify-annotate-phases,scalify-annotate-roles"
-)
-BEFORE = f"builtin.module({FLAT},scalify-hide-marks)"
-AFTER = "builtin.module(scalify-localize,scalify-restore-marks)"
-SUM_LAST = "builtin.module(scalify-sum-behind-loops{{stacks={stacks}}})"
-SHARD = "builtin.module(scalify-shard-state{{level={level}}})"
-DATA_PARALLEL = f"builtin.module({FLAT},{ROLES}," + "scalify-shard-batch{{ranks={ranks}}})"
-SCATTER_EACH = "builtin.module(scalify-scatter-in-loops)"
 MESH = re.compile(r'sdy\.mesh @[^\n=]+ = <\[((?:"[^"]+"=\d+(?:, )?)+)\]')
 AXIS = re.compile(r'"([^"]+)"=(\d+)')
 
@@ -115,7 +104,7 @@ def data_parallel(text: str, ranks: int) -> str:
     Raises:
         CompileError: it has a mesh, no batch, or one that the ranks do not divide.
     """
-    return _compiler.opt(text, DATA_PARALLEL.format(ranks=ranks), debug_info=True)
+    return _compiler.opt(text, f"scalify-data-parallel{{ranks={ranks}}}", debug_info=True)
 
 
 def partition(
@@ -147,36 +136,30 @@ def partition(
     """
     if reduce not in ("last", "each"):
         raise ValueError(f"reduce '{reduce}' is neither 'last' nor 'each'")
-    if not mesh_of(text):
+    mesh = mesh_of(text)
+    if not mesh:
         raise failed(
             "the program has no mesh, so there is nothing to partition; give jax.jit "
             "in_shardings, or constrain a value"
         )
-    split = run_shardy(_compiler.opt(text, BEFORE, debug_info=True), seconds)
-    said: list[dict[str, Any]] = []
-
-    def run(program: str, passes: str, options: Mapping[str, Any] | None = None) -> str:
-        told = json.dumps(options or {})
-        made, remarks = _compiler.run_passes(program, passes, debug_info=True, options=told)
-        # The line that it quotes is one of Shardy's text, which nobody has seen.
-        said.extend({**entry, "source": ""} for entry in remarks)
-        return made
-
+    if math.prod(mesh.values()) == 1:
+        zero = 0  # one rank has nobody to share with
+    split = run_shardy(_compiler.opt(text, "scalify-before-shardy", debug_info=True), seconds)
+    options = f"{{zero={zero} sum-each={str(reduce == 'each').lower()}}}"
     try:
-        local = run(split, AFTER)
-        # Shares are found behind loops, and added up in them afterwards.
-        if reduce == "last" or zero:
-            stacks = str(zero > 0).lower()
-            local = run(local, SUM_LAST.format(stacks=stacks))
-        # Of a mesh of one rank nothing is left, and that has nobody to share with.
-        if zero and mesh_of(local):
-            local = run(local, f"builtin.module({ROLES})")
-            local = run(local, SHARD.format(level=zero), roles_option(roles))
-            if reduce == "each":
-                local = run(local, SCATTER_EACH)
+        local, remarks = _compiler.run_passes(
+            split, f"scalify-after-shardy{options}", debug_info=True
+        )
+        if zero:
+            given = json.dumps(roles_option(roles))
+            local, more = _compiler.run_passes(
+                local, f"scalify-zero{options}", debug_info=True, options=given
+            )
+            remarks = [*remarks, *more]
     except CompileError as error:
+        # The line that a diagnostic quotes is one of Shardy's text, which nobody has seen.
         raise CompileError([{**entry, "source": ""} for entry in error.diagnostics]) from None
-    return Partitioned(local, mesh_of(local), tuple(said))
+    return Partitioned(local, mesh_of(local), tuple({**entry, "source": ""} for entry in remarks))
 
 
 def main() -> int:

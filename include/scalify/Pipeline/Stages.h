@@ -106,8 +106,25 @@ void buildStage(Stage stage, bool toStableHLO, const StageOptions &options,
 /// The stages that lead to `target` ("cpu" or "stablehlo"), in order.
 llvm::ArrayRef<Stage> getStages(bool toStableHLO);
 
-/// Registers `scalify-import`, `scalify-scaling`, `scalify-precision` and
-/// `scalify-pipeline`.
+/// Partitioning precedes Import. Shardy's passes are jaxlib's, and run between
+/// the first two pipelines; the third follows where there is a level of ZeRO,
+/// once the roles that a user gives are set.
+struct PartitionOptions {
+  /// The level of ZeRO.
+  int64_t zero = 0;
+  /// Ranks sum the gradients of each micro-batch, and not of all at once.
+  bool sumEach = false;
+};
+void buildBeforeShardy(mlir::OpPassManager &manager);
+void buildAfterShardy(const PartitionOptions &options,
+                      mlir::OpPassManager &manager);
+void buildShardState(const PartitionOptions &options,
+                     mlir::OpPassManager &manager);
+/// Shards the batch of a step without a mesh over `ranks`.
+void buildDataParallel(int64_t ranks, mlir::OpPassManager &manager);
+
+/// Registers the pipelines: `scalify-import`, `scalify-scaling`,
+/// `scalify-precision`, `scalify-pipeline`, and those of partitioning.
 void registerPipelines();
 
 } // namespace scalify
