@@ -79,6 +79,8 @@ void ReportBuilder::addArgument(BlockArgument arg) {
   if (RoleAttr role = getRoleAttr(main, index))
     row.phase = stringifyRole(role.getValue());
   row.reason = explainArgument(main, index);
+  if (isMeasuredArgument(main, index))
+    row.scaling = "measured";
   auto scale = main.getArgAttrOfType<IntegerAttr>(index, kScaleAttr);
   if (scale && scale.getInt() != kZeroScale)
     row.scale = scale.getInt();
@@ -96,6 +98,7 @@ void ReportBuilder::addCast(QuantizeOp quantize) {
   row.reason = describeCastRule(main, quantize);
   row.range = describeProof(quantize);
   row.scaling = describeScaling(quantize).str();
+  row.isByPrior = isByPrior(quantize);
   rows.push_back(std::move(row));
 }
 
@@ -103,8 +106,8 @@ void ReportBuilder::addDot(Operation *dot) {
   ReportRow row = makeRow(dot);
   row.format = describeDotFormats(dot);
   row.work = countWork(dot);
-  std::string wide = getWideReason(dot);
-  if (!wide.empty())
+  row.isWide = staysWide(dot);
+  if (std::string wide = getWideReason(dot); !wide.empty())
     row.reason = wide;
   if (std::optional<DotKind> kind = layers.getKind(dot))
     row.kind = stringifyDotKind(*kind).str();
@@ -160,6 +163,10 @@ void scalify::attachReport(ModuleOp module,
       entry.set("kind", builder.getStringAttr(row.kind));
     if (!row.weight.empty())
       entry.set("weight", builder.getStringAttr(row.weight));
+    if (row.isByPrior)
+      entry.set("by_prior", builder.getBoolAttr(true));
+    if (row.isWide)
+      entry.set("wide", builder.getBoolAttr(true));
     if (row.isDot())
       entry.set("flops", builder.getI64IntegerAttr(std::llround(row.work)));
     entries.push_back(entry.getDictionary(module.getContext()));
@@ -187,6 +194,10 @@ std::string scalify::toJSON(const std::vector<ReportRow> &rows) {
       object["kind"] = row.kind;
     if (!row.weight.empty())
       object["weight"] = row.weight;
+    if (row.isByPrior)
+      object["by_prior"] = true;
+    if (row.isWide)
+      object["wide"] = true;
     if (row.isDot())
       object["flops"] = std::llround(row.work);
     array.push_back(std::move(object));
@@ -204,16 +215,18 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
   llvm::MapVector<StringRef, unsigned> scaling;
   for (StringRef kind : {"proved", "static", "carried", "measured"})
     scaling[kind] = 0;
+  unsigned numByPrior = 0;
   for (const ReportRow &row : rows) {
     if (row.op == "quantize") {
       ++casts[row.format];
       ++scaling[row.scaling];
+      numByPrior += row.isByPrior;
     }
     if (row.isDot())
       ++dots[row.format];
   }
   if (auto count = llvm::count_if(rows, [](const ReportRow &row) {
-        return row.op == "argument" && row.reason == kMeasuredReason;
+        return row.op == "argument" && row.scaling == "measured";
       }))
     os << count << " arguments measured in each step\n";
   for (auto [format, count] : casts)
@@ -221,6 +234,8 @@ std::string scalify::summarize(const std::vector<ReportRow> &rows) {
   for (auto [kind, count] : scaling)
     if (count > 0)
       os << count << " scales " << kind << "\n";
+  if (numByPrior > 0)
+    os << numByPrior << " scales decided by priors\n";
   for (auto [format, count] : dots)
     os << count << " dots " << format << "\n";
   for (const ReportRow &row : rows) {

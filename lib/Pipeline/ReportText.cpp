@@ -52,6 +52,10 @@ static json::Object toJSON(const ScaleRow &row) {
   setNumber("rms", row.rms);
   setNumber("bound", row.bound);
   setNumber("headroom", row.headroom);
+  if (row.isByPrior)
+    object["by_prior"] = true;
+  if (row.isWide)
+    object["wide"] = true;
   if (row.isInBody)
     object["body"] = true;
   if (row.isDropped)
@@ -146,7 +150,8 @@ static void writeRow(llvm::raw_ostream &os, const ScaleRow &row) {
      << llvm::left_justify(scale.empty() ? "-" : scale, 6) << " "
      << llvm::left_justify(row.format, 10);
   if (!row.cast.empty())
-    os << " " << row.cast << ", scale " << row.scaling << ",";
+    os << " " << row.cast << ", scale " << row.scaling
+       << (row.isByPrior ? " (by a prior)," : ",");
   if (!row.phase.empty())
     os << " " << row.phase << ",";
   os << " " << (row.rule.empty() ? "no rule" : row.rule);

@@ -7,6 +7,7 @@
 #include "scalify/Precision/DotLayers.h"
 #include "scalify/Precision/Passes.h"
 #include "scalify/Scaling/MeasuredArguments.h"
+#include "scalify/Scaling/Priors.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -35,6 +36,17 @@ std::string scalify::explainArgument(func::FuncOp main, unsigned index) {
   return "undeclared argument: 2^0";
 }
 
+bool scalify::isMeasuredArgument(func::FuncOp main, unsigned index) {
+  return main.getArgAttr(index, kMeasuredAttr) &&
+         !main.getArgAttr(index, kScaleAttr);
+}
+
+bool scalify::isByPrior(QuantizeOp quantize) {
+  return RecipeAttr::of(quantize->getParentOfType<ModuleOp>()).getScales() ==
+             ScaleSource::Propagated &&
+         quantize->hasAttr(kByPriorAttr) && !isCalibrated(quantize);
+}
+
 /// What is narrow behind an operand of a dot.
 static std::string getOperandFormat(Value operand) {
   if (auto dequantize = operand.getDefiningOp<DequantizeOp>())
@@ -53,6 +65,10 @@ std::string scalify::getWideReason(Operation *dot) {
     return "not in FP8: " + judgement.describe();
   auto decision = dot->getAttrOfType<DecisionAttr>(kWideAttr);
   return decision ? "stays wide: " + decision.describe() : "";
+}
+
+bool scalify::staysWide(Operation *dot) {
+  return dot->hasAttr(kWideAttr) && !dot->hasAttr(kJudgementAttr);
 }
 
 std::string scalify::describeCastRule(func::FuncOp main, QuantizeOp quantize) {

@@ -14,10 +14,16 @@ namespace scalify {
 std::string getElement(mlir::Value value);
 /// Why an argument has its scale, which is not written on any op.
 std::string explainArgument(mlir::func::FuncOp main, unsigned index);
+/// True if each step measures the scale of the argument.
+bool isMeasuredArgument(mlir::func::FuncOp main, unsigned index);
+/// True if priors decided the scale that the cast starts from.
+bool isByPrior(QuantizeOp quantize);
 /// `f8E4M3FN x f8E5M2 -> f32`, of a dot or a convolution.
 std::string describeDotFormats(mlir::Operation *dot);
 /// `stays wide: ...`; empty for a dot on narrow operands.
 std::string getWideReason(mlir::Operation *dot);
+/// True if the recipe or a pass kept the dot from narrow operands.
+bool staysWide(mlir::Operation *dot);
 /// The rule behind a cast's scale.
 std::string describeCastRule(mlir::func::FuncOp main, QuantizeOp quantize);
 

@@ -137,6 +137,8 @@ void ScaleReportBuilder::describeValue(Value value, ScaleRow &row) {
       row.phase = stringifyRole(role.getValue());
     if (row.rule.empty() && isFloatTensor(arg.getType()))
       row.rule = explainArgument(main, index);
+    if (isMeasuredArgument(main, index))
+      row.scaling = "measured";
   } else {
     llvm::raw_string_ostream os(row.value);
     value.printAsOperand(os, names);
@@ -146,6 +148,7 @@ void ScaleReportBuilder::describeValue(Value value, ScaleRow &row) {
       dot && stablehlo::isContraction(dot)) {
     row.format = describeDotFormats(dot);
     row.reason = getWideReason(dot);
+    row.isWide = staysWide(dot);
   }
   setHeadroom(row, getElementTypeOrSelf(value), 0);
 }
@@ -211,6 +214,7 @@ ScaleRow ScaleReportBuilder::describeCast(QuantizeOp quantize) {
   row.isInBody = !isa<FunctionOpInterface>(quantize->getParentOp());
   row.range = describeProof(quantize);
   row.scaling = describeScaling(quantize).str();
+  row.isByPrior = isByPrior(quantize);
   if (row.scale)
     setHeadroom(row, getElementTypeOrSelf(quantize.getType()), *row.scale);
   return row;

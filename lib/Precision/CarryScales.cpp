@@ -16,6 +16,7 @@
 #include "scalify/Dialect/Scalify/ScalifyQueries.h"
 #include "scalify/Precision/CastScales.h"
 #include "scalify/Precision/Passes.h"
+#include "scalify/Scaling/Priors.h"
 #include "scalify/Scaling/RangeProofs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,14 +35,16 @@ static bool hasNarrowRange(QuantizeOp cast) {
   return !getElementTypeOrSelf(cast.getType()).isBF16();
 }
 
-/// The casts that may outgrow a constant, and whether steps can hand on their
+/// The casts that a constant may not fit, and whether steps can hand on their
 /// scales.
 static SmallVector<std::pair<QuantizeOp, bool>>
 findMovingCasts(func::FuncOp main) {
   llvm::StringSet<> moving = findMovingArguments(main);
   SmallVector<std::pair<QuantizeOp, bool>> casts;
   main.walk([&](QuantizeOp cast) {
-    if (hasNarrowRange(cast) && !staysByProof(cast, moving))
+    // A proof is of the largest value. A prior may be off at the other end.
+    bool isSettled = staysByProof(cast, moving) && !cast->hasAttr(kByPriorAttr);
+    if (hasNarrowRange(cast) && !isSettled)
       casts.emplace_back(cast, canCarryScale(cast));
   });
   return casts;
@@ -62,10 +65,13 @@ void scalify::remarkOnStaticCasts(ModuleOp module) {
   if (RecipeAttr::of(module).getScales() != ScaleSource::Propagated || !main ||
       main.isExternal())
     return;
-  unsigned numChosen = 0, numOthers = 0;
-  for (auto [cast, canCarry] : findMovingCasts(main))
-    if (!cast->hasAttr(kCarriedAttr) && getScaleExponent(cast.getScale()))
-      ++(canCarry ? numChosen : numOthers);
+  unsigned numChosen = 0, numOthers = 0, numByPrior = 0;
+  for (auto [cast, canCarry] : findMovingCasts(main)) {
+    if (cast->hasAttr(kCarriedAttr) || !getScaleExponent(cast.getScale()))
+      continue;
+    ++(canCarry ? numChosen : numOthers);
+    numByPrior += cast->hasAttr(kByPriorAttr) && !isCalibrated(cast);
+  }
   if (numChosen > 0)
     main.emitRemark() << numChosen
                       << " casts keep the constant scales of the first step, "
@@ -77,6 +83,10 @@ void scalify::remarkOnStaticCasts(ModuleOp module) {
                          "grow: their data are state or leave the step, or "
                          "they are in a loop's condition or in a manual "
                          "computation";
+  if (numByPrior > 0)
+    main.emitRemark() << "priors decided the constant scales of " << numByPrior
+                      << " casts, which the report marks: calibrate them, or "
+                         "let steps carry their scales";
 }
 
 StringRef scalify::describeScaling(QuantizeOp cast) {

@@ -10,6 +10,7 @@
 #include "scalify/Dialect/StableHLO/StageBorders.h"
 #include "scalify/Precision/DotRoles.h"
 #include "scalify/Precision/MeasuredScale.h"
+#include "scalify/Scaling/Priors.h"
 #include "scalify/Scaling/ScaleArithmetic.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -298,6 +299,9 @@ Caster::Cast Caster::castRoot(Value root, ScaleHint hint, FloatType format) {
     rule += "; 2^" + std::to_string(recipe.getGradientExponent()) +
             ": room for gradients that fall";
   quantize->setAttr(kRuleAttr, builder.getStringAttr(rule));
+  Operation *def = root.getDefiningOp();
+  if (hint.isByPrior || (def && def->hasAttr(kByPriorAttr)))
+    quantize->setAttr(kByPriorAttr, builder.getUnitAttr());
   markPhase(quantize);
   cast = {quantize, scale};
   return cast;
@@ -310,6 +314,7 @@ Value Caster::castOperand(ScaleHintOp hint, Type format,
     moving = findMovingArguments(
         mlir::cast<FunctionOpInterface>(block.getParentOp()));
   given.isProved = measures && staysByProof(hint, *moving);
+  given.isByPrior = hint->hasAttr(kByPriorAttr);
   return cast(hint.getValue(), given, format, hint->getBlock());
 }
 

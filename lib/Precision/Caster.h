@@ -30,6 +30,8 @@ struct ScaleHint {
   /// Others go by it, too: the next step, for state, or all ranks, for what
   /// they sum. A cast takes it as it is, whatever the recipe's scales are.
   bool isAgreed = false;
+  /// Priors decided the scale.
+  bool isByPrior = false;
 
   /// What tells apart casts of a value to one format.
   mlir::Attribute getKind() const {

@@ -28,22 +28,49 @@ using namespace mlir;
 using namespace scalify;
 
 namespace {
+/// Tells which scales priors decide: those that differ between an analysis with
+/// all priors and one without any.
+class PriorScales {
+public:
+  PriorScales(func::FuncOp func, const ScaleAnalysis &analysis, bool composites)
+      : analysis(analysis) {
+    Priors used = Priors::of(func);
+    for (const Priors &priors : {Priors::none(), Priors::all()})
+      if (!(priors == used))
+        others.emplace_back(func, composites, priors);
+  }
+
+  bool decide(Value value) const {
+    int64_t exponent = analysis.lookup(value).scaleExponent();
+    return llvm::any_of(others, [&](const ScaleAnalysis &other) {
+      return other.lookup(value).scaleExponent() != exponent;
+    });
+  }
+
+private:
+  const ScaleAnalysis &analysis;
+  std::vector<ScaleAnalysis> others;
+};
+
 class ScaleWriter {
 public:
-  ScaleWriter(func::FuncOp func, const ScaleAnalysis &analysis)
-      : analysis(analysis), scales(func.getBody().front()),
+  ScaleWriter(func::FuncOp func, const ScaleAnalysis &analysis,
+              const PriorScales &priors)
+      : analysis(analysis), priors(priors), scales(func.getBody().front()),
         builder(func.getContext()) {}
 
   void write(Block &block);
 
 private:
   int64_t getExponent(Value value) const;
+  void markByPrior(Operation *op, Value value);
   void annotate(Operation &op);
   void annotateControlFlow(Operation &op);
   ArrayAttr describeGrowing(Operation &op);
   void markOperands(Operation &dot);
 
   const ScaleAnalysis &analysis;
+  const PriorScales &priors;
   ScaleArithmetic scales;
   OpBuilder builder;
 };
@@ -59,12 +86,18 @@ int64_t ScaleWriter::getExponent(Value value) const {
   return analysis.lookup(value).scaleExponent();
 }
 
+void ScaleWriter::markByPrior(Operation *op, Value value) {
+  if (isScalableTensor(value.getType()) && priors.decide(value))
+    op->setAttr(kByPriorAttr, builder.getUnitAttr());
+}
+
 void ScaleWriter::annotate(Operation &op) {
   if (op.getNumResults() == 0 || !isFloatTensor(op.getResult(0).getType()))
     return;
   Value result = op.getResult(0);
   op.setAttr(kScaleAttr, builder.getI32IntegerAttr(getExponent(result)));
   op.setAttr(kRuleAttr, builder.getStringAttr(analysis.lookup(result).rule));
+  markByPrior(&op, result);
 }
 
 /// The carries of a loop whose scales the step computes; null if there is none.
@@ -112,8 +145,10 @@ void ScaleWriter::markOperands(Operation &dot) {
     StringAttr rule;
     if (Operation *def = value.getDefiningOp())
       rule = def->getAttrOfType<StringAttr>(kRuleAttr);
-    operand.set(ScaleHintOp::create(builder, dot.getLoc(), value,
-                                    scales.powerOfTwo(exponent), rule));
+    auto hint = ScaleHintOp::create(builder, dot.getLoc(), value,
+                                    scales.powerOfTwo(exponent), rule);
+    markByPrior(hint, value);
+    operand.set(hint);
   }
 }
 
@@ -184,7 +219,8 @@ struct PropagateScalesPass
         return signalPassFailure();
       if (explain)
         annotateProvenance(func, &analysis);
-      ScaleWriter(func, analysis).write(func.getBody().front());
+      PriorScales priors(func, analysis, composites);
+      ScaleWriter(func, analysis, priors).write(func.getBody().front());
       func.walk([&](ScaleHintOp) { ++numHints; });
     }
   }

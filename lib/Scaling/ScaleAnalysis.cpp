@@ -29,8 +29,9 @@ bool scalify::isScalableTensor(Type type) {
          isa<Float32Type, Float16Type, BFloat16Type>(tensor.getElementType());
 }
 
-ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites)
-    : func(func), composites(composites), priors(Priors::of(func)) {
+ScaleAnalysis::ScaleAnalysis(FunctionOpInterface func, bool composites,
+                             Priors priors)
+    : func(func), composites(composites), priors(std::move(priors)) {
   seedArguments();
   for (int round = 0; round < kMaxStateRounds; ++round) {
     growing.clear();

@@ -153,6 +153,20 @@ class Entry:
             for output, impl, is_weak in zip(outputs, self._own_keys, weak, strict=True)
         ]
 
+    def copies(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """Returns what `executable.run` takes for these leaves without taking them over.
+
+        None if some of them are results of an earlier step, which it would take over: arrays of
+        Scalify's own, narrow state, shards, arrays of a checkpoint.
+        """
+        if any(isinstance(leaf, (_runtime.Array, ScaledArray, Shard, Saved)) for leaf in leaves):
+            return None
+        inputs = leaves if self.mesh is None else cut(self.executable, self.mesh, leaves)
+        return [
+            _prepare(_gathered(leaf), aval)
+            for leaf, aval in zip(inputs, self._own_avals, strict=True)
+        ]
+
     @functools.cached_property
     def _own_keys(self) -> list[str | None]:
         return own(self.executable.manifest, "results", self.lowered.out_keys)

@@ -77,7 +77,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for key, values in texts.items():
         known = {text: place for place, text in enumerate(dict.fromkeys(values))}
         columns[key] = {"texts": list(known), "places": [known[text] for text in values]}
-    for key in ("value", "cast", "source", "range", "from", "scale"):
+    for key in ("value", "cast", "source", "range", "from", "scale", "wide"):
         columns[key] = [row[key] for row in rows]
     for key in ("mean", "rms", "bound", "headroom"):
         columns[key] = [_number(row[key]) for row in rows]

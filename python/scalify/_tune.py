@@ -195,7 +195,7 @@ class _Search:
         found: dict[tuple[str, str], int] = {}
         for row in self._report.dots():
             # Their operands are of one narrow format, or of two; "a x b -> c".
-            if row["format"].startswith("f32") or row["reason"].startswith("stays wide"):
+            if row["format"].startswith("f32") or row["wide"]:
                 continue
             name = row["weight"] or _names(row["location"])
             if name:

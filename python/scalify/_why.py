@@ -122,7 +122,7 @@ def _line(row: Row) -> str:
         text += f", {row['rule']}"
     if known := facts(row):
         text += f" [{known}]"
-    if row["reason"].startswith("stays wide"):
+    if row["wide"]:
         text += f"; {row['reason']}"
     if row["location"]:
         text += f" at {row['location']}"

@@ -22,6 +22,7 @@ _TEXTS = (
     *("value", "op", "location", "phase", "format", "rule", "reason", "cast", "source", "range"),
     *("kind", "weight", "scaling"),
 )
+_FLAGS = ("by_prior", "wide")
 _NUMBERS = ("scale", "mean", "rms", "bound", "headroom")
 
 # Makes the full report (docs/stages/explain.md).
@@ -106,10 +107,16 @@ class Report(Sequence[Row]):
     def measured_arguments(self) -> list[Row]:
         """Returns the rows of the arguments whose scales each step measures: none was given."""
         return [
-            row
-            for row in self._brief
-            if row["op"] == "argument" and row["reason"].startswith("measured in each step")
+            row for row in self._brief if row["op"] == "argument" and row["scaling"] == "measured"
         ]
+
+    def prior_casts(self) -> list[Row]:
+        """Returns the rows of casts whose scales priors decide, as guesses about training.
+
+        Their predicted scales differ between all priors and none. `scalify.jit` replaces the
+        prediction by what such a cast sees of the first batch, unless `calibration=None`.
+        """
+        return [row for row in self.casts() if row["by_prior"]]
 
     def counts(self) -> dict[str, Any]:
         """Returns how often rules, scales, formats and reasons occur, and ops after each pass.
@@ -149,17 +156,18 @@ class Report(Sequence[Row]):
         """
         measured = len(self.measured_arguments())
         lines = [f"{measured} arguments measured in each step"] if measured else []
-        wide = [row["reason"].startswith("stays wide") for row in self.dots()]
+        wide = [row["wide"] for row in self.dots()]
         flops = [row.get("flops", 0) for row in self.dots()]
         if sum(flops) > 0 and self.casts():
             narrow = sum(count for count, is_wide in zip(flops, wide, strict=True) if not is_wide)
             lines.append(f"{100 * narrow / sum(flops):.0f} % of the FLOPs of dots are narrow")
+        if guessed := self.prior_casts():
+            names = ", ".join(row["value"] for row in guessed)
+            lines.append(f"{len(guessed)} casts by priors: {names}")
         for rows, what in ((self.casts(), "casts to"), (self.dots(), "dots")):
             counts = collections.Counter(row["format"] for row in rows)
             lines += [f"{count} {what} {form}" for form, count in counts.most_common()]
-        reasons = collections.Counter(
-            row["reason"] for row in self.dots() if row["reason"].startswith("stays wide")
-        )
+        reasons = collections.Counter(row["reason"] for row in self.dots() if row["wide"])
         lines += [f"{count} dots: {reason}" for reason, count in reasons.most_common()]
         lines += [f"{row['name']} by {row['by']}: {row['location']}" for row in self._calls]
         return "\n".join(lines) or "nothing is cast"
@@ -216,10 +224,12 @@ def _normal(row: Row) -> Row:
         normal.setdefault(key, "")
     for key in _NUMBERS:
         normal.setdefault(key, None)
+    for key in _FLAGS:
+        normal.setdefault(key, False)
     normal.setdefault("id", None)
     normal.setdefault("from", [])
     # A brief row has one text for both.
-    if not normal["rule"] and not normal["reason"].startswith("stays wide"):
+    if not normal["rule"] and not normal["wide"]:
         normal["rule"] = normal["reason"]
     normal["reason"] = normal["reason"] or normal["rule"]
     return normal

@@ -26,7 +26,7 @@
 // JSON-SAME: {"format":"f32","from":[],"id":0,"loc":"{{[^"]*}}report.mlir:[[#]]:24","mean":0,"op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"undeclared argument: 2^0","scale":0,"source":"%x","value":"arg0"}
 // JSON-SAME: {"cast":"c0: arg0","format":"f8E4M3FN","from":[0],{{.*}}"op":"quantize","phase":"forward",{{.*}}"rule":"undeclared argument: 2^0","scale":0,"scaling":"carried","value":"c0"}
 // JSON-SAME: "schema":"scalify.report/1"
-// MEASURED: "op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"measured in each step: no declared scale","scale":0,"source":"%x"
+// MEASURED: "op":"argument","phase":"{{[a-z]+}}","rms":1,"rule":"measured in each step: no declared scale","scale":0,"scaling":"measured","source":"%x"
 // ONE: warning: the step measures 3 arguments without a declared scale, 13312 bytes in each step: scales that are given (scales=, --scales, --state) are constants
 // STRICT: error: argument 0 of 'main' has no declared scale
 

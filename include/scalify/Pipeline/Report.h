@@ -30,8 +30,13 @@ struct ReportRow {
   int64_t elements = 0;
   /// Of a quantizing cast what the range analysis proves, or what spoils it.
   std::string range;
-  /// Of a quantizing cast how it comes by its scale: see `describeScaling`.
+  /// Of a quantizing cast how it comes by its scale: see `describeScaling`. Of
+  /// an argument "measured" where each step measures it.
   std::string scaling;
+  /// Of a quantizing cast whether priors decided the scale that it starts from.
+  bool isByPrior = false;
+  /// Of a dot whether it stays wide; `reason` says why.
+  bool isWide = false;
 
   /// Of a dot what it computes ("weight_grad"), and the name of the argument
   /// that is its layer's weight; empty where there is none.

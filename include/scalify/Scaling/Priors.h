@@ -22,6 +22,10 @@ namespace scalify {
 /// On a module: the priors in use, by name, in place of those of its recipe.
 inline constexpr llvm::StringLiteral kPriorsAttr = "scalify.priors";
 
+/// On an op, a hint or a cast: with all priors its scale is another than
+/// without any.
+inline constexpr llvm::StringLiteral kByPriorAttr = "scalify.by_prior";
+
 struct Prior {
   llvm::StringLiteral name;
   /// What it says of training, in words.
@@ -56,6 +60,10 @@ class Priors {
 public:
   /// Of the module around `op`; all, where neither it nor its recipe says.
   static Priors of(mlir::Operation *op);
+  static Priors all();
+  static Priors none() { return {}; }
+
+  bool operator==(const Priors &other) const { return used == other.used; }
 
   /// The constant of a prior that is used.
   std::optional<double> get(const Prior &prior) const {

@@ -61,8 +61,9 @@ class ScaleAnalysis {
 public:
   /// With `composites`, expressions that are one known function get its facts
   /// (Rules/Composites.cpp); without, each op's own rule stands.
-  explicit ScaleAnalysis(mlir::FunctionOpInterface func,
-                         bool composites = true);
+  explicit ScaleAnalysis(mlir::FunctionOpInterface func, bool composites = true)
+      : ScaleAnalysis(func, composites, Priors::of(func)) {}
+  ScaleAnalysis(mlir::FunctionOpInterface func, bool composites, Priors priors);
 
   const ScaleFacts &lookup(mlir::Value value) const;
   /// Whether the scale of an argument of the function is that of what a step

@@ -62,6 +62,7 @@ static constexpr Entry kEntries[] = {
     {"range", OnArgument, kRecord},
     {"measured", OnArgument, kNumber},
     {"rule", OnOp, kText},
+    {"by_prior", OnOp, kFlag},
     {"unrounded", OnOp, kFlag},
     {"carry_scales", OnOp, kNumbers64},
     {"growing_carries", OnOp, kList},

@@ -46,6 +46,12 @@ static SmallVector<StringRef> getNames(ModuleOp module) {
                              [](StringAttr name) { return name.getValue(); });
 }
 
+Priors Priors::all() {
+  Priors priors;
+  priors.used.insert_range(getPriors());
+  return priors;
+}
+
 Priors Priors::of(Operation *op) {
   Priors priors;
   auto module = dyn_cast<ModuleOp>(op);

@@ -9,7 +9,7 @@
   const reason = coded('reason'), place = coded('location'), layer = coded('group');
   const isCast = i => op(i) === 'quantize';
   const isDot = i => format(i).includes('->');
-  const isWide = i => reason(i).startsWith('stays wide');
+  const isWide = i => cols.wide[i];
   const all = Array.from({ length: count }, (_, i) => i);
   const casts = all.filter(isCast);
   const stats = data.statistics;
